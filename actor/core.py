@@ -1,0 +1,282 @@
+"""The actor's side of the exchange, without sockets, clocks or tensors: messages and time in, effects out.
+
+    joining --welcome--> working --no credit, accumulator full--> waiting --acknowledgement--> working
+       any  --silence, refused(unknown), newer epoch--> joining        any --stop(final)--> left
+
+A gradient leaves when there is credit. Without credit the actor goes on and adds up to `accumulate` gradients, then
+waits: this bound, not a smaller step, is what keeps many actors from drowning one learner (docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from common.broadcast import run_mark
+from common.membership import Membership
+from common.messages import (
+    Acknowledgement,
+    AnyMessage,
+    Goodbye,
+    Gradient,
+    Heartbeat,
+    Hello,
+    Pull,
+    Stop,
+    Weights,
+    Welcome,
+)
+from common.wire import Buffer
+
+RESEND_SECONDS = 10.0
+"""An unanswered gradient is sent again after so long; the learner knows duplicates by their number."""
+PULL_SECONDS = 1.0
+"""Between two pulls."""
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send a message; nothing is lost if there is no connection."""
+
+    message: AnyMessage
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Build environments and network for this run and load its weights."""
+
+    welcome: Welcome
+    body: Buffer | None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Newer weights, in the format of the welcome."""
+
+    version: int
+    body: Buffer
+
+
+@dataclass(frozen=True)
+class Ship:
+    """Pack what has been added up, send it under this header, keep the packed body until it is answered."""
+
+    header: Gradient
+
+
+@dataclass(frozen=True)
+class Reship:
+    """Send a kept body again."""
+
+    header: Gradient
+
+
+@dataclass(frozen=True)
+class Forget:
+    """The body of this number is answered; drop it. 0: drop all, and what has been added up as well."""
+
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The run is over for this actor."""
+
+    reason: str
+
+
+Effect = Send | Prepare | Load | Ship | Reship | Forget | Leave
+
+
+@dataclass
+class Harvest:
+    """What goes into the next gradient message besides the gradient itself."""
+
+    version: int = 0
+    steps: int = 0
+    emulator_frames: int = 0
+    count: int = 0
+    episodes: list[tuple[float, int, float]] = field(default_factory=list)
+    statistics: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: Harvest) -> None:
+        """Takes in one more rollout; statistics are means, the version is the oldest."""
+        self.version = other.version if self.count == 0 else min(self.version, other.version)
+        total = self.count + other.count
+        self.statistics = {
+            key: (self.statistics.get(key, value) * self.count + value * other.count) / total
+            for key, value in other.statistics.items()
+        }
+        self.count = total
+        self.steps += other.steps
+        self.emulator_frames += other.emulator_frames
+        self.episodes += other.episodes
+
+
+class ActorCore:
+    """One actor towards one learner."""
+
+    def __init__(self, hello: Hello, now: float) -> None:
+        """The first hello is due at once."""
+        self.membership = Membership(hello, now)
+        self.version = 0
+        """Weights held."""
+        self.trouble = ""
+        self._newest = 0
+        self._actors = 1
+        self._credit = 1
+        self._sequence = 0
+        self._accumulate = 1
+        self._pending = Harvest()
+        self._unanswered: dict[int, tuple[Gradient, float]] = {}
+        self._pull_due = 0.0
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Of the run this actor is prepared for."""
+        return self.membership.welcome
+
+    @property
+    def state(self) -> str:
+        """joining, working or waiting."""
+        if not self.membership.member:
+            return "joining"
+        return "waiting" if self._pending.count >= self._accumulate and not self._has_credit else "working"
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` has something to do next."""
+        resend = min((sent for _, sent in self._unanswered.values()), default=math.inf) + RESEND_SECONDS
+        return min(self.membership.deadline, resend)
+
+    @property
+    def _has_credit(self) -> bool:
+        return self._credit == 0 or len(self._unanswered) < self._credit
+
+    @property
+    def keeps_unanswered(self) -> bool:
+        """Whether gradients are kept until they are answered; without a limit on credit they are not."""
+        return self._credit > 0
+
+    def configure(self, accumulate: int) -> None:
+        """Of the run's settings: gradients added up without credit before waiting."""
+        self._accumulate = accumulate
+
+    def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
+        """One message from the learner. Raises `RefusedError` when it is a refusal for good."""
+        previous = self.membership.welcome
+        self.membership.handle(now, message)
+        match message:
+            case Welcome():
+                return self._welcomed(now, previous, message, body)
+            case Acknowledgement():
+                return self._answered(now, message)
+            case Weights():
+                return self._weights(message.epoch, message.version, body)
+            case Stop(final=True):
+                return [Leave(message.reason)]
+            case Stop():
+                self.membership.lost(now)
+                return []
+            case _:
+                return []
+
+    def broadcast(self, now: float, run: bytes, epoch: int, version: int, body: Buffer) -> list[Effect]:
+        """Weights from the broadcast; one of a newer epoch means that the learner restarted: join again."""
+        welcome = self.membership.welcome
+        if welcome is None or run != run_mark(welcome.run):
+            return []
+        if epoch > welcome.epoch and self.membership.member:
+            self.membership.lost(now)
+        return self._weights(epoch, version, body)
+
+    def harvested(self, now: float, harvest: Harvest) -> list[Effect]:
+        """A rollout's gradient has been added up; it leaves at once if there is credit."""
+        self._pending.add(harvest)
+        return self._ship(now) + self._pull(now)
+
+    def tick(self, now: float) -> list[Effect]:
+        """What is due: hello, heartbeat, a gradient that nobody answered."""
+        effects: list[Effect] = []
+        due = self.membership.tick(now, self.state, self.trouble)
+        if due is not None:
+            effects.append(Send(due))
+        if isinstance(due, Heartbeat):
+            self.trouble = ""
+        if self.membership.member:
+            for sequence, (header, sent) in self._unanswered.items():
+                if now - sent >= RESEND_SECONDS:
+                    self._unanswered[sequence] = (header, now)
+                    effects.append(Reship(header))
+        return effects
+
+    def leave(self, reason: str) -> list[Effect]:
+        """Says goodbye; what has been added up and not sent is given up."""
+        return [Send(Goodbye(reason=reason)), Leave(reason)]
+
+    def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
+        self._credit, self._actors = welcome.credit, max(1, welcome.actors)
+        effects: list[Effect] = []
+        if previous is not None and (previous.run, previous.epoch) == (welcome.run, welcome.epoch):
+            # The same learner after a lost connection: what it may not have seen goes again, once.
+            effects += [Reship(header) for header, _ in self._unanswered.values()]
+            self._unanswered = {number: (header, now) for number, (header, _) in self._unanswered.items()}
+        else:
+            self._unanswered.clear()
+            self._pending = Harvest()
+            self.version = 0
+            effects.append(Forget(0))
+        if previous is None or not _same_work(previous, welcome):
+            effects.append(Prepare(welcome, body))
+        elif body is not None:
+            effects.append(Load(welcome.version, body))
+        self.version = self._newest = welcome.version
+        return effects
+
+    def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
+        self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
+        if self._unanswered.pop(answer.sequence, None) is None:
+            return []
+        return [Forget(answer.sequence), *self._ship(now), *self._pull(now)]
+
+    def _weights(self, epoch: int, version: int, body: Buffer | None) -> list[Effect]:
+        welcome = self.membership.welcome
+        if welcome is None or epoch != welcome.epoch or body is None or version <= self.version:
+            return []
+        self.version = version
+        self._newest = max(self._newest, version)
+        return [Load(version, body)]
+
+    def _ship(self, now: float) -> list[Effect]:
+        welcome = self.membership.welcome
+        if welcome is None or not self.membership.member or self._pending.count == 0 or not self._has_credit:
+            return []
+        self._sequence += 1
+        pending, self._pending = self._pending, Harvest()
+        header = Gradient(
+            run=welcome.run,
+            epoch=welcome.epoch,
+            sequence=self._sequence,
+            version=pending.version,
+            model=welcome.model,
+            codec=welcome.codec,
+            steps=pending.steps,
+            emulator_frames=pending.emulator_frames,
+            count=pending.count,
+            episodes=pending.episodes,
+            statistics=pending.statistics,
+        )
+        if self._credit:
+            self._unanswered[self._sequence] = (header, now)
+        return [Ship(header)]
+
+    def _pull(self, now: float) -> list[Effect]:
+        if self._newest - self.version <= 2 * self._actors or now < self._pull_due:
+            return []
+        self._pull_due = now + PULL_SECONDS
+        return [Send(Pull(version=self.version))]
+
+
+def _same_work(old: Welcome, new: Welcome) -> bool:
+    """Whether environments and network built for `old` serve `new` as well."""
+    return (old.model, old.settings) == (new.model, new.settings)

@@ -1,0 +1,203 @@
+"""The actor daemon: one thread that plays, and between steps looks after its sockets; round the pure core."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+import zmq
+
+from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
+from common import sockets
+from common.addresses import Address
+from common.broadcast import Broadcast
+from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
+from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
+from common.service.notify import Notifier
+from common.service.signals import Signals
+from common.settings.sections import Settings
+
+if TYPE_CHECKING:
+    from actor.work import Work
+
+_log = logging.getLogger("actor")
+SERVICE_SECONDS = 0.02
+"""How long an actor plays at most before it looks at its sockets; a rollout is usually over sooner."""
+WAIT_SECONDS = 1.0
+FAILURES_IN_A_ROW = 10
+"""Rollouts lost one after the other, to an environment that raises or gives NaN, after which the actor gives up."""
+
+
+def run(address: Address, *, name: str = "", launcher: str = "") -> int:
+    """Plays for the learner at `address` until the run is over or a signal comes; returns the exit code.
+
+    Raises RefusedError when the learner will not have it, EnvironmentMissingError where this host cannot play,
+    UnavailableError when the environment keeps failing.
+    """
+    with Signals() as signals:
+        return _Daemon(address, name, launcher, signals).run()
+
+
+class _Daemon:
+    def __init__(self, address: Address, name: str, launcher: str, signals: Signals) -> None:
+        import gymnasium
+        import torch  # seconds of import: after the signals are ours
+
+        from common.codecs.names import NAMES
+
+        torch.set_num_threads(1)
+        torch.set_flush_denormal(True)
+        versions = {"torch": str(torch.__version__), "gymnasium": gymnasium.__version__, "zmq": zmq.__version__}
+        hello = introduce("actor", name, launcher=launcher, codecs=NAMES, versions=versions)
+        self._address, self._signals = address, signals
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._link = LearnerLink(self._context, address, hello)
+        self._subscriber: zmq.Socket[bytes] | None = None
+        self._weights_port = 0
+        self._core = ActorCore(hello, time.monotonic())
+        from actor.work import Work
+
+        self._make = Work
+        self._work: Work | None = None
+        self._bodies: dict[int, bytes] = {}
+        self._failures = 0
+        self._left = ""
+        self._notifier = Notifier()
+
+    def run(self) -> int:
+        """The loop; returns the exit code."""
+        try:
+            while not self._left and self._signals.requested is None:
+                self._service()
+                if self._core.state == "working" and self._work is not None:
+                    self._play(self._work)
+                else:
+                    self._wait()
+            if self._signals.requested is not None:
+                self._do(self._core.leave("stopped by a signal"))
+                return self._signals.exit_code
+            _log.info("done: %s", self._left)
+            return EXIT_DONE
+        except A3cdError as error:
+            self._do(self._core.leave(str(error)))
+            raise
+        finally:
+            self._notifier.stopping(self._left)
+            self._close()
+
+    def _close(self) -> None:
+        if self._work is not None:
+            self._work.close()
+        if self._subscriber is not None:
+            self._subscriber.close(linger=0)
+        self._link.close()
+        self._context.term()
+
+    def _service(self) -> None:
+        """Everything that is not playing: messages, weights, heartbeats, the operator."""
+        for message, body in self._link.receive():
+            self._do(self._core.handle(time.monotonic(), message, body))
+        self._listen()
+        now = time.monotonic()
+        self._do(self._core.tick(now))
+        self._notifier.watchdog(now)
+        waited = self._core.membership.notice(now)
+        if waited is not None:
+            _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._address, waited)
+
+    def _listen(self) -> None:
+        """Reads the broadcast until it is empty; CONFLATE leaves at most the newest, a reconnect may bring an older."""
+        while self._subscriber is not None:
+            try:
+                frame = self._subscriber.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            try:
+                news = Broadcast.unpack(frame.buffer)
+            except WireError as error:
+                self._core.trouble = str(error)
+                continue
+            self._do(self._core.broadcast(time.monotonic(), news.run, news.epoch, news.version, news.body))
+
+    def _wait(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._link.socket, zmq.POLLIN)
+        poller.register(self._signals, zmq.POLLIN)
+        due = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
+        poller.poll(max(1, math.ceil(1e3 * min(due, WAIT_SECONDS))))
+
+    def _play(self, work: Work) -> None:
+        try:
+            harvest = work.advance(time.monotonic() + SERVICE_SECONDS)
+        except RefusedError:
+            raise
+        except A3cdError as error:
+            self._failed(work, error)
+            return
+        if harvest is not None:
+            self._failures = 0
+            self._do(self._core.harvested(time.monotonic(), harvest))
+
+    def _failed(self, work: Work, error: A3cdError) -> None:
+        """The rollout is lost; new episodes are begun, unless this happens time after time."""
+        self._failures += 1
+        self._core.trouble = str(error)
+        _log.warning("%s", error)
+        if self._failures >= FAILURES_IN_A_ROW:
+            raise UnavailableError(f"gave up after {self._failures} rollouts lost in a row: {error}")
+        work.restart()
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._link.send(effect.message)
+                case Ship():
+                    self._ship(effect)
+                case Reship():
+                    if body := self._bodies.get(effect.header.sequence):
+                        self._link.send(effect.header, body)
+                case Load():
+                    if self._work is not None:
+                        self._work.offer(effect.version, effect.body)
+                case Forget(sequence=0):
+                    self._bodies.clear()
+                    if self._work is not None:
+                        self._work.forget()
+                case Forget():
+                    self._bodies.pop(effect.sequence, None)
+                case Prepare():
+                    self._prepare(effect)
+                case Leave():
+                    self._left = effect.reason
+
+    def _ship(self, effect: Ship) -> None:
+        assert self._work is not None
+        body = self._work.pack()
+        sent = self._link.send(effect.header, body)
+        if self._core.keeps_unanswered:
+            self._bodies[effect.header.sequence] = body
+        elif not sent:
+            # Without credit's bound the network's own queue is the only one; full, it holds the actor back.
+            self._link.socket.poll(1000, zmq.POLLOUT)
+            self._link.send(effect.header, body)
+
+    def _prepare(self, effect: Prepare) -> None:
+        welcome = effect.welcome
+        settings = msgspec.convert(welcome.settings, Settings)
+        if self._work is not None:
+            self._work.close()
+        self._work = self._make(welcome, settings, effect.body)
+        self._core.configure(settings.exchange.accumulate)
+        if self._subscriber is None or self._weights_port != welcome.weights_port:
+            if self._subscriber is not None:
+                self._subscriber.close(linger=0)
+            self._weights_port = welcome.weights_port
+            where = str(self._address.with_port(welcome.weights_port))
+            self._subscriber = sockets.subscriber(self._context, where, MAX_REPLY_BYTES)
+        text = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
+        _log.info("%s, epoch %d, codec %s", text, welcome.epoch, welcome.codec)
+        self._notifier.ready(text)

@@ -1,0 +1,116 @@
+"""Recording a trained agent: an animated GIF, or a video."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from actor.pictures import natural_rate, pictures
+from actor.trained import TrainedAgent, Which, open_run
+from common.errors import ConfigurationError
+
+CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
+MAX_STEPS = 1000
+"""The longest recorded episode, unless asked otherwise: Pillow holds all pictures of a GIF in memory."""
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was written."""
+
+    path: Path
+    returns: list[float]
+    """Of each episode; undiscounted, as the environment gives rewards."""
+
+
+def record(
+    run: Path,
+    out: Path,
+    *,
+    episodes: int = 1,
+    sampled: bool = False,
+    seed: int = 0,
+    max_steps: int = MAX_STEPS,
+    checkpoint: Which = "best",
+) -> Recording:
+    """Play `episodes` episodes with a run's agent into the file `out`: .gif, .mp4 or .webm; one there is overwritten.
+
+    Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
+    missing, the file cannot be written), UnavailableError (the environment fails).
+    """
+    write = _writer(out)
+    trained = open_run(run, checkpoint)
+    rate = natural_rate(trained.settings.environment)
+    agent = TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+    returns: list[float] = []
+
+    def shown() -> Iterator[Pixels]:
+        for episode in range(episodes):
+            for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):
+                yield picture.pixels
+            returns.append(picture.episode_return)
+
+    try:
+        write(out, shown(), rate)
+    except OSError as error:
+        raise ConfigurationError(f"{out}: cannot be written: {error.strerror or error}") from error
+    finally:
+        agent.close()
+    return Recording(out, returns)
+
+
+def _writer(out: Path) -> Callable[[Path, Iterator[Pixels], float], None]:
+    """What writes this kind of file; asked for before anything is played."""
+    kind = out.suffix.lower()
+    if not out.parent.is_dir():
+        raise ConfigurationError(f"{out}: there is no folder {out.parent}")
+    if kind == ".gif":
+        return _write_gif
+    if kind in CODECS:
+        _ffmpeg(kind)
+        return _write_video
+    raise ConfigurationError(f"{out}: a recording is a .gif, .mp4 or .webm file")
+
+
+def _write_gif(out: Path, frames: Iterator[Pixels], rate: float) -> None:
+    # GIF counts hundredths of a second, and browsers slow down what is faster than 50 pictures a second.
+    hundredths = max(2, round(100 / rate))
+    images = (Image.fromarray(np.ascontiguousarray(frame)).quantize() for frame in frames)
+    first = next(images)
+    first.save(out, format="GIF", save_all=True, append_images=images, duration=10 * hundredths, loop=0)
+
+
+def _write_video(out: Path, frames: Iterator[Pixels], rate: float) -> None:
+    kind = out.suffix.lower()
+    first = next(frames)
+    height, width = (side - side % 2 for side in first.shape[:2])  # Both codecs take even sides only.
+    writer = _ffmpeg(kind).write_frames(
+        str(out), (width, height), fps=rate, codec=CODECS[kind], macro_block_size=2, ffmpeg_log_level="error"
+    )
+    writer.send(None)
+    try:
+        for frame in chain([first], frames):
+            writer.send(np.ascontiguousarray(frame[:height, :width]))
+    finally:
+        writer.close()
+
+
+def _ffmpeg(kind: str) -> Any:
+    try:
+        import imageio_ffmpeg
+
+        imageio_ffmpeg.get_ffmpeg_exe()
+    except (ImportError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
+        ) from error
+    return imageio_ffmpeg

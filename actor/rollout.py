@@ -1,0 +1,141 @@
+"""Playing: the policy steps a batch of environments until there is something to learn from."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from common.algorithms.acting import sample
+from common.algorithms.rollout import Rollout
+
+from common.environments.base import Environments
+from common.environments.episodes import EpisodeTracker
+from common.errors import A3cdError
+from common.networks.heads import PolicyValue
+from common.networks.observation import ObservationSpec
+from common.settings.sections import Algorithm
+
+_DTYPES = {"box": torch.float32, "pixels": torch.uint8, "discrete": torch.int64}
+FIRST_CAPACITY = 512
+"""Steps there is room for at first when a rollout is a whole episode."""
+
+
+class NonFiniteError(A3cdError):
+    """The environment gave a reward, or the loss a gradient, that is no finite number."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A complete rollout; `data` shares the collector's memory and is valid until the next `advance`."""
+
+    data: Rollout
+    steps: int
+    episodes: list[tuple[float, int, float]]
+    """Return, length, seconds of those that ended in it."""
+
+
+class Collector:
+    """Rollouts of `algorithm.rollout` steps per environment, or of one whole episode."""
+
+    def __init__(
+        self,
+        environments: Environments,
+        network: PolicyValue,
+        observation: ObservationSpec,
+        *,
+        algorithm: Algorithm,
+        reward_scale: float,
+        reward_clip: float,
+        rng: np.random.Generator,
+    ) -> None:
+        """Resets the environments."""
+        self._environments, self._network, self._rng = environments, network, rng
+        self._observation, self._whole = observation, algorithm.whole_episodes
+        self._scale, self._clip = reward_scale, reward_clip
+        self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
+        self._episodes: list[tuple[float, int, float]] = []
+        self.restart()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next step is the first of a rollout."""
+        return self._t == 0
+
+    def restart(self) -> None:
+        """Drops the rollout under way and starts new episodes everywhere."""
+        self._t = self._last = 0
+        self._episodes.clear()
+        self._observations[0] = torch.from_numpy(self._environments.reset())
+        self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
+
+    def advance(self, until: float) -> Played | None:
+        """Steps until the rollout is complete, or the time `until` has come and None is returned.
+
+        Raises what `Environments.step` raises, and NonFiniteError for a rollout with a reward that is no number
+        (the rollout is dropped, the episodes go on).
+        """
+        if self._last:
+            # Only now: the rollout before this one was still in use.
+            self._observations[0] = self._observations[self._last]
+            self._last = 0
+        while True:
+            ended = self._step()
+            if self._t == self._capacity or (self._whole and ended):
+                return self._complete()
+            if time.monotonic() >= until:
+                return None
+
+    def _step(self) -> bool:
+        t = self._t
+        logits, _ = self._network.act(self._observations[t])
+        actions, log_probs = sample(logits.numpy(), self._rng)
+        observations, rewards, terminated, truncated = self._environments.step(actions)
+        self._actions[t], self._log_probs[t] = actions, log_probs
+        self._rewards[t], self._terminated[t], self._valid[t] = rewards, terminated, self._tracker.valid
+        self._observation_rows[t + 1] = observations
+        finished = self._tracker.update(rewards, terminated, truncated, time.monotonic())
+        self._episodes += [(episode.episode_return, episode.length, episode.seconds) for episode in finished]
+        self._t = t + 1
+        if self._whole and self._t == self._capacity and not finished:
+            self._grow()
+        return bool(terminated[0] or truncated[0])
+
+    def _complete(self) -> Played:
+        t, self._t = self._t, 0
+        self._last = t
+        episodes, self._episodes = self._episodes, []
+        rewards = self._rewards[:t] * self._scale
+        if not np.isfinite(rewards).all():
+            raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
+        if self._clip:
+            np.clip(rewards, -self._clip, self._clip, out=rewards)
+        data = Rollout(
+            observations=self._observations[: t + 1],
+            actions=torch.from_numpy(self._actions[:t]),
+            rewards=torch.from_numpy(rewards),
+            terminated=torch.from_numpy(self._terminated[:t]),
+            valid=torch.from_numpy(self._valid[:t]),
+            behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
+        )
+        return Played(data, int(np.count_nonzero(self._valid[:t])), episodes)
+
+    def _allocate(self, observation: ObservationSpec, capacity: int) -> None:
+        count = self._environments.count
+        self._capacity = capacity
+        self._observations = torch.zeros((capacity + 1, count, *observation.shape), dtype=_DTYPES[observation.kind])
+        self._observation_rows = self._observations.numpy()
+        self._actions = np.zeros((capacity, count), np.int64)
+        self._log_probs = np.zeros((capacity, count), np.float32)
+        self._rewards = np.zeros((capacity, count), np.float32)
+        self._terminated = np.zeros((capacity, count), np.bool_)
+        self._valid = np.zeros((capacity, count), np.bool_)
+
+    def _grow(self) -> None:
+        """Twice the room, for an episode that is longer than any before."""
+        old = (self._observation_rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
+        self._allocate(self._observation, 2 * self._capacity)
+        new = (self._observation_rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
+        for before, after in zip(old, new, strict=True):
+            after[: len(before)] = before

@@ -1,0 +1,87 @@
+"""A trained agent from a run folder, in an environment made from the run's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.algorithms.acting import greedy, sample
+from common.environments.base import Observations
+from common.environments.make import make
+from common.environments.spaces import describe
+from common.errors import ConfigurationError
+from common.networks.flat import flatten
+from common.networks.registry import build
+from common.run_folder import Checkpoint, RunFolder
+from common.settings.sections import Settings
+
+Which = Literal["best", "newest"]
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """What a run folder says about an agent."""
+
+    settings: Settings
+    checkpoint: Checkpoint
+
+
+def open_run(path: Path, which: Which) -> TrainedRun:
+    """Read a run folder; raises ConfigurationError if it holds no run, or the run no checkpoint that reads whole."""
+    folder = RunFolder(path)
+    settings = folder.settings()
+    paths = folder.best() if which == "best" else folder.newest()
+    if paths is None:
+        raise ConfigurationError(f"{path}: the run has no checkpoint yet")
+    return TrainedRun(settings, paths.read())
+
+
+class TrainedAgent:
+    """The network with a run's weights, and environments to act in; `close` must be called."""
+
+    def __init__(
+        self, run: TrainedRun, *, copies: int, seed: int, sampled: bool, render_mode: str | None = None
+    ) -> None:
+        """Take actions with the highest probability, or `sampled` ones as in training. `seed`: 0 or more.
+
+        Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the weights are not of
+        the network that the settings describe.
+        """
+        # More threads do not pay for networks so small, and are ruinous beside a training on the same cores.
+        torch.set_num_threads(1)
+        section = msgspec.structs.replace(run.settings.environment, step_seconds=0.0)
+        self.environments = make(section, copies=copies, seed=seed, render_mode=render_mode)
+        self._rng = np.random.default_rng(seed)
+        self._sampled = sampled
+        try:
+            observation = describe(self.environments.observation_space)
+            self._network = build(run.settings.network, observation, self.environments.actions, run.settings.seed)
+            flat = flatten(self._network)
+            model = run.checkpoint.state.get("model", flat.hash)
+            if model != flat.hash or run.checkpoint.weights.size != flat.size:
+                raise ConfigurationError(
+                    f"the checkpoint holds another network ({model}, {run.checkpoint.weights.size} parameters) than "
+                    f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
+                    "trained"
+                )
+            flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
+        except BaseException:
+            self.close()
+            raise
+
+    def act(self, observations: Observations) -> NDArray[np.int64]:
+        """Choose an action (B,) for each of the observations (B, *shape)."""
+        logits, _ = self._network.act(torch.from_numpy(observations))
+        if self._sampled:
+            return sample(logits.numpy(), self._rng)[0]
+        return greedy(logits.numpy())
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.environments.close()

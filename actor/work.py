@@ -1,0 +1,124 @@
+"""What an actor does between messages: play, compute a gradient, add it up, pack it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from actor.core import Harvest
+from actor.rollout import Collector, NonFiniteError
+from common.algorithms import a3c
+from common.broadcast import CODECS
+from common.codecs.feedback import ErrorFeedback
+from common.codecs.registry import make as make_codec
+from common.environments.make import make as make_environments
+from common.environments.spaces import describe
+from common.errors import RefusedError
+from common.messages import Welcome
+from common.networks.flat import flatten
+from common.networks.registry import build
+from common.settings.sections import Settings
+from common.wire import Buffer
+
+
+class Work:
+    """Environments, network and gradient of one run, as its welcome describes them."""
+
+    def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
+        """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
+        section = settings.environment
+        self._algorithm = settings.algorithm
+        self._environments = make_environments(section, copies=section.copies, seed=welcome.seed)
+        observation = describe(self._environments.observation_space)
+        self._network = build(settings.network, observation, self._environments.actions, settings.seed)
+        self._flat = flatten(self._network)
+        if self._flat.hash != welcome.model:
+            self._environments.close()
+            raise RefusedError(
+                f"the network built here ({self._flat.hash}) is not the learner's ({welcome.model}): "
+                f"{section.id} or a3cd differ between the two hosts; install the same versions"
+            )
+        packer = make_codec(welcome.codec, self._flat.size)
+        self._pack: Callable[[torch.Tensor], bytes] = (
+            ErrorFeedback(packer).encode if settings.exchange.error_feedback else packer.encode
+        )
+        self._sum = torch.zeros_like(self._flat.gradient)
+        self._unpack = make_codec(CODECS[welcome.weights_format], self._flat.size).decode
+        self._newest: tuple[int, Buffer] | None = None
+        self._version = 0
+        self._collector = Collector(
+            self._environments,
+            self._network,
+            observation,
+            algorithm=self._algorithm,
+            reward_scale=section.reward_scale,
+            reward_clip=section.reward_clip,
+            rng=np.random.default_rng([welcome.seed, 1]),
+        )
+        if body is not None:
+            self.offer(welcome.version, body)
+            self._load()
+
+    def offer(self, version: int, body: Buffer) -> None:
+        """Newer weights; they are loaded where the algorithm allows it, never in the middle of a rollout's steps."""
+        self._newest = (version, body)
+
+    def advance(self, until: float) -> Harvest | None:
+        """Plays on until a rollout is complete or the time `until` has come.
+
+        A complete rollout's gradient is added up; what belongs to it is returned. Raises UnavailableError when the
+        environment fails; NonFiniteError when it gave a reward, or the loss a gradient, that is no number.
+        """
+        if self._collector.fresh:
+            self._load()
+        rollout = self._collector.advance(until)
+        if rollout is None:
+            return None
+        if self._algorithm.refresh:
+            self._load()
+        statistics = a3c.gradient(self._network, self._flat, rollout.data, self._algorithm)
+        if not math.isfinite(statistics.gradient_norm):
+            raise NonFiniteError("the gradient is not finite: rollout dropped")
+        self._sum += self._flat.gradient
+        return Harvest(
+            version=self._version,
+            steps=rollout.steps,
+            emulator_frames=rollout.steps * self._environments.frames_per_step,
+            count=1,
+            episodes=rollout.episodes,
+            statistics={
+                "policy_loss": statistics.policy_loss,
+                "value_loss": statistics.value_loss,
+                "entropy": statistics.entropy,
+                "gradient_norm": statistics.gradient_norm,
+                "ratio": statistics.ratio,
+            },
+        )
+
+    def pack(self) -> bytes:
+        """The packed sum of the gradients since the last `pack`; starts a new sum."""
+        body = self._pack(self._sum)
+        self._sum.zero_()
+        return body
+
+    def restart(self) -> None:
+        """Drops the rollout under way and begins new episodes."""
+        self._collector.restart()
+
+    def forget(self) -> None:
+        """Drops what has been added up."""
+        self._sum.zero_()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._environments.close()
+
+    def _load(self) -> None:
+        if self._newest is None:
+            return
+        self._version, body = self._newest
+        self._newest = None
+        self._unpack(body, self._flat.vector)

@@ -1,0 +1,105 @@
+"""Steps per second of each kind of batch, random actions, resets included, beside gymnasium's SyncVectorEnv.
+
+    python benchmarks/environments.py [--seconds S] [--copies N]
+
+One process, one thread. `us` is what a step of the batch takes, `one copy` is a batch of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from common.environments.episodes import EpisodeTracker
+from common.environments.make import make
+from common.environments.names import bare, find_spec, resolve
+from common.environments.quiet import quiet
+from common.environments.spaces import discrete_actions
+from common.settings.sections import Environment
+
+SECTIONS = (
+    Environment(id="CartPole-v1"),
+    Environment(id="CartPole-v1", stack=4),
+    Environment(id="CartPole-v1", skip=2),
+    Environment(id="CartPole-v1", observation="frames"),
+    Environment(id="FlappyBird-v0"),
+    Environment(id="FlappyBird-v0", observation="frames"),
+    Environment(id="FlappyBird-v0", observation="frames", skip=4),
+    Environment(id="Acrobot-v1"),
+    Environment(id="MountainCar-v0"),
+    Environment(id="FrozenLake-v1"),
+    Environment(id="ALE/Pong-v5"),
+    Environment(id="ALE/Breakout-v5"),
+)
+
+
+def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, copies: int, seconds: float) -> float:
+    """Batch steps per second, times copies."""
+    choices = np.random.default_rng(0).integers(actions, size=(1024, copies))
+    for row in choices[:10]:
+        step(row)
+    taken, begun = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - begun) < seconds:
+        step(choices[taken % 1024])
+        taken += 1
+    return taken * copies / elapsed
+
+
+def ours(section: Environment, copies: int, seconds: float) -> float:
+    environments = make(section, copies=copies, seed=0)
+    environments.reset()
+    rate = steps_per_second(environments.step, environments.actions, copies, seconds)
+    environments.close()
+    return rate
+
+
+def gymnasiums(section: Environment, copies: int, seconds: float) -> float:
+    """SyncVectorEnv over what gymnasium.make gives; 0 where it has no like."""
+    section = resolve(section)
+    if section.observation == "frames" or section.skip > 1 or section.stack > 1:
+        return 0.0
+    find_spec(section.id)
+    with quiet():
+        options: dict[str, Any] = dict(section.options)
+        vector = gymnasium.make_vec(bare(section.id), copies, vectorization_mode="sync", **options)
+    vector.reset(seed=0)
+    rate = steps_per_second(vector.step, int(discrete_actions(vector.single_action_space).n), copies, seconds)
+    vector.close()
+    return rate
+
+
+def tracker_microseconds(copies: int, seconds: float) -> float:
+    """Time of EpisodeTracker.update when nothing ended."""
+    tracker = EpisodeTracker(copies, 0.0)
+    rewards, nothing = np.ones(copies, np.float32), np.zeros(copies, np.bool_)
+    rate = steps_per_second(lambda _: tracker.update(rewards, nothing, nothing, 0.0), 2, copies, seconds)
+    return 1e6 * copies / rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0, help="per measurement")
+    parser.add_argument("--copies", type=int, default=16)
+    arguments = parser.parse_args()
+    copies, seconds = arguments.copies, arguments.seconds
+    print(f"{'environment':34}{'steps/s':>10}{'us':>10}{'one copy':>10}{'sync':>10}")
+    for section in SECTIONS:
+        settings = "".join(f" {key}={value}" for key in ("skip", "stack") if (value := getattr(section, key)))
+        frames = " frames" if section.observation == "frames" else ""
+        batch, single = ours(section, copies, seconds), ours(section, 1, seconds)
+        sync = gymnasiums(section, copies, seconds)
+        print(
+            f"{section.id + frames + settings:34}{batch:10.0f}{1e6 * copies / batch:10.0f}{single:10.0f}"
+            + (f"{sync:10.0f}" if sync else f"{'-':>10}")
+        )
+    print(f"EpisodeTracker.update, nothing ended: {tracker_microseconds(copies, seconds):.1f} us")
+
+
+if __name__ == "__main__":
+    main()

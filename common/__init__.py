@@ -1,0 +1,1 @@
+"""What every daemon shares: settings, messages and wire, codecs, networks, algorithms, environments, manners."""

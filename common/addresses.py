@@ -1,0 +1,51 @@
+"""tcp://host:port, read once and in one way."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from common.errors import ConfigurationError
+
+DEFAULT_PORT = 5555
+_FORM = re.compile(r"^(?:tcp://)?(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+)(?::(?P<port>\d{1,5}|\*))?$")
+
+
+@dataclass(frozen=True)
+class Address:
+    """Host (a name, an address, or `*`) and port (0: any free one)."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """From `tcp://host:port`; the port may be left out (5555), so may `tcp://`. Raises `ConfigurationError`."""
+        match = _FORM.match(text.strip())
+        if match is None:
+            raise ConfigurationError(
+                f"{text!r} is no address: write tcp://HOST:PORT, as in tcp://localhost:{DEFAULT_PORT}"
+            )
+        written = match["port"]
+        port = DEFAULT_PORT if written is None else 0 if written == "*" else int(written)
+        if port > 65535:
+            raise ConfigurationError(f"{text!r}: port {port} is above 65535")
+        return cls(match["host"], port)
+
+    def with_port(self, port: int) -> Address:
+        """The same host, another port."""
+        return Address(self.host, port)
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can be at the other end."""
+        host = self.host.strip("[]")
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+    def __str__(self) -> str:
+        """As ZeroMQ takes it."""
+        return f"tcp://{self.host}:{self.port or '*'}"

@@ -1,0 +1,43 @@
+"""Returns over a rollout, without importance correction. Arrays are (T, B), time first.
+
+Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what the step led to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def lambda_returns(
+    r_t: Floats, discount_t: Floats, v_tm1: Floats, v_t: Floats, valid: NDArray[np.bool_], lambda_: float
+) -> Floats:
+    """Return the lambda-returns G_t = r_t + discount_t * ((1 - lambda) v_t + lambda G_{t+1}).
+
+    With lambda 1 this is A3C's n-step return, bootstrapped with the last v_t (Mnih et al. 2016,
+    https://arxiv.org/abs/1602.01783). G - v_tm1 is the generalised advantage estimate (Schulman et al. 2015,
+    https://arxiv.org/abs/1506.02438).
+
+    Args:
+        r_t: rewards.
+        discount_t: discounts, 0 where the episode terminated.
+        v_tm1: value of the observation before the step.
+        v_t: value of the observation after it.
+        valid: False where the step was a dummy: its return is v_tm1.
+        lambda_: in 0..1.
+
+    Returns:
+        (T, B) returns.
+    """
+    errors = np.where(valid, r_t + discount_t * v_t - v_tm1, np.float32(0))
+    return v_tm1 + accumulate(errors, np.where(valid, discount_t * np.float32(lambda_), np.float32(0)))
+
+
+def accumulate(x: Floats, decay: Floats) -> Floats:
+    """Return y (T, B) with y_t = x_t + decay_t * y_{t+1}, and y_T = 0 beyond the end."""
+    y = x.copy()
+    for t in range(len(y) - 2, -1, -1):
+        y[t] += decay[t] * y[t + 1]
+    return y

@@ -1,0 +1,47 @@
+"""What an actor gathered: some steps of several environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """T steps of B environments, time first.
+
+    Environments reset on the step after an episode's end (gymnasium's AutoresetMode.NEXT_STEP). If step t ended an
+    episode, observations[t + 1] is that episode's final observation, step t + 1 is a dummy (its action is ignored, its
+    reward is 0, `valid` is False), and observations[t + 2] is the first of the next episode. So the observation after
+    a valid step always belongs to the step's own episode and V(observations[t + 1]) is the right bootstrap: only
+    `terminated` sets the discount to 0, and a time limit needs no flag. The dummy contributes no error and carries no
+    trace, so nothing of the next episode reaches the one before.
+    """
+
+    observations: Tensor
+    """(T + 1, B, *shape): the last one is for bootstrapping only."""
+    actions: Tensor
+    """(T, B) int64."""
+    rewards: Tensor
+    """(T, B) float32, scaled and clipped for learning."""
+    terminated: Tensor
+    """(T, B) bool: the episode ended in the task's own sense at this step, not by a time limit."""
+    valid: Tensor
+    """(T, B) bool: the action was really taken."""
+    behaviour_log_probs: Tensor
+    """(T, B) float32: log-probability of the action under the policy that acted."""
+
+    def __post_init__(self) -> None:
+        steps, copies = self.actions.shape
+        for name in ("rewards", "terminated", "valid", "behaviour_log_probs"):
+            if (shape := tuple(getattr(self, name).shape)) != (steps, copies):
+                raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, copies)}")
+        if (shape := tuple(self.observations.shape[:2])) != (steps + 1, copies):
+            raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, copies)}")
+
+    @cached_property
+    def steps(self) -> int:
+        """Number of valid steps."""
+        return int(self.valid.sum())

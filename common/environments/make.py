@@ -1,0 +1,126 @@
+"""From the settings' [environment] section to a batch that can be stepped."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
+
+from common.environments.atari import make_atari
+from common.environments.base import Environments
+from common.environments.frames import FRAME_SPACE, grey_frame
+from common.environments.names import find_spec, is_atari, resolve
+from common.environments.pace import PacedEnvironments
+from common.environments.quiet import quiet
+from common.environments.repeat import RepeatAction
+from common.environments.sequential import SequentialEnvironments
+from common.environments.stack import StackedEnvironments
+from common.environments.vector import VectorEnvironments
+from common.errors import A3cdError, EnvironmentMissingError
+from common.settings.sections import Environment
+
+
+def make(section: Environment, *, copies: int, seed: int, render_mode: str | None = None) -> Environments:
+    """The environments of `section`, ready for `reset`.
+
+    section: `auto` values are resolved here; its `copies` is left to the caller. seed: 0 or more; of the actor.
+    render_mode: "rgb_array" to call `render` later, "human" for the environment's own window (first copy), or None.
+    Where neither is asked for, the environment's own vector implementation is used if it has one.
+    Raises: EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
+    ConfigurationError if the section asks for what the environment cannot do.
+    """
+    section = resolve(section)
+    spec = find_spec(section.id)
+    if render_mode == "human" and section.observation == "frames":
+        raise EnvironmentMissingError(
+            f"environment {section.id} opens no window of its own when it is observed as frames; "
+            "render mode rgb_array gives its pictures"
+        )
+    try:
+        with quiet(window=render_mode == "human"):
+            environments = _batch(section, spec, copies=copies, seed=seed, render_mode=render_mode)
+    except EnvironmentMissingError as error:
+        raise EnvironmentMissingError(f"environment {section.id}: {error}") from error
+    except A3cdError:
+        raise
+    except Exception as error:
+        raise EnvironmentMissingError(
+            f"environment {section.id} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}"
+        ) from error
+    if section.step_seconds:
+        return PacedEnvironments(environments, section.step_seconds)
+    return environments
+
+
+def _batch(section: Environment, spec: EnvSpec, *, copies: int, seed: int, render_mode: str | None) -> Environments:
+    if is_atari(section.id):
+        return make_atari(section, spec, copies=copies, seed=seed)
+    environments = None
+    if section.observation == "state" and section.skip == 1 and render_mode is None:
+        environments = _vector(section, spec, copies=copies, seed=seed)
+    if environments is None:
+        environments = _sequential(section, spec, copies=copies, seed=seed, render_mode=render_mode)
+    return StackedEnvironments(environments, section.stack) if section.stack > 1 else environments
+
+
+def _vector(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments | None:
+    """The environment's own vector implementation, None if it has none with next-step reset."""
+    if spec.vector_entry_point is None or spec.additional_wrappers:
+        return None
+    options: dict[str, Any] = dict(section.options)
+    if section.max_episode_steps:
+        options["max_episode_steps"] = section.max_episode_steps
+    vector = gymnasium.make_vec(spec, num_envs=copies, vectorization_mode="vector_entry_point", **options)
+    if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
+        vector.close()
+        return None
+    return VectorEnvironments(vector, name=section.id, seed=seed)
+
+
+def _sequential(
+    section: Environment, spec: EnvSpec, *, copies: int, seed: int, render_mode: str | None
+) -> Environments:
+    frames = section.observation == "frames"
+    spec, limit = _own_limit(spec, section)
+
+    def make_one(number: int) -> gymnasium.Env[Any, Any]:
+        mode = "rgb_array" if frames else render_mode if number == 0 else None
+        options: dict[str, Any] = dict(section.options)
+        if mode:
+            options["render_mode"] = mode
+        environment = gymnasium.make(spec, disable_env_checker=True, **options)
+        return RepeatAction(environment, section.skip) if section.skip > 1 else environment
+
+    environments = [make_one(0)]
+    if frames and "rgb_array" not in environments[0].metadata.get("render_modes", ()):
+        environments[0].close()
+        raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
+    environments += [make_one(number) for number in range(1, copies)]
+    return SequentialEnvironments(
+        environments,
+        name=section.id,
+        seed=seed,
+        frames_per_step=section.skip,
+        limit=limit,
+        camera=grey_frame if frames else None,
+        picture_space=FRAME_SPACE if frames else None,
+    )
+
+
+def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
+    """The registration to make copies from, and the limit in steps of the agent that the batch keeps; 0: none.
+
+    Gymnasium's TimeLimit costs about a microsecond a step. It stays where it counts other steps than the agent's:
+    under repeated actions and under wrappers of the registration itself, unless the section sets a limit.
+    """
+    spec = copy.deepcopy(spec)
+    spec.order_enforce = False
+    limit = section.max_episode_steps
+    if not limit and section.skip == 1 and not spec.additional_wrappers:
+        limit = spec.max_episode_steps or 0
+    if limit:
+        spec.max_episode_steps = None
+    return spec, limit

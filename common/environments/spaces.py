@@ -1,0 +1,80 @@
+"""Which spaces are supported, and the form in which observations reach a network."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
+
+from common.errors import EnvironmentMissingError
+from common.networks.observation import ObservationSpec
+
+
+def describe(space: gymnasium.Space[Any]) -> ObservationSpec:
+    """The observation a network is built for, from the space of a batch (`Environments.observation_space`).
+
+    Raises: EnvironmentMissingError for a space that is neither Box nor Discrete.
+    """
+    space = network_space(space)
+    if isinstance(space, Discrete):
+        return ObservationSpec(shape=(), kind="discrete", size=int(space.n))
+    size = math.prod(space.shape)
+    return ObservationSpec(shape=space.shape, kind="pixels" if is_picture(space) else "box", size=size)
+
+
+def network_space(space: gymnasium.Space[Any]) -> Box | Discrete:
+    """The space of an environment's observations as networks receive them.
+
+    Three-dimensional uint8 arrays are pictures and stay uint8, channels first: the shorter of the first and the last
+    axis is taken for the channels. Every other Box becomes float32 of the same shape; Discrete is counted from 0.
+    Raises: EnvironmentMissingError for any other space.
+    """
+    if isinstance(space, Discrete):
+        return Discrete(int(space.n))
+    if not isinstance(space, Box):
+        raise EnvironmentMissingError(f"observation space {space} is not supported; Box and Discrete are")
+    if is_picture(space):
+        height, width, channels = space.shape
+        shape = (channels, height, width) if channels < height else space.shape
+        return Box(0, 255, shape, np.uint8)
+    return Box(space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32)
+
+
+def is_picture(space: Box) -> bool:
+    """Whether observations of this space are pictures: uint8 with three axes."""
+    return space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def discrete_actions(space: gymnasium.Space[Any]) -> Discrete:
+    """The action space, if it is one a policy here can act in.
+
+    Raises: EnvironmentMissingError for anything but Discrete.
+    """
+    if not isinstance(space, Discrete):
+        raise EnvironmentMissingError(f"action space {space} is not supported; Discrete is")
+    return space
+
+
+class ObservationBuffer:
+    """The observations of a batch: written as environments give them, read as networks take them."""
+
+    def __init__(self, space: gymnasium.Space[Any], count: int) -> None:
+        """space: of one observation of the environment; count: copies in the batch."""
+        self.space = network_space(space)
+        """Of one observation as a network receives it."""
+        self._array: NDArray[Any] = np.zeros((count, *(self.space.shape or ())), self.space.dtype)
+        self.rows: NDArray[Any] = self._array
+        """The same memory in the environment's own layout, one row per copy."""
+        if self.space.shape != space.shape:
+            self.rows = self._array.transpose(0, 2, 3, 1)
+        self._origin = int(space.start) if isinstance(space, Discrete) else 0
+
+    def finished(self) -> NDArray[Any]:
+        """(B, *shape) for the network, once every row has been written anew."""
+        if self._origin:
+            self._array -= self._origin
+        return self._array

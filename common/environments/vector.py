@@ -1,0 +1,67 @@
+"""Environments that come with a vector implementation of their own (gymnasium's `vector_entry_point`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from common.environments.base import Environments, Observations, Step, failure
+from common.environments.seeds import copy_seed
+from common.environments.spaces import ObservationBuffer, discrete_actions
+from common.errors import UnavailableError
+
+
+class VectorEnvironments(Environments):
+    """A gymnasium VectorEnv in NEXT_STEP mode, as a batch."""
+
+    def __init__(self, vector: VectorEnv[Any, Any, Any], *, name: str, seed: int, frames_per_step: int = 1) -> None:
+        """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
+
+        Raises: EnvironmentMissingError if the spaces are not supported.
+        """
+        self._vector = vector
+        self._name = name
+        self._seed = seed
+        action_space = discrete_actions(vector.single_action_space)
+        self._first_action = int(action_space.start)
+        self._buffer = ObservationBuffer(vector.single_observation_space, vector.num_envs)
+
+        self.count = vector.num_envs
+        self.observation_space = self._buffer.space
+        self.actions = int(action_space.n)
+        self.frames_per_step = frames_per_step
+
+    def reset(self, seed: int | None = None) -> Observations:
+        """As Environments.reset; the copies draw from one generator, or have consecutive seeds from one."""
+        try:
+            observations, _ = self._vector.reset(seed=copy_seed(self._seed if seed is None else seed, 0))
+        except Exception as error:
+            raise failure(self._name, "reset", error) from error
+        self._buffer.rows[...] = observations
+        return self._buffer.finished()
+
+    def step(self, actions: NDArray[np.int64]) -> Step:
+        """As Environments.step."""
+        try:
+            observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
+        except Exception as error:
+            raise failure(self._name, "step", error) from error
+        self._buffer.rows[...] = observations
+        return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated)
+
+    def render(self) -> NDArray[np.uint8]:
+        """The newest picture the first copy's agent sees, grey, (H, W, 3).
+
+        A vector draws no single copy. Raises: UnavailableError where observations are not pictures.
+        """
+        if self.observation_space.dtype != np.uint8:
+            raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
+        newest: NDArray[np.uint8] = self._buffer.finished()[0, -1]
+        return np.repeat(newest[:, :, None], 3, axis=2)
+
+    def close(self) -> None:
+        """As Environments.close."""
+        self._vector.close()

@@ -1,0 +1,1 @@
+"""Policy and value networks, and the one flat vector that holds their parameters."""

@@ -1,0 +1,56 @@
+"""The whole network: a categorical policy and a value on one trunk, or on one each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from common.networks.trunk import Trunk, orthogonal, zeros
+
+POLICY_GAIN = 0.01
+"""Nearly equal probabilities at the start."""
+VALUE_GAIN = 1.0
+
+
+class PolicyValue(nn.Module):
+    """Logits of `actions` actions and a state value.
+
+    On one trunk both heads are one linear layer of actions + 1 outputs, the last of them the value: half the calls.
+    """
+
+    def __init__(self, trunks: Sequence[Trunk], actions: int, generator: torch.Generator) -> None:
+        """Join one trunk (shared) or two (policy, value)."""
+        super().__init__()
+        self.trunks = nn.ModuleList(trunks)
+        self.actions = actions
+        self.chunk = trunks[0].chunk
+        self.shared = len(trunks) == 1
+        self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}"
+        policy = orthogonal(actions, trunks[0].features, gain=POLICY_GAIN, generator=generator)
+        value = orthogonal(1, trunks[-1].features, gain=VALUE_GAIN, generator=generator)
+        self.head_weight = nn.Parameter(torch.cat([policy, value]).detach())
+        self.head_bias = zeros(actions + 1)
+        self._trunks = tuple(trunks)
+
+    def outputs(self, observations: Tensor) -> Tensor:
+        """Return logits and value side by side, (N, actions + 1), of observations (N, *shape)."""
+        weight, bias = self.head_weight, self.head_bias
+        if self.shared:
+            return linear(self._trunks[0](observations), weight, bias)
+        policy, value = self._trunks
+        n = self.actions
+        logits = linear(policy(observations), weight[:n], bias[:n])
+        return torch.cat([logits, linear(value(observations), weight[n:], bias[n:])], dim=1)
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (N, actions) and values (N,) of observations (N, *shape)."""
+        outputs = self.outputs(observations)
+        return outputs[:, :-1], outputs[:, -1]
+
+    @torch.inference_mode()
+    def act(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """`forward` without anything kept for a gradient."""
+        return self.forward(observations)

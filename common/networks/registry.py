@@ -1,0 +1,42 @@
+"""From the `[network]` section and the observations to a network."""
+
+from __future__ import annotations
+
+import torch
+
+from common.errors import ConfigurationError
+from common.networks import conv
+from common.networks.conv import ConvTrunk
+from common.networks.dense import DenseTrunk
+from common.networks.heads import PolicyValue
+from common.networks.observation import ObservationSpec
+from common.networks.trunk import Trunk
+from common.settings.sections import Network
+
+_CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS}
+
+
+def resolve(kind: str, observation: ObservationSpec) -> str:
+    """Return the kind of network that `auto` stands for (conv-a3c for pictures, dense otherwise); others unchanged."""
+    if kind != "auto":
+        return kind
+    return "conv-a3c" if observation.kind == "pixels" and len(observation.shape) == 3 else "dense"
+
+
+def build(section: Network, observation: ObservationSpec, actions: int, seed: int) -> PolicyValue:
+    """Build the network of a run; the same arguments give the same parameters on every host.
+
+    Raises ConfigurationError if this kind of network cannot take such observations.
+    """
+    kind = resolve(section.kind, observation)
+    generator = torch.Generator().manual_seed(seed)
+
+    def trunk() -> Trunk:
+        if kind == "dense":
+            return DenseTrunk(observation, section.hidden, section.activation, generator)
+        convolutions, units = _CONVOLUTIONS[kind]
+        return ConvTrunk(observation, convolutions, units, generator)
+
+    if actions < 1:
+        raise ConfigurationError(f"a categorical policy needs at least one action, not {actions}")
+    return PolicyValue([trunk()] if section.shared else [trunk(), trunk()], actions, generator)

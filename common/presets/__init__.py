@@ -1,0 +1,66 @@
+"""Tuned settings per environment: one TOML file each, which a learner takes as it is.
+
+The first line of a file is a comment that says what it is for; `a3cd presets show NAME` prints the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+import msgspec
+
+from common.errors import ConfigurationError
+from common.settings.sections import Environment, Settings
+from common.settings.toml import parse
+
+
+@dataclass(frozen=True)
+class Preset:
+    """`name` is an environment's id, with `-frames` for its pictures, in a form that is a file name."""
+
+    name: str
+    text: str
+
+    @property
+    def purpose(self) -> str:
+        """The first line, without its comment mark."""
+        return self.text.splitlines()[0].removeprefix("#").strip()
+
+    def settings(self) -> Settings:
+        """As the learner reads them."""
+        return parse(self.text, f"preset {self.name}")
+
+
+def names() -> list[str]:
+    """All presets, sorted."""
+    return sorted(entry.name.removesuffix(".toml") for entry in files(__name__).iterdir() if entry.name.endswith(".toml"))
+
+
+def show(name: str) -> Preset:
+    """The preset `name`, as `presets` lists it; raises ConfigurationError."""
+    name = name.replace("/", "-")
+    if name not in names():
+        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")
+    return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def for_environment(environment: str) -> Settings:
+    """The tuned settings for `environment` (an id, or the name of a preset), or sound ones for any other.
+
+    An ALE game without a preset of its own takes Pong's.
+    """
+    bare = environment.rpartition(":")[2]
+    name = bare.replace("/", "-")
+    if name in names():
+        settings = show(name).settings()
+        return settings if bare == environment else _of(settings, environment)
+    if bare.startswith("ALE/"):
+        return _of(show("ALE-Pong-v5").settings(), environment)
+    return _of(Settings(), environment)
+
+
+def _of(settings: Settings, environment: str) -> Settings:
+    section: Environment = msgspec.structs.replace(settings.environment, id=environment)
+    limits = msgspec.structs.replace(settings.limits, until_return=None)
+    return msgspec.structs.replace(settings, environment=section, limits=limits)

@@ -1,0 +1,115 @@
+"""Log lines of a daemon: one line per record on stderr, for a person or for the journal.
+
+12:34:56 learner  text key=value      on a terminal, in a file
+<6>learner  text key=value            where stderr is systemd's journal, which has its own clock
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Hashable
+
+from common.errors import A3cdError
+
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+_DEBUG_PRIORITY = 7
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): " | ", ord("\t"): " "}
+_MAX_KEYS = 256
+
+
+def printable(text: str) -> str:
+    """`text` on one line and without control characters: what peers and environments say may hold anything."""
+    return text.rstrip("\r\n").translate(_CONTROLS)
+
+
+def line(text: str, **values: object) -> str:
+    """`text key=value ...`; floats are rounded, values with spaces quoted."""
+    return " ".join([text, *(f"{key}={_value(value)}" for key, value in values.items())])
+
+
+def _value(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return repr(text) if not text or " " in text else text
+
+
+class _Line(logging.Formatter):
+    def __init__(self, name: str, journal: bool) -> None:
+        super().__init__()
+        self._name = name
+        self._journal = journal
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            text = f"{record.levelname.lower()}: {text}"
+        if record.exc_info:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        clock = time.strftime("%H:%M:%S ", time.localtime(record.created))
+        return f"{_priority(record.levelno) if self._journal else clock}{self._name:<8} {printable(text)}"
+
+
+def _priority(level: int) -> str:
+    return f"<{next((priority for least, priority in _PRIORITIES if level >= least), _DEBUG_PRIORITY)}>"
+
+
+class _Stderr(logging.Handler):
+    """Looks up sys.stderr each time: a live panel puts itself there and takes itself away."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
+def setup(name: str, level: int | str = logging.INFO) -> None:
+    """Sends every record of this process to stderr under `name`; a second call replaces the first."""
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler, _Stderr):
+            root.removeHandler(handler)
+    handler = _Stderr()
+    handler.setFormatter(_Line(name, _stderr_is_journal()))
+    root.addHandler(handler)
+    root.setLevel(level)
+
+
+def _stderr_is_journal() -> bool:
+    """By systemd.exec(5): $JOURNAL_STREAM is device:inode, and is inherited where stderr is not."""
+    try:
+        status = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+def fail(error: A3cdError) -> int:
+    """Tells the operator in one line why the process ends; returns its exit code."""
+    logging.getLogger(__name__).error(str(error))
+    return error.exit_code
+
+
+class Limited:
+    """Lets a repeated message through once per interval, and counts the rest."""
+
+    def __init__(self, interval_seconds: float) -> None:
+        """`interval_seconds` between two messages of one key."""
+        self._interval = interval_seconds
+        self._seen: dict[Hashable, tuple[float, int]] = {}
+
+    def admit(self, key: Hashable, now: float) -> int | None:
+        """How many of `key` were held back since the last one let through; None: hold this one back too."""
+        last, held = self._seen.get(key, (-math.inf, 0))
+        if now - last < self._interval:
+            self._seen[key] = (last, held + 1)
+            return None
+        self._seen.pop(key, None)
+        if len(self._seen) >= _MAX_KEYS:  # keys may come from peers: the oldest makes room
+            del self._seen[next(iter(self._seen))]
+        self._seen[key] = (now, 0)
+        return held

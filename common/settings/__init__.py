@@ -1,0 +1,1 @@
+"""Run settings: the sections, and reading and writing them as TOML."""

@@ -1,0 +1,50 @@
+"""What a setting may be, in words for an operator, read from the types of the sections."""
+
+from __future__ import annotations
+
+from msgspec import inspect
+
+
+def describe(kind: inspect.Type) -> str:
+    """The allowed values of a setting: `one of fixed, load`, `a number above 0`, `a list of whole numbers ...`."""
+    match kind:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.LiteralType():
+            return "one of " + ", ".join(str(value) for value in kind.values)
+        case inspect.IntType():
+            return "a whole number" + _bounds(kind)
+        case inspect.FloatType():
+            return "a number" + _bounds(kind)
+        case inspect.StrType():
+            return "text" + _text_form(kind)
+        case inspect.ListType():
+            return f"a list, each {describe(kind.item_type)}{_lengths(kind)}"
+        case inspect.DictType():
+            return f"a table, each value {describe(kind.value_type)}"
+        case inspect.UnionType():
+            return ", or ".join(describe(one) for one in kind.types if not isinstance(one, inspect.NoneType))
+        case inspect.StructType():
+            return "a section"
+        case _:
+            raise TypeError(f"no words for {kind}")
+
+
+def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
+    if kind.ge is not None and kind.le is not None:
+        return f" from {kind.ge} to {kind.le}"
+    words = {"of at least": kind.ge, "above": kind.gt, "of at most": kind.le, "below": kind.lt}
+    said = [f"{word} {bound}" for word, bound in words.items() if bound is not None]
+    return " " + " and ".join(said) if said else ""
+
+
+def _text_form(kind: inspect.StrType) -> str:
+    if kind.pattern is not None:
+        return f" matching {kind.pattern}"
+    return ", not empty" if kind.min_length else ""
+
+
+def _lengths(kind: inspect.ListType) -> str:
+    if kind.min_length is None or kind.max_length is None:
+        return ""
+    return f", {kind.min_length} to {kind.max_length} of them"

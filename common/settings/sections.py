@@ -1,0 +1,206 @@
+"""The run settings: one frozen class per TOML section, each value with its unit and its allowed range.
+
+`auto` values are resolved by the learner once it has seen the environment; the run folder keeps the resolved file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Positive = Annotated[float, Meta(gt=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=1)]
+Amount = Annotated[int, Meta(ge=0)]
+Scalar = bool | int | float | str
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A TOML section: immutable, and an unknown key is an error."""
+
+
+class Environment(Section, frozen=True):
+    """What the actors play."""
+
+    id: Annotated[str, Meta(min_length=1)] = "CartPole-v1"
+    """Gymnasium id; `module:Id-v0` imports that module first."""
+    copies: Annotated[int, Meta(ge=1, le=1024)] = 16
+    """Environments per actor, stepped as one batch."""
+    observation: Literal["auto", "state", "frames"] = "auto"
+    """`frames`: rendered pictures, grey, 84x84, stacked (ALE games always are). `auto`: what the environment gives."""
+    skip: Amount = 0
+    """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
+    stack: Amount = 0
+    """Frames stacked into one observation; 0: 4 for frames, else 1."""
+    max_episode_steps: Amount = 0
+    """Time limit in agent steps; 0: as the environment says."""
+    step_seconds: NonNegative = 0.0
+    """Makes each step of the batch last at least this long (pacing; 0: as fast as it goes)."""
+    reward_scale: Positive = 1.0
+    """Rewards are multiplied by this for learning; reported returns are not."""
+    reward_clip: NonNegative = 0.0
+    """Rewards are clipped to +-this for learning, after scaling; 0: not clipped."""
+    options: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    """Keyword arguments for the environment."""
+
+
+class Network(Section, frozen=True):
+    """The policy and the value."""
+
+    kind: Literal["auto", "dense", "conv-a3c", "conv-students"] = "auto"
+    """`auto`: dense for vectors, conv-a3c for pictures. conv-students: conv layers, then dense 128."""
+    hidden: Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)] = msgspec.field(
+        default_factory=lambda: [128]
+    )
+    """Units of the dense layers (dense only)."""
+    activation: Literal["relu", "tanh"] = "tanh"
+    """Between dense layers (dense only)."""
+    shared: bool = True
+    """Policy and value share the trunk; else each has its own."""
+
+
+class Algorithm(Section, frozen=True):
+    """How a rollout becomes a gradient."""
+
+    kind: Literal["a3c"] = "a3c"
+    rollout: Annotated[int, Meta(ge=1, le=4096)] = 20
+    """Steps per environment in one gradient (t_max)."""
+    whole_episodes: bool = False
+    """One gradient per whole episode instead, as in the original experiment; needs copies = 1."""
+    discount: Fraction = 0.99
+    gae_lambda: Fraction = 1.0
+    """Generalised advantage estimation; 1: plain n-step advantages."""
+    entropy: NonNegative = 0.01
+    """Coefficient of the entropy bonus."""
+    value: NonNegative = 0.5
+    """Coefficient of the squared value error."""
+    gradient_clip: NonNegative = 40.0
+    """Largest L2 norm of one gradient; 0: not clipped."""
+    normalize_advantages: bool = False
+    """Advantages of a rollout to mean 0 and spread 1 before the policy loss."""
+    refresh: bool = True
+    """Load the newest weights just before the gradient is computed."""
+    correction: Literal["vtrace", "none"] = "vtrace"
+    """Importance correction between the policy that acted and the one that learns."""
+    rho_clip: Positive = 1.0
+    c_clip: Positive = 1.0
+
+
+class Optimizer(Section, frozen=True):
+    """One step of the flat parameter vector in the learner."""
+
+    kind: Literal["adam", "rmsprop", "sgd"] = "adam"
+    """rmsprop is A3C's form: eps inside the root, statistics shared by all actors."""
+    step_size: Positive = 1e-3
+    anneal: Literal["constant", "linear"] = "constant"
+    """linear: to 0 at limits.frames."""
+    beta1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
+    decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    """RMSProp's alpha."""
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """SGD's momentum."""
+    epsilon: Positive = 1e-5
+    device: Annotated[str, Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$")] = "cpu"
+    """Where the learner keeps weights and optimizer: cpu, cuda, cuda:N, or auto (cuda where there is one)."""
+
+
+class Exchange(Section, frozen=True):
+    """What travels between actors and learner, and how much of it may be under way."""
+
+    kind: Literal["gradients"] = "gradients"
+    codec: Literal["auto", "none", "fp16", "bf16", "int8"] = "auto"
+    """How gradients are packed; auto chooses by the link and the size of the model."""
+    entropy_coder: Literal["auto", "none", "lz4", "zstd"] = "auto"
+    error_feedback: bool = False
+    """Actors carry what packing lost over to the next gradient."""
+    weights: Literal["auto", "fp32", "fp16"] = "auto"
+    """Format of the weights on the wire; auto: fp32 up to 1 MiB, then fp16."""
+    credit: Amount = 1
+    """Gradients one actor may have unanswered; 0: no limit (this is what collapses; for experiments)."""
+    accumulate: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Gradients an actor without credit adds up before it waits."""
+    coalesce: Annotated[int, Meta(ge=1, le=256)] = 16
+    """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
+    drain_ms: Positive = 5.0
+    """Longest time the learner reads gradients before it takes a step."""
+    broadcast_ms: Positive = 20.0
+    """Shortest time between two broadcasts of weights."""
+    egress_mbit: Positive = 800.0
+    """Budget for broadcasts, all subscribers together, in Mbit/s."""
+    link_mbit: NonNegative = 0.0
+    """The slowest link between actors and learner in Mbit/s, for codec = auto; 0: not known."""
+    heartbeat_seconds: Positive = 2.0
+    expiry_seconds: Positive = 30.0
+    """A peer that is silent for so long is taken for gone."""
+    learner_delay_ms: NonNegative = 0.0
+    """Makes each optimizer step last at least so long (experiments on overload)."""
+
+
+class Staleness(Section, frozen=True):
+    """What becomes of a gradient computed on older weights (lag: optimizer steps since)."""
+
+    scale: Literal["inverse-sqrt", "none"] = "inverse-sqrt"
+    """The step is multiplied by 1/sqrt(1+lag), or not."""
+    refuse_factor: NonNegative = 4.0
+    """A lag above this times the number of actors is refused; 0: never."""
+
+
+class Scaling(Section, frozen=True):
+    """How many actors the learner wants."""
+
+    policy: Literal["fixed", "episode-duration", "load"] = "fixed"
+    minimum: Annotated[int, Meta(ge=0, le=4096)] = 2
+    """Actors from the start; with policy fixed, all there will be."""
+    maximum: Annotated[int, Meta(ge=1, le=4096)] = 2
+    form: Literal["steps", "linear"] = "steps"
+    """episode-duration: `steps`: the thresholds and additions below; `linear`: first_seconds and every_seconds."""
+    thresholds_seconds: list[Positive] = msgspec.field(default_factory=lambda: [20.0, 40.0, 60.0])
+    additions: list[Count] = msgspec.field(default_factory=lambda: [1, 2, 3])
+    first_seconds: Positive = 20.0
+    every_seconds: Positive = 10.0
+    episodes_between: Amount = 1000
+    """At least so many episodes between two additions."""
+    busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    """load, and the guard under every policy: the learner's busy fraction above which no actor is added."""
+    interval_seconds: Positive = 5.0
+    """Between two decisions."""
+
+
+class Checkpoint(Section, frozen=True):
+    """What is kept of the run."""
+
+    every_seconds: NonNegative = 60.0
+    """0: only at the end."""
+    keep: Count = 3
+    """The last so many; the best is kept besides."""
+    best: bool = True
+
+
+class Limits(Section, frozen=True):
+    """When the run is over; 0: no such limit. The first that is reached ends it."""
+
+    frames: Amount = 0
+    episodes: Amount = 0
+    seconds: NonNegative = 0.0
+    until_return: float | None = None
+    """Mean training return over `window` episodes at which the run has reached its goal."""
+    window: Annotated[int, Meta(ge=1, le=100_000)] = 100
+
+
+class Settings(Section, frozen=True):
+    """A whole run."""
+
+    seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    environment: Environment = Environment()
+    network: Network = Network()
+    algorithm: Algorithm = Algorithm()
+    optimizer: Optimizer = Optimizer()
+    exchange: Exchange = Exchange()
+    staleness: Staleness = Staleness()
+    scaling: Scaling = Scaling()
+    checkpoint: Checkpoint = Checkpoint()
+    limits: Limits = Limits()

@@ -1,0 +1,72 @@
+"""What the sections cannot say alone: settings that must fit each other, and values that must fit the wire."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+
+from common.errors import ConfigurationError
+from common.settings.sections import Exchange, Scaling, Settings
+
+INT64 = 2**63
+
+
+def check(settings: Settings, source: str = "settings") -> None:
+    """Raise `ConfigurationError`, its text beginning with `source`, for the first thing that cannot be."""
+    for problem in _problems(settings):
+        raise ConfigurationError(f"{source}: {problem}")
+
+
+def _problems(settings: Settings) -> Iterator[str]:
+    yield from _unusable_numbers("", msgspec.to_builtins(settings))
+    if settings.algorithm.whole_episodes and settings.environment.copies != 1:
+        yield (
+            f"algorithm.whole_episodes = true needs environment.copies = 1, not {settings.environment.copies}: "
+            "a gradient is then one episode of one environment"
+        )
+    if settings.optimizer.anneal == "linear" and settings.limits.frames == 0:
+        yield 'optimizer.anneal = "linear" needs limits.frames above 0: the step size reaches 0 there'
+    yield from _exchange(settings.exchange)
+    if settings.scaling.policy != "fixed":
+        yield from _scaling(settings.scaling)
+
+
+def _unusable_numbers(path: str, value: object) -> Iterator[str]:
+    """Infinities, which TOML can write and no setting means, and integers msgpack cannot carry to the actors."""
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from _unusable_numbers(f"{path}.{key}" if path else key, inner)
+        case list():
+            for inner in value:
+                yield from _unusable_numbers(path, inner)
+        case float() if not math.isfinite(value):
+            yield f"{path} = {value}: must be a finite number"
+        case int() if not -INT64 <= value < INT64:
+            yield f"{path}: must be a whole number of at most 64 bits"
+
+
+def _exchange(exchange: Exchange) -> Iterator[str]:
+    if exchange.expiry_seconds <= exchange.heartbeat_seconds:
+        yield (
+            f"exchange.expiry_seconds = {exchange.expiry_seconds} must be above exchange.heartbeat_seconds = "
+            f"{exchange.heartbeat_seconds}, or every peer is taken for gone between two heartbeats"
+        )
+
+
+def _scaling(scaling: Scaling) -> Iterator[str]:
+    if scaling.maximum < scaling.minimum:
+        yield f"scaling.maximum = {scaling.maximum} must be at least scaling.minimum = {scaling.minimum}"
+    if scaling.policy == "episode-duration" and scaling.form == "steps":
+        thresholds, additions = scaling.thresholds_seconds, scaling.additions
+        if not thresholds or len(thresholds) != len(additions):
+            yield (
+                "scaling.thresholds_seconds and scaling.additions must be equally long, at least one each, not "
+                f"{len(thresholds)} and {len(additions)}"
+            )
+        for name, values in (("thresholds_seconds", thresholds), ("additions", additions)):
+            if any(after <= before for before, after in pairwise(values)):
+                yield f"scaling.{name} = {values} must rise"

@@ -1,0 +1,111 @@
+"""The four sockets of a3cd with the options that measurement gave; docs/protocol.md says why each is set."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import zmq
+
+from common.addresses import Address
+from common.errors import ConfigurationError, UnavailableError
+
+HIGH_WATER_MARK = 8
+"""Messages per peer and direction; credit keeps the real number far lower."""
+_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
+_BACKLOG, _PAIR_TRIES = 512, 50
+_RECONNECT_MS, _RECONNECT_MAX_MS = 100, 5_000
+
+
+def _common(zsocket: zmq.Socket[bytes], max_bytes: int) -> zmq.Socket[bytes]:
+    zsocket.setsockopt(zmq.LINGER, 0)
+    zsocket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
+    zsocket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
+    zsocket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
+    zsocket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    zsocket.setsockopt(zmq.IPV6, 1)
+    return zsocket
+
+
+def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
+    """Learner, everything addressed. An unreachable peer raises instead of losing the message silently."""
+    zsocket = _common(context.socket(zmq.ROUTER), max_bytes)
+    zsocket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    zsocket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
+    zsocket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    return zsocket
+
+
+def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+    """Learner, weights. A slow subscriber misses versions; it never makes a queue."""
+    zsocket = _common(context.socket(zmq.PUB), 1024)
+    zsocket.setsockopt(zmq.SNDHWM, 2)
+    return zsocket
+
+
+def dealer(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: bytes, max_bytes: int) -> zmq.Socket[bytes]:
+    """Actor, launcher, observer. Nothing is queued for a learner that is not there."""
+    zsocket = _common(context.socket(zmq.DEALER), max_bytes)
+    zsocket.setsockopt(zmq.ROUTING_ID, identity)
+    zsocket.setsockopt(zmq.IMMEDIATE, 1)
+    zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
+    zsocket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    _reconnecting(zsocket)
+    zsocket.connect(address)
+    return zsocket
+
+
+def subscriber(context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int) -> zmq.Socket[bytes]:
+    """Actor, weights. CONFLATE keeps the newest frame only; it allows exactly one subscription, the empty one."""
+    zsocket = _common(context.socket(zmq.SUB), max_bytes)
+    zsocket.setsockopt(zmq.CONFLATE, 1)
+    zsocket.setsockopt(zmq.SUBSCRIBE, b"")
+    _reconnecting(zsocket)
+    zsocket.connect(address)
+    return zsocket
+
+
+def _reconnecting(zsocket: zmq.Socket[bytes]) -> None:
+    zsocket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+    zsocket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+
+
+def reserve(address: Address) -> socket.socket:
+    """A listening TCP socket: the port is taken, and whoever connects waits, until `bind` hands it to ZeroMQ.
+
+    So a learner can take its ports before the seconds that torch needs, and learn the model's size after.
+    Raises UnavailableError for a port in use, ConfigurationError for an address that is not this machine's.
+    """
+    host = "" if address.host == "*" else address.host.strip("[]")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, address.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise UnavailableError(
+                f"{address} is in use: stop what listens there, or choose another port with --bind"
+            ) from None
+        reason = (error.strerror or str(error)).partition(" (")[0]
+        raise ConfigurationError(f"cannot listen on {address}: {reason}") from None
+
+
+def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
+    """`reserve` for the port of `address` and the next one; with port 0, any two neighbours that are free."""
+    for _ in range(_PAIR_TRIES):
+        first = reserve(address)
+        port = first.getsockname()[1]
+        try:
+            return first, reserve(address.with_port(port + 1))
+        except UnavailableError:
+            first.close()
+            if address.port:
+                raise
+    raise UnavailableError(f"no two neighbouring ports are free on {address.host}")
+
+
+def bind(zsocket: zmq.Socket[bytes], listener: socket.socket) -> None:
+    """Gives a reserved port to a ROUTER or PUB, which owns it from now on."""
+    host, port = listener.getsockname()[:2]
+    zsocket.setsockopt(zmq.USE_FD, listener.detach())
+    zsocket.bind(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")

@@ -1,0 +1,121 @@
+"""What a learner tells whoever asks: one frozen class, shown by `a3cd status`, the live panel and the summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One actor as the learner sees it."""
+
+    name: str
+    host: str
+    pid: int
+    launcher: str
+    state: str
+    trouble: str
+    frames: int
+    frames_per_second: float
+    gradients: int
+    stale: int
+    refused: int
+    lag: float
+    """Mean lag of its recent gradients."""
+    seen: float
+    """Seconds since its last message."""
+    versions: dict[str, str] = {}
+
+
+class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One launcher as the learner sees it."""
+
+    name: str
+    host: str
+    slots: int
+    ordered: int
+    running: int
+    starting: int
+    failed: int
+    gave_up: bool
+    exit_code: int
+    why: str
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run. Counters and seconds are over all epochs; rates are over the last seconds."""
+
+    run: str
+    epoch: int
+    state: str
+    """running, reached (the goal), finished (another limit), stopped (by a signal), failed."""
+    env: str
+    algorithm: str
+    network: str
+    parameters: int
+    seed: int
+    codec: str
+    device: str
+    run_dir: str
+    seconds: float
+    frames: int
+    emulator_frames: int
+    episodes: int
+    version: int
+    gradients: int
+    """Applied."""
+    stale: int
+    refused: int
+    duplicates: int
+    gradient_bytes: int
+    """Bodies received."""
+    weight_bytes: int
+    """Bodies sent: broadcasts (times subscribers), snapshots and pulls."""
+    mean_return: float | None
+    """Training, over the last `limits.window` episodes; None before the first."""
+    best_return: float | None
+    """Highest mean over a full window."""
+    episode_length: float | None
+    episode_seconds: float | None
+    frames_per_second: float
+    gradients_per_second: float
+    bytes_per_second: float
+    lag_mean: float
+    lag_p95: float
+    learner_busy: float
+    """Fraction of the time the learner's one thread was at work."""
+    goal: float | None
+    seconds_left: float | None
+    frames_left: int | None
+    episodes_left: int | None
+    reached: bool
+    actors: int
+    actors_wanted: int
+    actors_peak: int
+    why: str
+    """Of the last scaling decision, with its numbers."""
+    losses: dict[str, float] = {}
+    warnings: list[str] = []
+    """The last few things that went wrong and were survived."""
+    peers: list[PeerStatus] = []
+    fleets: list[FleetStatus] = []
+
+    @classmethod
+    def read(cls, report: dict[str, Any]) -> RunStatus:
+        """From a `Status` message; raises `msgspec.ValidationError`."""
+        return msgspec.convert(report, cls)
+
+
+SUMMARY_KEYS = (
+    *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
+    *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
+    *("lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
+)
+
+
+def summary(status: RunStatus) -> dict[str, Any]:
+    """The run in one flat object: what `--json` prints; frames_per_second here is over the whole run."""
+    plain = msgspec.to_builtins(status)
+    whole = {"frames_per_second": status.frames / status.seconds if status.seconds > 0 else 0.0}
+    return {key: {**plain, **whole}[key] for key in SUMMARY_KEYS}

@@ -1,0 +1,70 @@
+"""Numbers and foreign text as an operator reads them, the same on every page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+NOTHING = "–"
+"""Stands where there is no figure yet."""
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def number(value: float | None) -> str:
+    """About three digits: 1,234 / 87.3 / 0.0123."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
+
+
+def amount(value: float) -> str:
+    """At most five characters for a count: 950, 12.3k, 1.2M."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.1f}{name}"
+    return f"{value:.0f}"
+
+
+def size(octets: float) -> str:
+    """Bytes in decimal units: 950 B, 12.3 kB, 1.2 MB."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if octets >= unit:
+            return f"{octets / unit:.1f} {name}"
+    return f"{octets:.0f} B"
+
+
+def share(fraction: float) -> str:
+    """A fraction in percent: 34 %."""
+    return f"{100 * fraction:.0f} %" if math.isfinite(fraction) else NOTHING
+
+
+def duration(seconds: float | None) -> str:
+    """1:05, 2:07:09, 3d 04:05."""
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d {hour:02}:{minute:02}"
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def spark(values: Sequence[float], width: int) -> str:
+    """The course of `values` in at most `width` characters, from the lowest to the highest of them."""
+    course = [value for value in values if math.isfinite(value)]
+    if not course:
+        return ""
+    if len(course) > width:
+        step = len(course) / width
+        slices = [course[int(index * step) : int((index + 1) * step)] for index in range(width)]
+        course = [sum(piece) / len(piece) for piece in slices]
+    low, high = min(course), max(course)
+    spread = high - low or 1.0
+    return "".join(_BLOCKS[int((value - low) / spread * (len(_BLOCKS) - 1) + 0.5)] for value in course)
+
+
+def clean(text: str) -> str:
+    """Text that came over the network, safe for a terminal: control characters, escapes among them, become dots."""
+    return "".join(character if character.isprintable() else "·" for character in text)

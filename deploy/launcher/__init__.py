@@ -1,0 +1,1 @@
+"""The launcher daemon: keeps as many actors running on its host as the learner orders."""

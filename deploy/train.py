@@ -1,0 +1,181 @@
+"""Training on this machine: the learner and the launcher as processes, exactly those a person would start by hand."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import psutil
+
+from common import presets, sockets
+from common.addresses import DEFAULT_PORT, Address
+from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.run_folder import RunFolder, default_path
+from common.service.signals import Signals
+from common.settings.sections import Settings
+from common.settings.toml import dump, override
+from common.status import RunStatus
+from deploy.children import Child, Children
+from deploy.observer import Observer
+from deploy.view import View, open_view
+
+STOP_SECONDS = 4.5
+"""For learner and launcher to end by themselves, within the five that the operator is promised."""
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `train` is to do."""
+
+    settings: Settings
+    run_dir: Path
+    resume: bool
+
+    @property
+    def slots(self) -> int:
+        """Most actors there will be."""
+        scaling = self.settings.scaling
+        return scaling.minimum if scaling.policy == "fixed" else scaling.maximum
+
+
+def plan(
+    env: str,
+    *,
+    actors: tuple[int, int] | None = None,
+    assignments: tuple[str, ...] = (),
+    run_dir: Path | None = None,
+    resume: bool = False,
+    **options: Any,
+) -> Plan:
+    """From the command line; `options` are algorithm, network, seed, frames, episodes, seconds, until_return.
+
+    Raises ConfigurationError for settings that cannot be.
+    """
+    if resume and run_dir is None:
+        raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
+    settings = RunFolder(run_dir).settings() if resume and run_dir else presets.for_environment(env)
+    written = {
+        "algorithm.kind": options["algorithm"],
+        "network.kind": options["network"],
+        "seed": options["seed"],
+        **{f"limits.{name}": options[name] for name in ("frames", "episodes", "seconds", "until_return")},
+    }
+    if actors is not None:
+        policy = settings.scaling.policy
+        if actors[0] == actors[1]:
+            policy = "fixed"
+        elif policy == "fixed":
+            policy = "episode-duration"
+        written |= {"scaling.policy": policy, "scaling.minimum": actors[0], "scaling.maximum": actors[1]}
+    named = [f"{key}={json.dumps(value)}" for key, value in written.items() if value is not None]
+    return Plan(override(settings, [*named, *assignments]), run_dir or default_path(env), resume)
+
+
+def train(plan: Plan, *, as_json: bool) -> int:
+    """Runs until the learner has ended; prints the result on stdout and returns the exit code."""
+    with ExitStack() as stack:
+        signals = stack.enter_context(Signals())
+        view = stack.enter_context(open_view())
+        children = stack.enter_context(Children(view.say))
+        code = _Training(plan, children, view, signals, stack).run()
+    summary = _summary(plan, code)
+    if summary is not None:
+        click.echo(json.dumps(summary) if as_json else _text(summary))
+    return code
+
+
+class _Training:
+    def __init__(self, plan: Plan, children: Children, view: View, signals: Signals, stack: ExitStack) -> None:
+        self._view, self._signals, self._children = view, signals, children
+        address = _free_address()
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-")))
+        config = folder / "run.toml"
+        config.write_text(dump(plan.settings), encoding="utf-8")
+        self._learner = children.start(
+            *("learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)),
+            *(("--resume",) if plan.resume else ()),
+        )
+        warm = min(plan.settings.scaling.minimum, plan.slots)
+        self._launcher = children.start(
+            *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here")
+        )
+        self._observer = stack.enter_context(Observer(address))
+
+    def run(self) -> int:
+        while self._learner.exit_code is None:
+            if self._signals.requested is not None:
+                self._stop(self._launcher, self._learner)
+                return self._signals.exit_code
+            status = self._observer.next(LOOK_SECONDS)
+            if status is not None:
+                self._view.show(status)
+                failure = _hopeless(status)
+                if failure is not None:
+                    self._stop(self._launcher, self._learner)
+                    raise failure
+        code = self._learner.exit_code
+        if code != 0:
+            self._launcher.terminate()
+        self._launcher.wait(STOP_SECONDS)
+        return code
+
+    def _stop(self, *children: Child) -> None:
+        """Tells all, then waits for all; what does not end is killed."""
+        for child in children:
+            child.terminate()
+        until = time.monotonic() + STOP_SECONDS
+        for child in children:
+            child.wait(until - time.monotonic())
+
+
+def _hopeless(status: RunStatus) -> A3cdError | None:
+    """Why the run cannot go on: the only launcher gave up, and no actor is left."""
+    fleet = next(iter(status.fleets), None)
+    if fleet is None or not fleet.gave_up or status.actors:
+        return None
+    kind = ConfigurationError if fleet.exit_code in (2, ConfigurationError.exit_code) else UnavailableError
+    return kind(f"no actor can be started: {fleet.why}")
+
+
+def _free_address() -> Address:
+    """The usual ports where they are free, else any two."""
+    usual = Address("127.0.0.1", DEFAULT_PORT)
+    try:
+        pair = sockets.reserve_pair(usual)
+    except UnavailableError:
+        pair = sockets.reserve_pair(usual.with_port(0))
+    port = pair[0].getsockname()[1]
+    for listener in pair:
+        listener.close()
+    return usual.with_port(port)
+
+
+def _summary(plan: Plan, code: int) -> dict[str, Any] | None:
+    try:
+        summary: dict[str, Any] = msgspec.json.decode(RunFolder(plan.run_dir).summary_file.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+    return summary | {"seconds": time.time() - psutil.Process().create_time(), "exit_code": code}
+
+
+def _text(summary: dict[str, Any]) -> str:
+    mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
+    run = summary["run_dir"]
+    return "\n".join(
+        (
+            f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
+            f"{summary['seconds']:.1f} s ({summary['state']})",
+            f"  curve     {run}/curve.png",
+            f"  evaluate  a3cd evaluate {run}",
+            f"  record    a3cd record {run} --out agent.gif",
+            f"  go on     a3cd train {summary['env']} --resume --run-dir {run}",
+        )
+    )

@@ -1,0 +1,1 @@
+"""The learner daemon: holds the weights, takes gradients, says how many actors it wants."""

@@ -1,0 +1,116 @@
+"""From settings to the parts of a learner: the environment is made once to see its spaces, `auto` is resolved.
+
+This is where torch and gymnasium are loaded; the ports are taken before.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import torch
+
+from common.codecs.negotiate import choose
+from common.codecs.registry import NAMES, make
+from common.environments.make import make as make_environments
+from common.environments.names import resolve as resolve_environment
+from common.environments.spaces import describe
+from common.errors import ConfigurationError
+from common.networks.flat import flatten
+from common.networks.registry import build
+from common.networks.registry import resolve as resolve_network
+from common.run_folder import Checkpoint
+from common.settings.sections import Exchange, Settings
+from learner.core import LearnerCore
+from learner.folder import OwnedRun
+from learner.ledger import Counters, Ledger
+from learner.optimizers import make as make_optimizer
+from learner.optimizers import resolve_device
+from learner.plan import Plan
+from learner.scaling import Scaler
+from learner.store import ParameterStore
+
+FP16_BYTES = 2**20
+"""Weights above this travel as halves when exchange.weights is auto."""
+HEADER_BYTES = 2**20
+"""Room for a header, and for the frame's own overhead, in the largest message taken."""
+
+
+class Assembled:
+    """Everything a learner is made of, besides sockets and files."""
+
+    def __init__(self, run: OwnedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> None:
+        """Raises EnvironmentMissingError, ConfigurationError."""
+        torch.set_num_threads(1)
+        torch.set_flush_denormal(True)
+        settings, observation, actions = _probe(run.settings)
+        network = build(settings.network, observation, actions, settings.seed)
+        flat = flatten(network)
+        device = resolve_device(settings.optimizer.device)
+        vector = flat.vector.detach().to(device)
+        weights = settings.exchange.weights
+        if weights == "auto":
+            weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
+        self.settings = settings
+        self.plan = Plan(
+            run=run.record.run,
+            epoch=run.record.epoch,
+            settings=settings,
+            plain=msgspec.to_builtins(settings),
+            network=settings.network.kind,
+            model=flat.hash,
+            parameters=flat.size,
+            device=str(device),
+            host=platform.node() or "unknown",
+            run_dir=str(run.folder.path),
+            weights_port=weights_port,
+            weights_format=weights,
+        )
+        optimizer = make_optimizer(settings.optimizer, vector, settings.limits.frames)
+        counters = Counters()
+        if checkpoint is not None:
+            counters = self._restore(checkpoint, vector, optimizer.load)
+        delay = settings.exchange.learner_delay_ms / 1e3
+        self.store = ParameterStore(vector, optimizer, delay_seconds=delay)
+        scaler = Scaler(settings.scaling, counters.last_addition)
+        self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
+        choose_codec = functools.partial(_choose, settings.exchange, flat.size)
+        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now)
+        self.max_bytes = HEADER_BYTES + max(make(name, flat.size).max_bytes for name in NAMES)
+
+    def _restore(self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any) -> Counters:
+        if checkpoint.state.get("model") != self.plan.model or checkpoint.weights.size != vector.numel():
+            raise ConfigurationError(
+                f"{self.plan.run_dir}: the checkpoint of version {checkpoint.version} holds another network than the "
+                "settings describe; restore the settings it was made with"
+            )
+        vector.copy_(torch.from_numpy(checkpoint.weights))
+        load_optimizer({name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()})
+        return msgspec.convert(checkpoint.state["counters"], Counters)
+
+
+def _probe(settings: Settings) -> tuple[Settings, Any, int]:
+    """The settings without `auto`, the observation as networks take it, and the number of actions."""
+    environment = resolve_environment(settings.environment)
+    probe = make_environments(environment, copies=1, seed=settings.seed)
+    try:
+        observation, actions = describe(probe.observation_space), probe.actions
+    finally:
+        probe.close()
+    kind: Any = resolve_network(settings.network.kind, observation)
+    network = msgspec.structs.replace(settings.network, kind=kind)
+    return msgspec.structs.replace(settings, environment=environment, network=network), observation, actions
+
+
+def _choose(exchange: Exchange, size: int, offered: Collection[str], loopback: bool) -> str:
+    return choose(
+        exchange.codec,
+        exchange.entropy_coder,
+        offered,
+        size=size,
+        loopback=loopback,
+        link_mbit=exchange.link_mbit,
+    )

@@ -1,0 +1,162 @@
+"""One optimizer step on the flat parameter vector, in place."""
+
+from __future__ import annotations
+
+import abc
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam
+
+from common.errors import ConfigurationError
+from common.settings.sections import Optimizer
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device that `optimizer.device` names; `auto` is cuda where there is one.
+
+    Raises ConfigurationError for a cuda device this machine does not have.
+    """
+    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return torch.device("cuda" if present else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= present:
+        raise ConfigurationError(
+            f'optimizer.device: "{name}" is not there: torch sees {present} cuda devices; use "cpu" or "auto"'
+        )
+    return device
+
+
+class FlatOptimizer(abc.ABC):
+    """Changes one float32 vector (size,) in place, step by step; its statistics live on the vector's device."""
+
+    def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
+        self.section = section
+        self.vector = vector
+        self._total_frames = total_frames if section.anneal == "linear" else 0
+        self._step_size = section.step_size
+        self._state: dict[str, Tensor] = {}
+
+    @property
+    def step_size(self) -> float:
+        """Step size of the last step, annealed but not scaled; before the first, the one it starts with."""
+        return self._step_size
+
+    def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
+        """Take one step along `gradient` (size,).
+
+        Args:
+            gradient: float32 on the vector's device; left as it is.
+            scale: multiplies the step size (staleness); the statistics see the gradient unscaled.
+            frames: environment steps of the run so far, for annealing.
+        """
+        if self._total_frames:
+            self._step_size = self.section.step_size * max(0.0, 1 - frames / self._total_frames)
+        self._update(gradient, self._step_size * scale)
+
+    @abc.abstractmethod
+    def _update(self, gradient: Tensor, step_size: float) -> None:
+        """Update the statistics and the vector."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the statistics by name: the tensors in use, not copies."""
+        return dict(self._state)
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take over the statistics of `state()`.
+
+        Raises ValueError, and changes nothing, if names or shapes are not those of this optimizer and vector.
+        """
+        if state.keys() != self._state.keys():
+            raise ValueError(f"optimizer state: has {sorted(state)}, {self.section.kind} needs {sorted(self._state)}")
+        for name, tensor in self._state.items():
+            if state[name].shape != tensor.shape:
+                raise ValueError(
+                    f"optimizer state: {name} has shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}"
+                )
+        for name, tensor in self._state.items():
+            tensor.copy_(state[name])
+
+
+class Adam(FlatOptimizer):
+    """Kingma and Ba 2014, https://arxiv.org/abs/1412.6980: torch's fused kernel, eps outside the root."""
+
+    def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
+        super().__init__(section, vector, total_frames)
+        self._state = {
+            "mean": torch.zeros_like(vector),
+            "square": torch.zeros_like(vector),
+            "steps": torch.zeros((), device=vector.device),
+        }
+
+    def _update(self, gradient: Tensor, step_size: float) -> None:
+        # The function, not the class: the class's book-keeping costs 50 us a step, more than a small network's update.
+        adam(
+            [self.vector],
+            [gradient],
+            [self._state["mean"]],
+            [self._state["square"]],
+            [],
+            [self._state["steps"]],
+            fused=True,
+            amsgrad=False,
+            beta1=self.section.beta1,
+            beta2=self.section.beta2,
+            lr=step_size,
+            weight_decay=0.0,
+            eps=self.section.epsilon,
+            maximize=False,
+        )
+
+
+class RMSProp(FlatOptimizer):
+    """A3C's form: g <- a g + (1 - a) d^2; theta <- theta - eta d / sqrt(g + eps), eps inside the root.
+
+    Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 4 (torch.optim.RMSprop adds eps outside).
+    """
+
+    def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
+        super().__init__(section, vector, total_frames)
+        self._state = {"square": torch.zeros_like(vector)}
+        self._root = torch.empty_like(vector)
+
+    def _update(self, gradient: Tensor, step_size: float) -> None:
+        square = self._state["square"]
+        square.mul_(self.section.decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
+        torch.add(square, self.section.epsilon, out=self._root).sqrt_()
+        self.vector.addcdiv_(gradient, self._root, value=-step_size)
+
+
+class SGD(FlatOptimizer):
+    """m <- momentum m + d; theta <- theta - eta m."""
+
+    def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
+        super().__init__(section, vector, total_frames)
+        if section.momentum:
+            self._state = {"momentum": torch.zeros_like(vector)}
+
+    def _update(self, gradient: Tensor, step_size: float) -> None:
+        if self.section.momentum:
+            gradient = self._state["momentum"].mul_(self.section.momentum).add_(gradient)
+        self.vector.add_(gradient, alpha=-step_size)
+
+
+_KINDS: dict[str, type[FlatOptimizer]] = {"adam": Adam, "rmsprop": RMSProp, "sgd": SGD}
+
+
+def make(section: Optimizer, vector: Tensor, total_frames: int) -> FlatOptimizer:
+    """Make the optimizer of a run for `vector`, on the device the vector is on.
+
+    Args:
+        section: the run's settings.
+        vector: float32 (size,), changed in place.
+        total_frames: frames at which linear annealing reaches 0 (limits.frames); 0: no such limit.
+
+    Raises ConfigurationError for linear annealing without `total_frames`.
+    """
+    if section.anneal == "linear" and total_frames < 1:
+        raise ConfigurationError(
+            'optimizer.anneal: "linear" needs limits.frames, where the step size reaches 0; set it, or use "constant"'
+        )
+    return _KINDS[section.kind](section, vector, total_frames)

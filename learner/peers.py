@@ -1,0 +1,146 @@
+"""Who is in the run: one record per peer, kept by routing id, and the memory that outlives a connection."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from common.messages import FleetReport, Hello
+from common.status import FleetStatus, PeerStatus
+from learner.meters import Rate
+
+REMEMBERED = 10_000
+"""Incarnations whose last sequence number is kept after they are gone."""
+
+RATE_SECONDS = 5.0
+"""Window of each actor's frames per second."""
+
+
+@dataclass
+class Peer:
+    """One connected actor, launcher or observer."""
+
+    hello: Hello
+    seen: float
+    rate: Rate
+    codec: str = ""
+    seed: int = 0
+    state: str = "preparing"
+    trouble: str = ""
+    frames: int = 0
+    gradients: int = 0
+    stale: int = 0
+    refused: int = 0
+    bad_in_a_row: int = 0
+    lag: float = 0.0
+    ordered: int = 0
+    report: FleetReport | None = None
+
+    def smooth_lag(self, lag: int) -> None:
+        """Mean over about the last twenty gradients."""
+        self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
+
+    def status(self, now: float) -> PeerStatus:
+        """An actor as shown to people."""
+        hello = self.hello
+        return PeerStatus(
+            name=hello.name,
+            host=hello.host,
+            pid=hello.pid,
+            launcher=hello.launcher,
+            state=self.state,
+            trouble=self.trouble,
+            frames=self.frames,
+            frames_per_second=self.rate.value(now),
+            gradients=self.gradients,
+            stale=self.stale,
+            refused=self.refused,
+            lag=self.lag,
+            seen=now - self.seen,
+            versions=hello.versions,
+        )
+
+    def fleet_status(self) -> FleetStatus:
+        """A launcher as shown to people."""
+        report = self.report or FleetReport(slots=self.hello.slots, running=0, starting=0, failed=0)
+        return FleetStatus(
+            name=self.hello.name,
+            host=self.hello.host,
+            slots=report.slots,
+            ordered=self.ordered,
+            running=report.running,
+            starting=report.starting,
+            failed=report.failed,
+            gave_up=report.gave_up,
+            exit_code=report.exit_code,
+            why=report.why,
+        )
+
+
+class Peers:
+    """All peers by routing id."""
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self._by_id: dict[bytes, Peer] = {}
+        self._sequences: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._set_aside: set[tuple[str, str]] = set()
+        self._ordinal = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, routing_id: bytes) -> Peer | None:
+        """The peer, or None for one that has not said hello."""
+        return self._by_id.get(routing_id)
+
+    def join(self, routing_id: bytes, hello: Hello, now: float) -> tuple[Peer, bool]:
+        """The peer's record and whether it is new; one that says hello again keeps its own."""
+        known = self._by_id.get(routing_id)
+        if known is not None and known.hello.incarnation == hello.incarnation:
+            known.seen = now
+            return known, False
+        peer = Peer(hello=hello, seen=now, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
+        self._ordinal += hello.role == "actor"
+        self._by_id[routing_id] = peer
+        return peer, True
+
+    def leave(self, routing_id: bytes) -> Peer | None:
+        """Forgets the connection; sequence numbers are remembered."""
+        return self._by_id.pop(routing_id, None)
+
+    def silent(self, now: float, seconds: float) -> list[bytes]:
+        """Routing ids not heard for so long."""
+        return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
+
+    def role(self, role: str) -> list[tuple[bytes, Peer]]:
+        """All peers of one role, in the order they joined."""
+        return [(routing_id, peer) for routing_id, peer in self._by_id.items() if peer.hello.role == role]
+
+    @property
+    def actors(self) -> int:
+        """Number of actors."""
+        return sum(peer.hello.role == "actor" for peer in self._by_id.values())
+
+    def everyone(self) -> list[bytes]:
+        """All routing ids."""
+        return list(self._by_id)
+
+    def is_duplicate(self, peer: Peer, sequence: int) -> bool:
+        """Whether this gradient has been seen; it counts as seen from now on, also after a reconnect."""
+        key = (peer.hello.name, peer.hello.incarnation)
+        if sequence <= self._sequences.get(key, 0):
+            return True
+        self._sequences[key] = sequence
+        self._sequences.move_to_end(key)
+        while len(self._sequences) > REMEMBERED:
+            self._sequences.popitem(last=False)
+        return False
+
+    def set_aside(self, peer: Peer) -> None:
+        """This incarnation sends what cannot be used; it is not let in again."""
+        self._set_aside.add((peer.hello.name, peer.hello.incarnation))
+
+    def is_set_aside(self, hello: Hello) -> bool:
+        """Whether `set_aside` was called for this incarnation."""
+        return (hello.name, hello.incarnation) in self._set_aside

@@ -1,0 +1,76 @@
+"""The weights and what changes them: packed gradients in, one optimizer step, packed weights out."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+
+from common.broadcast import CODECS
+from common.codecs.packed import PackedCodec
+from common.codecs.registry import make
+from common.errors import CodecError
+from common.wire import Buffer
+from learner.optimizers import FlatOptimizer
+
+
+class ParameterStore:
+    """One flat float32 vector on the optimizer's device; gradients are added up on the CPU, where they arrive."""
+
+    def __init__(self, vector: Tensor, optimizer: FlatOptimizer, *, delay_seconds: float = 0.0) -> None:
+        """`vector` is the one that `optimizer` steps; `delay_seconds` makes every step last at least so long."""
+        self.vector, self.optimizer = vector, optimizer
+        self._delay = delay_seconds
+        self._codecs: dict[str, PackedCodec] = {}
+        self._incoming = torch.zeros(vector.numel())
+        self._sum = torch.zeros(vector.numel())
+        self._added = 0
+        self._weights = 0.0
+        self._bodies: dict[str, bytes] = {}
+
+    def add(self, body: Buffer, codec: str, weight: float) -> None:
+        """Adds `weight` times a packed gradient to the next step.
+
+        Raises CodecError, with nothing added, when the body does not decode or holds NaN or infinity.
+        """
+        self._codec(codec).decode(body, self._incoming)
+        # One pass over the vector: NaN and infinity survive a sum, and a sum that overflows is no gradient either.
+        if not torch.isfinite(self._incoming.sum()):
+            raise CodecError("not finite (NaN or infinity)")
+        self._sum.add_(self._incoming, alpha=weight)
+        self._added += 1
+        self._weights += weight
+
+    def step(self, *, scale: float, frames: int) -> None:
+        """One optimizer step with the sum of what was added; nothing happens without.
+
+        The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD that is the
+        weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should.
+        """
+        if not self._added:
+            return
+        started = time.monotonic()
+        gradient = self._sum.div_(self._weights / self._added).to(self.vector.device, non_blocking=True)
+        self.optimizer.step(gradient, scale=scale, frames=frames)
+        self._sum.zero_()
+        self._added, self._weights = 0, 0.0
+        self._bodies.clear()
+        if self._delay:
+            time.sleep(max(0.0, self._delay - (time.monotonic() - started)))
+
+    def body(self, form: str) -> bytes:
+        """The weights as sent, `fp32` or `fp16`; made once per version."""
+        if form not in self._bodies:
+            self._bodies[form] = self._codec(CODECS[form]).encode(self.vector.detach().cpu())
+        return self._bodies[form]
+
+    @property
+    def finite(self) -> bool:
+        """Whether the weights are still numbers."""
+        return bool(torch.isfinite(self.vector).all())
+
+    def _codec(self, name: str) -> PackedCodec:
+        if name not in self._codecs:
+            self._codecs[name] = make(name, self.vector.numel())
+        return self._codecs[name]

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+from msgspec import Meta, inspect
+
+from common.settings.describe import describe
+from common.settings.sections import Settings
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("seed", "a whole number from 0 to 2147483647"),
+        ("environment.id", "text, not empty"),
+        ("environment.copies", "a whole number from 1 to 1024"),
+        ("environment.options", "a table, each value true or false, or a whole number, or a number, or text"),
+        ("network.hidden", "a list, each a whole number from 1 to 8192, 1 to 16 of them"),
+        ("network.shared", "true or false"),
+        ("optimizer.step_size", "a number above 0"),
+        ("optimizer.beta1", "a number of at least 0 and below 1"),
+        ("optimizer.device", "text matching ^(cpu|cuda(:\\d+)?|auto)$"),
+        ("scaling.policy", "one of episode-duration, fixed, load"),
+        ("scaling.additions", "a list, each a whole number of at least 1"),
+        ("limits.until_return", "a number"),
+        ("limits", "a section"),
+    ],
+)
+def test_words(path: str, words: str) -> None:
+    kind: Any = inspect.type_info(Settings)
+    for name in path.split("."):
+        kind = {field.name: field.type for field in kind.fields}[name]
+    assert describe(kind) == words
+
+
+def test_every_setting_has_words() -> None:
+    root: Any = inspect.type_info(Settings)
+    for section in root.fields:
+        for field in getattr(section.type, "fields", (section,)):
+            assert describe(field.type)
+
+
+def test_upper_bounds_alone() -> None:
+    assert describe(inspect.type_info(Annotated[int, Meta(le=3)])) == "a whole number of at most 3"
+
+
+def test_a_kind_without_words_is_an_error() -> None:
+    with pytest.raises(TypeError, match="no words for"):
+        describe(inspect.type_info(msgspec.Raw))

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import ConfigurationError
+from common.settings.sections import Environment, Limits, Network, Optimizer, Settings
+from common.settings.toml import dump, override, parse, read
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+scalars = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), finite, st.text())
+all_settings = st.builds(
+    Settings,
+    seed=st.integers(0, 2**31 - 1),
+    environment=st.builds(
+        Environment,
+        id=st.text(min_size=1),
+        copies=st.integers(1, 1024),
+        reward_scale=positive,
+        options=st.dictionaries(st.text(), scalars, max_size=4),
+    ),
+    network=st.builds(
+        Network,
+        hidden=st.lists(st.integers(1, 8192), min_size=1, max_size=16),
+        activation=st.sampled_from(["relu", "tanh"]),
+    ),
+    optimizer=st.builds(Optimizer, step_size=positive, device=st.sampled_from(["cpu", "cuda:1", "auto"])),
+    limits=st.builds(Limits, until_return=st.none() | finite, window=st.integers(1, 100_000)),
+)
+
+
+@given(all_settings)
+def test_round_trip(settings: Settings) -> None:
+    assert parse(dump(settings), "run.toml") == settings
+
+
+@given(st.binary())
+def test_any_bytes_give_settings_or_a_configuration_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    path.write_bytes(data)
+    try:
+        assert isinstance(read(path), Settings)
+    except ConfigurationError as error:
+        assert str(error).startswith(str(path))
+
+
+@given(
+    st.sampled_from(["[environment]", "[network]", "[scaling]", "[environment.options]", "[x]", ""]),
+    st.sampled_from(["seed", "kind", "policy", "hidden", "copies", "options", "optimizer", "x"]),
+    st.sampled_from(["3", "-1", "2e400", "nan", "true", '"x"', "[1]", "[[]]", "{}", "{ x = 1 }", "1979-05-27", "x"]),
+)
+def test_any_assignment_gives_settings_or_an_error_of_one_line(section: str, key: str, value: str) -> None:
+    try:
+        parse(f"{section}\n{key} = {value}", "run.toml")
+    except ConfigurationError as error:
+        assert str(error).startswith("run.toml: ")
+        assert "\n" not in str(error)
+
+
+def test_dump_is_plain_toml_with_every_key_in_order() -> None:
+    settings = Settings()
+    document = tomllib.loads(dump(settings))
+    plain = msgspec.to_builtins(settings)
+    del plain["limits"]["until_return"]
+    assert document == plain
+    assert list(document) == list(plain)
+    assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\ncopies = 16\n')
+
+
+def test_dump_writes_options_as_an_inline_table() -> None:
+    settings = Settings(environment=Environment(options={"use lidar": False, "level": 2}))
+    assert 'options = { "use lidar" = false, level = 2 }' in dump(settings)
+
+
+def test_missing_keys_keep_their_defaults() -> None:
+    assert parse("[optimizer]\nstep_size = 1", "run.toml") == Settings(optimizer=Optimizer(step_size=1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[optimizer]\nstep_sise = 1", "run.toml: optimizer.step_sise is no setting; did you mean step_size?"),
+        ("[optimiser]\nstep_size = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
+        ("step_size = 1", "run.toml: step_size is no setting; did you mean optimizer.step_size?"),
+        ("[network]\nentropy = 1", "run.toml: network.entropy is no setting; did you mean algorithm.entropy?"),
+        (
+            "[staleness]\nqqq = 1",
+            "run.toml: staleness.qqq is no setting; staleness has scale, refuse_factor",
+        ),
+        ("zzz = 1", "run.toml: zzz is no setting; the top has seed, environment, network, algorithm,"),
+        (
+            '[scaling]\npolicy = "fix"',
+            'run.toml: scaling.policy = "fix": must be one of episode-duration, fixed, load',
+        ),
+        ("[scaling]\npolicy = 3", "run.toml: scaling.policy = 3: must be one of episode-duration, fixed, load"),
+        ("[optimizer]\nstep_size = 0", "run.toml: optimizer.step_size = 0: must be a number above 0"),
+        ("[optimizer]\nstep_size = true", "run.toml: optimizer.step_size = true: must be a number above 0"),
+        ("[optimizer]\nstep_size = inf", "run.toml: optimizer.step_size = inf: must be a finite number"),
+        ("[optimizer]\nstep_size = nan", "run.toml: optimizer.step_size = nan: must be a number above 0"),
+        ("[network]\nshared = 1", "run.toml: network.shared = 1: must be true or false"),
+        (
+            "[network]\nhidden = [64, 0]",
+            "run.toml: network.hidden = [64, 0]: must be a list, each a whole number from 1 to 8192, 1 to 16 of them",
+        ),
+        ("environment = 3", "run.toml: environment = 3: must be a section"),
+        ("seed = 1979-05-27", "run.toml: seed = 1979-05-27: must be a whole number from 0 to 2147483647"),
+        (
+            "[environment.options]\na = [1]",
+            "run.toml: environment.options = { a = [1] }: must be a table, each value true or false, or",
+        ),
+        ("[algorithm]\nwhole_episodes = true", "run.toml: algorithm.whole_episodes = true needs environment.copies"),
+        ("seed = ", "run.toml: is no TOML: Invalid value (at end of document)"),
+        ("seed = 1\nseed = 2", "run.toml: is no TOML: Cannot overwrite a value ("),
+        (f"seed = {'[' * 5000}", "run.toml: is no TOML"),
+    ],
+)
+def test_errors(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match="^" + re.escape(message)):
+        parse(text, "run.toml")
+
+
+def test_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("seed = 7\n")
+    assert read(path).seed == 7
+
+
+def test_read_says_that_there_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.toml: No such file"):
+        read(tmp_path / "none.toml")
+
+
+def test_read_says_that_a_file_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b'id = "\xff"')
+    with pytest.raises(ConfigurationError, match=r"run\.toml: is no UTF-8 text \(byte 6\)"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "path", "value"),
+    [
+        ("seed=3", ("seed",), 3),
+        ("optimizer.step_size=3e-4", ("optimizer", "step_size"), 3e-4),
+        ("optimizer.kind=rmsprop", ("optimizer", "kind"), "rmsprop"),
+        ('optimizer.kind = "rmsprop"', ("optimizer", "kind"), "rmsprop"),
+        ("network.hidden=[64, 32]", ("network", "hidden"), [64, 32]),
+        ("network.shared=false", ("network", "shared"), False),
+        ("environment.id=a:B-v0", ("environment", "id"), "a:B-v0"),
+        ("environment.id=x\nseed = 3", ("environment", "id"), "x\nseed = 3"),
+        ('environment.id="x"\nseed = 3', ("environment", "id"), '"x"\nseed = 3'),
+        ("environment.options.level=2", ("environment", "options", "level"), 2),
+        ("limits.until_return=475", ("limits", "until_return"), 475.0),
+    ],
+)
+def test_override(assignment: str, path: tuple[str, ...], value: object) -> None:
+    found: Any = msgspec.to_builtins(override(Settings(), [assignment]))
+    for key in path:
+        found = found[key]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_override_applies_all_and_changes_nothing_else() -> None:
+    changed = override(Settings(), ["seed=3", "environment.copies=1", "algorithm.whole_episodes=true", "seed=4"])
+    assert changed.seed == 4
+    assert changed.algorithm.whole_episodes
+    assert changed.optimizer == Settings().optimizer
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("seed", "--set seed: must be section.key=value"),
+        ("=3", "--set =3: must be section.key=value"),
+        ("seed.x=3", "--set seed.x=3: seed is a setting, not a section"),
+        ("optimizer.step_sise=3", "--set: optimizer.step_sise is no setting; did you mean step_size?"),
+        ("scaling.policy=fix", '--set: scaling.policy = "fix": must be one of'),
+        ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.copies = 1"),
+        ("a.b=1", "--set: a is no setting"),
+    ],
+)
+def test_override_errors(assignment: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match="^" + re.escape(message)):
+        override(Settings(), [assignment])

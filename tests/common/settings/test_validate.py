@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from common.errors import ConfigurationError
+from common.settings.sections import Settings
+from common.settings.validate import check
+
+
+def settings(**sections: dict[str, Any]) -> Settings:
+    return msgspec.convert(sections, Settings)
+
+
+@pytest.mark.parametrize(
+    ("sections", "problem"),
+    [
+        (
+            {"algorithm": {"whole_episodes": True}},
+            "algorithm.whole_episodes = true needs environment.copies = 1, not 16",
+        ),
+        ({"optimizer": {"anneal": "linear"}}, 'optimizer.anneal = "linear" needs limits.frames above 0'),
+        (
+            {"exchange": {"heartbeat_seconds": 30, "expiry_seconds": 30}},
+            "exchange.expiry_seconds = 30.0 must be above exchange.heartbeat_seconds = 30.0",
+        ),
+        (
+            {"scaling": {"policy": "load", "minimum": 5, "maximum": 4}},
+            "scaling.maximum = 4 must be at least scaling.minimum = 5",
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "additions": [1, 2]}},
+            "scaling.thresholds_seconds and scaling.additions must be equally long, at least one each, not 3 and 2",
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "additions": [], "thresholds_seconds": []}},
+            "equally long, at least one each, not 0 and 0",
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "thresholds_seconds": [20, 20, 60]}},
+            "scaling.thresholds_seconds = [20.0, 20.0, 60.0] must rise",
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "additions": [1, 3, 2]}},
+            "scaling.additions = [1, 3, 2] must rise",
+        ),
+        ({"optimizer": {"step_size": float("inf")}}, "optimizer.step_size = inf: must be a finite number"),
+        ({"limits": {"until_return": float("nan")}}, "limits.until_return = nan: must be a finite number"),
+        ({"scaling": {"thresholds_seconds": [float("inf")]}}, "scaling.thresholds_seconds = inf: must be"),
+        ({"environment": {"options": {"gravity": float("-inf")}}}, "environment.options.gravity = -inf: must be"),
+        ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
+    ],
+)
+def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
+    with pytest.raises(ConfigurationError, match="^run.toml: .*" + re.escape(problem)):
+        check(settings(**sections), "run.toml")
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"algorithm": {"whole_episodes": True}, "environment": {"copies": 1}},
+        {"optimizer": {"anneal": "linear"}, "limits": {"frames": 1}},
+        # With a fixed number of actors, the minimum counts and the rest is not looked at.
+        {"scaling": {"policy": "fixed", "minimum": 8, "maximum": 2, "additions": []}},
+        {"scaling": {"policy": "episode-duration", "form": "linear", "additions": []}},
+        {"limits": {"frames": 2**63 - 1}},
+    ],
+)
+def test_accepted(sections: dict[str, dict[str, Any]]) -> None:
+    check(settings(**sections))

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from common.addresses import Address
+from deploy.backends.base import Ended
+from deploy.backends.process import ProcessBackend, actor_command, actor_environment, actor_name
+
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+
+SLEEPS = "import time; print('ready', flush=True); time.sleep(60)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
+DIES = "import sys; print('trying'); sys.stdout.flush(); sys.exit('no such thing')"
+CHATTERS = "import sys\nfor n in range(50): print(n, 'x' * 5000, file=sys.stderr)"
+SHOWS = "import os; print(*[os.environ.get(n) for n in ('OMP_NUM_THREADS','CUDA_VISIBLE_DEVICES','NOTIFY_SOCKET')])"
+PARENT_OF_A_HOLDER = (
+    "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
+)
+LAUNCHER = """
+import sys, time
+from deploy.backends.process import ProcessBackend
+child = "from common.service import lifeline; import time; lifeline.watch(); print('up', flush=True); time.sleep(60)"
+backend = ProcessBackend(lambda slot: [sys.executable, "-c", child], str)
+for slot in range(2):
+    backend.start(slot)
+time.sleep(60)
+"""
+
+Make = Callable[[str], ProcessBackend]
+
+
+@pytest.fixture
+def make(nothing_left_behind: None) -> Iterator[Make]:
+    made: list[ProcessBackend] = []
+
+    def backend(script: str) -> ProcessBackend:
+        made.append(ProcessBackend(lambda slot: [sys.executable, "-c", script], "actor-{}".format))
+        return made[-1]
+
+    yield backend
+    for one in made:
+        one.close()
+
+
+def wait_ended(backend: ProcessBackend) -> list[Ended]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if ended := backend.poll():
+            return ended
+        time.sleep(0.01)
+    raise AssertionError("nothing ended")
+
+
+def wait_output(capfd: pytest.CaptureFixture[str], text: str) -> None:
+    seen, deadline = "", time.monotonic() + 30
+    while text not in seen:
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.01)
+        seen += capfd.readouterr().err
+
+
+def test_a_child_that_dies_at_once(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = make(DIES)
+    backend.start(7)
+    assert backend.running == {7}
+    assert wait_ended(backend) == [Ended(7, 1, "trying\nno such thing")]
+    assert backend.running == set()
+    assert backend.poll() == []
+    out, err = capfd.readouterr()
+    assert err == "actor-7  trying\nactor-7  no such thing\n"
+    assert out == ""
+
+
+def test_stop_asks(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = make(SLEEPS)
+    backend.start(0)
+    backend.start(1)
+    wait_output(capfd, "actor-1  ready")
+    assert backend.poll() == []
+    backend.stop(1)
+    assert wait_ended(backend) == [Ended(1, 143, "ready")]
+    assert backend.running == {0}
+    backend.stop(1)
+    backend.stop(1, kill=True)
+
+
+def test_one_that_does_not_listen_is_killed_with_all_it_started(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+    backend = make(f"import os; os.fork(); {DEAF}")
+    backend.start(0)
+    wait_output(capfd, "actor-0  ready\nactor-0  ready\n")
+    backend.stop(0)
+    backend.stop(0)
+    assert backend.poll() == []
+    backend.stop(0, kill=True)
+    assert wait_ended(backend) == [Ended(0, 137, "ready\nready")]
+
+
+def test_close_ends_everything() -> None:
+    backend = ProcessBackend(lambda slot: [sys.executable, "-c", DEAF], str)
+    for slot in range(3):
+        backend.start(slot)
+    backend.close()
+    assert backend.running == set()
+
+
+def test_a_command_that_is_not_there() -> None:
+    backend = ProcessBackend(lambda slot: ["/no/such/python"], str)
+    backend.start(2)
+    assert backend.running == {2}
+    (ended,) = backend.poll()
+    assert (ended.slot, ended.exit_code) == (2, 127)
+    assert "/no/such/python" in ended.last_words
+    assert backend.running == set()
+    backend.close()
+
+
+def test_last_words_are_the_last_and_bounded(make: Make) -> None:
+    backend = make(CHATTERS)
+    backend.start(0)
+    (ended,) = wait_ended(backend)
+    lines = ended.last_words.split("\n")
+    assert len(lines) == 10
+    assert max(map(len, lines)) <= 4096
+    assert lines[-2].startswith("49 x")
+
+
+def test_a_closed_stderr_does_not_stop_the_reading(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Broken())
+    backend = make(CHATTERS)
+    backend.start(0)
+    (ended,) = wait_ended(backend)
+    assert ended.exit_code == 0
+    assert ended.last_words
+
+
+def test_an_end_is_told_although_a_grandchild_holds_the_pipe(make: Make) -> None:
+    backend = make(PARENT_OF_A_HOLDER)
+    backend.start(0)
+    (ended,) = wait_ended(backend)
+    assert ended.exit_code == 0
+    psutil.Process(int(ended.last_words)).kill()
+
+
+def test_environment(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/notify")
+    monkeypatch.setenv("OTHER", "kept")
+    assert actor_environment()["OTHER"] == "kept"
+    backend = make(SHOWS)
+    backend.start(0)
+    (ended,) = wait_ended(backend)
+    assert ended.last_words == "1  None"
+
+
+def test_children_are_in_a_session_of_their_own(make: Make) -> None:
+    backend = make("import os; print(os.getsid(0) == os.getpid())")
+    backend.start(0)
+    (ended,) = wait_ended(backend)
+    assert ended.last_words == "True"
+
+
+def test_children_end_with_a_launcher_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", LAUNCHER], stderr=subprocess.PIPE, text=True) as launcher:
+        assert launcher.stderr is not None
+        assert sorted(launcher.stderr.readline() for _ in range(2)) == ["0  up\n", "1  up\n"]
+        children = psutil.Process(launcher.pid).children()
+        assert len(children) == 2
+        launcher.kill()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_the_command_of_an_actor() -> None:
+    command = actor_command(Address("host", 5555), "lab", 3)
+    assert command[0] == sys.executable
+    assert command[-7:] == ["actor", "tcp://host:5555", "--name", "lab-3", "--launcher", "lab", "--lifeline"]
+    assert actor_name("lab", 3) == "lab-3"

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import zmq
+
+from common import membership, sockets
+from common.addresses import Address
+from common.messages import (
+    AnyMessage,
+    FleetOrder,
+    FleetReport,
+    Goodbye,
+    Heartbeat,
+    Hello,
+    Message,
+    Refused,
+    Stop,
+    Welcome,
+)
+from common.wire import pack, unpack
+from deploy.backends.base import Backend, Ended
+from deploy.backends.process import ProcessBackend
+from deploy.launcher import core, shell
+
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(60)"
+M = TypeVar("M", bound=Message)
+
+
+class Learner:
+    """Its side of the wire; the test says what it does."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = sockets.router(self.context, 2**20)
+        self.address = Address.parse(sockets.bind(self.socket, f"tcp://127.0.0.1:{port or '*'}"))
+        self.peer = b""
+
+    def hear(self, kind: type[M], where: Callable[[M], bool] = lambda _: True) -> M:
+        """The next message of this kind; others are dropped."""
+        while self.socket.poll(10_000):
+            self.peer, header = self.socket.recv_multipart()
+            message = unpack(header)
+            if isinstance(message, kind) and where(message):
+                return message
+        raise AssertionError(f"no {kind.__name__}")
+
+    def say(self, message: AnyMessage) -> None:
+        self.socket.send_multipart([self.peer, pack(message)])
+
+    def welcome(self, actors: int) -> None:
+        self.hear(Hello)
+        self.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=30.0))
+        self.say(FleetOrder(actors=actors, why="test"))
+
+    def close(self) -> None:
+        self.socket.close(0)
+        self.context.term()
+
+
+class Actors(Backend):
+    """Actors that exist on paper."""
+
+    def __init__(self) -> None:
+        self.alive: set[int] = set()
+        self.ended: list[Ended] = []
+        self.calls: list[str] = []
+
+    def start(self, slot: int) -> None:
+        self.alive.add(slot)
+        self.calls.append(f"start {slot}")
+
+    def stop(self, slot: int, kill: bool = False) -> None:
+        self.calls.append(f"{'kill' if kill else 'stop'} {slot}")
+        self.ended.append(Ended(slot, 143))
+
+    def poll(self) -> list[Ended]:
+        ended, self.ended = self.ended, []
+        self.alive -= {one.slot for one in ended}
+        return ended
+
+    @property
+    def running(self) -> set[int]:
+        return set(self.alive)
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.fixture
+def learner(nothing_left_behind: None) -> Iterator[Learner]:
+    one = Learner()
+    yield one
+    one.close()
+
+
+def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, warm: int = 0) -> int:
+    """Exit code of a launcher in this thread, while `script` plays in another."""
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def play() -> None:
+        try:
+            script()
+        except BaseException as error:
+            failures.append(error)
+            if not over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        return shell.run(address, slots=slots, backend=backend, name="lab", warm=warm)
+    finally:
+        over.set()
+        thread.join()
+        if failures:
+            raise failures[0]
+
+
+def test_from_hello_to_the_end_of_the_run(learner: Learner) -> None:
+    actors = Actors()
+
+    def script() -> None:
+        hello = learner.hear(Hello)
+        assert (hello.role, hello.name, hello.slots) == ("launcher", "lab", 4)
+        learner.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=30.0))
+        assert learner.hear(FleetReport) == FleetReport(slots=4, running=0, starting=0, failed=0)
+        learner.say(FleetOrder(actors=2, why="test"))
+        learner.hear(FleetReport, lambda report: report.running == 2)
+        learner.hear(Heartbeat, lambda beat: beat.state == "2 actors")
+        learner.say(FleetOrder(actors=1, why="test"))
+        learner.hear(FleetReport, lambda report: report.running == 1)
+        learner.say(Stop(reason="goal", final=True))
+        learner.hear(Goodbye)
+        actors.ended.append(Ended(0, 0))
+
+    assert launch(script, learner.address, actors) == 0
+    assert actors.calls == ["start 0", "start 1", "stop 1", "close"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_the_actors_and_says_goodbye(learner: Learner, number: signal.Signals, code: int) -> None:
+    actors = Actors()
+
+    def script() -> None:
+        learner.welcome(actors=2)
+        learner.hear(FleetReport, lambda report: report.running == 2)
+        os.kill(os.getpid(), number)
+        assert learner.hear(Goodbye).reason == f"stopped by {number.name}"
+
+    assert launch(script, learner.address, actors) == code
+    assert actors.calls == ["start 0", "start 1", "stop 0", "stop 1", "close"]
+
+
+def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
+    actors = Actors()
+
+    def script() -> None:
+        learner.hear(Hello)
+        learner.say(Refused(code="protocol", reason="another a3cd"))
+
+    assert launch(script, learner.address, actors, warm=1) == 78
+    assert actors.calls == ["start 0", "stop 0", "close"]
+    assert "the learner refused this launcher: another a3cd" in caplog.text
+
+
+def test_a_learner_that_comes_late(
+    learner: Learner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "FIRST_NOTICE_SECONDS", 0.05)
+    address, actors, told = learner.address, Actors(), threading.Event()
+    learner.socket.close(0)
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if f"no learner at {address}" in record.getMessage():
+                told.set()
+
+    def script() -> None:
+        assert told.wait(10)
+        late = Learner(address.port)
+        late.welcome(actors=2)
+        late.hear(FleetReport, lambda report: report.running == 2)
+        late.say(Stop(reason="goal", final=True))
+        late.hear(Goodbye)
+        late.close()
+        actors.ended += [Ended(0, 0), Ended(1, 0)]
+
+    ear = Ear()
+    logging.getLogger(shell.__name__).addHandler(ear)
+    try:
+        assert launch(script, address, actors, warm=1) == 0
+    finally:
+        logging.getLogger(shell.__name__).removeHandler(ear)
+    assert actors.calls == ["start 0", "start 1", "close"]
+
+
+def test_a_pause_keeps_the_actors_and_joins_again(learner: Learner) -> None:
+    actors = Actors()
+
+    def script() -> None:
+        learner.welcome(actors=1)
+        learner.hear(FleetReport, lambda report: report.running == 1)
+        learner.say(Stop(reason="restart", final=False))
+        learner.welcome(actors=1)
+        learner.hear(FleetReport, lambda report: report.running == 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert launch(script, learner.address, actors) == 143
+    assert actors.calls == ["start 0", "stop 0", "close"]
+
+
+def test_a_launcher_that_gave_up_says_so_and_stays(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
+    actors = Actors()
+
+    def script() -> None:
+        learner.welcome(actors=1)
+        learner.hear(FleetReport, lambda report: report.running == 1)
+        actors.ended.append(Ended(0, 78, "no environment 'x'"))
+        report = learner.hear(FleetReport, lambda report: report.gave_up)
+        assert (report.exit_code, report.failed, report.running) == (78, 1, 0)
+        learner.hear(FleetReport)
+        learner.say(Stop(reason="nothing runs", final=True))
+
+    assert launch(script, learner.address, actors) == 0
+    assert actors.calls == ["start 0", "close"]
+    assert next(r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING) == (
+        "an actor ended slot=0 exit_code=78"
+    )
+    assert caplog.text.count("no more actors are started") == 1
+
+
+def test_real_children_that_do_not_listen(
+    learner: Learner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(core, "GRACE_SECONDS", 0.2)
+
+    def script() -> None:
+        learner.welcome(actors=2)
+        learner.hear(FleetReport, lambda report: report.running == 2)
+        os.kill(os.getpid(), signal.SIGINT)
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, ProcessBackend(lambda _: [sys.executable, "-c", DEAF], str)) == 130
+
+
+def test_systemd_is_told(learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(tmp_path / "notify"))
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+    # The default argument of Notifier is os.environ itself, which monkeypatch changes in place.
+
+    def script() -> None:
+        learner.welcome(actors=0)
+        learner.hear(FleetReport)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        assert launch(script, learner.address, Actors()) == 143
+        manager.setblocking(False)
+        heard = []
+        try:
+            while True:
+                heard.append(manager.recv(4096).decode())
+        except BlockingIOError:
+            pass
+    finally:
+        manager.close()
+    assert heard[0].startswith("READY=1\n")
+    assert "WATCHDOG=1" in heard
+    assert heard[-1] == "STOPPING=1\nSTATUS=stopped by SIGTERM"

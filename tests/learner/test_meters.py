@@ -1,0 +1,176 @@
+import math
+import random
+from collections import deque
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learner.meters import BUCKETS, LARGEST, MAX_NAMES, Busy, EpisodeWindow, LagMeter, Rate, Smoothed
+
+
+def test_rate_of_a_steady_stream() -> None:
+    rate = Rate(5.0, now=100.0)
+    for event in range(1000):
+        rate.add(100.0 + event / 100)
+    assert rate.value(110.0) == pytest.approx(100.0, rel=1 / BUCKETS)
+
+
+def test_rate_counts_from_the_start_until_the_window_is_full() -> None:
+    rate = Rate(10.0, now=0.0)
+    rate.add(1.0, amount=30.0)
+    assert rate.value(3.0) == pytest.approx(10.0)
+
+
+def test_rate_of_the_first_instant_is_not_infinite() -> None:
+    rate = Rate(5.0, now=7.0)
+    rate.add(7.0)
+    assert rate.value(7.0) == pytest.approx(1 / (5.0 / BUCKETS))
+
+
+def test_rate_forgets_what_is_older_than_the_window() -> None:
+    rate = Rate(5.0, now=0.0)
+    rate.add(1.0, amount=1000.0)
+    rate.add(4.0, amount=5.0)
+    assert rate.value(8.0) == pytest.approx(5.0 / 5.0, rel=1 / BUCKETS)
+    assert rate.value(9.9) == 0.0
+    assert rate.value(1e9) == 0.0
+
+
+def test_rate_survives_a_clock_that_steps_back() -> None:
+    rate = Rate(5.0, now=100.0)
+    rate.add(101.0)
+    rate.add(100.9)
+    assert rate.value(101.0) == pytest.approx(2.0)
+
+
+@given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=60))
+def test_rate_equals_a_count_over_the_last_seconds(gaps: list[float]) -> None:
+    rate, now, times = Rate(5.0, now=0.0), 0.0, []
+    for gap in gaps:
+        now += gap
+        rate.add(now)
+        times.append(now)
+    width = 5.0 / BUCKETS
+    slot = math.floor(now / width)
+    counted = sum(math.floor(time / width) >= slot - BUCKETS for time in times)
+    covered = max(now - max(0.0, (slot - BUCKETS) * width), width)
+    assert rate.value(now) == pytest.approx(counted / covered)
+
+
+def test_busy_recent_and_overall() -> None:
+    busy = Busy(5.0, now=0.0)
+    for second in range(1, 101):
+        busy.working(float(second), 0.2 if second <= 50 else 0.9)
+    assert busy.overall(100.0) == pytest.approx(0.55)
+    assert busy.recent(100.0) == pytest.approx(0.9, rel=0.2)
+
+
+def test_busy_is_a_fraction() -> None:
+    busy = Busy(5.0, now=0.0)
+    assert (busy.recent(0.0), busy.overall(0.0)) == (0.0, 0.0)
+    busy.working(1.0, 50.0)
+    assert (busy.recent(1.0), busy.overall(1.0)) == (1.0, 1.0)
+
+
+def test_episodes_are_averaged_over_the_last_ones() -> None:
+    window = EpisodeWindow(3)
+    assert (window.mean_return, window.mean_length, window.mean_seconds) == (None, None, None)
+    for number in range(1, 6):
+        assert window.add(float(number), 10 * number, 0.5 * number)
+    assert window.episodes == 5
+    assert (window.mean_return, window.mean_length, window.mean_seconds) == (4.0, 40.0, 2.0)
+
+
+def test_best_is_of_full_windows_only() -> None:
+    window = EpisodeWindow(2)
+    window.add(100.0, 1, 0.1)
+    assert (window.full, window.best_return) == (False, None)
+    window.add(0.0, 1, 0.1)
+    window.add(0.0, 1, 0.1)
+    assert (window.full, window.best_return) == (True, 50.0)
+
+
+def test_an_earlier_epoch_is_gone_on_with() -> None:
+    window = EpisodeWindow(1, episodes=700, best_return=9.0)
+    window.add(3.0, 1, 0.1)
+    assert (window.episodes, window.best_return) == (701, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("episode_return", "length", "seconds"),
+    [
+        (math.nan, 1, 1.0),
+        (math.inf, 1, 1.0),
+        (-math.inf, 1, 1.0),
+        (2 * LARGEST, 1, 1.0),
+        (1.0, -1, 1.0),
+        (1.0, 1, math.nan),
+        (1.0, 1, math.inf),
+        (1.0, 1, -1.0),
+    ],
+)
+def test_impossible_episodes_never_enter(episode_return: float, length: int, seconds: float) -> None:
+    window = EpisodeWindow(2)
+    window.add(5.0, 7, 1.0)
+    assert not window.add(episode_return, length, seconds)
+    assert (window.episodes, window.mean_return, window.mean_length, window.mean_seconds) == (1, 5.0, 7.0, 1.0)
+
+
+def test_running_sums_do_not_drift() -> None:
+    generator = random.Random(0)
+    window, kept = EpisodeWindow(100), deque[float](maxlen=100)
+    for _ in range(5000):
+        value = generator.uniform(-1.0, 1.0) * 10 ** generator.randint(-3, 12)
+        window.add(value, 1, 1.0)
+        kept.append(value)
+    for value in (0.1,) * 200:
+        window.add(value, 1, 1.0)
+    assert window.mean_return == pytest.approx(0.1, abs=1e-15)
+    assert window.best_return is not None
+    assert math.isfinite(window.best_return)
+
+
+def test_lag_of_the_window_and_of_the_run() -> None:
+    meter = LagMeter(window=100)
+    assert (meter.recent_mean, meter.recent_p95, meter.mean, meter.p95) == (0.0, 0.0, 0.0, 0.0)
+    for _ in range(900):
+        meter.add(1)
+    for lag in range(1, 101):
+        meter.add(lag)
+    assert meter.recent_mean == 50.5
+    assert meter.recent_p95 == 95.0
+    assert meter.mean == pytest.approx((900 + 5050) / 1000)
+    assert meter.p95 == 50.0
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=200))
+def test_p95_of_the_run_is_the_nearest_rank_within_a_thirty_second(lags: list[int]) -> None:
+    meter = LagMeter(window=4)
+    for lag in lags:
+        meter.add(lag)
+    truth = sorted(lags)[math.ceil(len(lags) * 95 / 100) - 1]
+    assert truth * (1 - 1 / 32) - 1e-9 <= meter.p95 <= float(truth)
+    if truth < 64:
+        assert meter.p95 == truth
+    assert meter.recent_mean == pytest.approx(fmean(lags[-4:]))
+
+
+def test_smoothed_starts_at_the_first_figure_and_moves_towards_the_next() -> None:
+    losses = Smoothed(weight=0.1)
+    losses.add({"policy_loss": 1.0, "entropy": 5.0})
+    losses.add({"policy_loss": 2.0})
+    assert losses.values == {"policy_loss": pytest.approx(1.1), "entropy": 5.0}
+
+
+def test_smoothed_leaves_out_what_is_not_finite() -> None:
+    losses = Smoothed()
+    losses.add({"value_loss": math.nan, "entropy": math.inf})
+    assert losses.values == {}
+
+
+def test_smoothed_keeps_a_bounded_number_of_names() -> None:
+    losses = Smoothed()
+    losses.add({f"figure {number}": 1.0 for number in range(10 * MAX_NAMES)})
+    assert len(losses.values) == MAX_NAMES
