@@ -146,6 +146,8 @@ class ActorCore:
     @property
     def deadline(self) -> float:
         """When `tick` has something to do next."""
+        if not self.membership.member:
+            return self.membership.deadline
         resend = min((sent for _, sent in self._unanswered.values()), default=math.inf) + RESEND_SECONDS
         return min(self.membership.deadline, resend)
 
@@ -217,27 +219,30 @@ class ActorCore:
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
         self._credit, self._actors = welcome.credit, max(1, welcome.actors)
         effects: list[Effect] = []
-        if previous is not None and (previous.run, previous.epoch) == (welcome.run, welcome.epoch):
+        again = previous is not None and (previous.run, previous.epoch) == (welcome.run, welcome.epoch)
+        if again:
             # The same learner after a lost connection: what it may not have seen goes again, once.
             effects += [Reship(header) for header, _ in self._unanswered.values()]
             self._unanswered = {number: (header, now) for number, (header, _) in self._unanswered.items()}
         else:
             self._unanswered.clear()
             self._pending = Harvest()
-            self.version = 0
             effects.append(Forget(0))
         if previous is None or not _same_work(previous, welcome):
             effects.append(Prepare(welcome, body))
-        elif body is not None:
+        elif body is not None and (welcome.version > self.version or not again):
             effects.append(Load(welcome.version, body))
-        self.version = self._newest = welcome.version
-        return effects
+        # A second answer to a hello may be older than what the broadcast has brought since.
+        self.version = self._newest = max(self.version, welcome.version) if again else welcome.version
+        return effects + self._ship(now)
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
         self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
         if self._unanswered.pop(answer.sequence, None) is None:
             return []
-        return [Forget(answer.sequence), *self._ship(now), *self._pull(now)]
+        if answer.verdict == "stale":
+            self._pull_due = now
+        return [Forget(answer.sequence), *self._ship(now), *self._pull(now, answer.verdict == "stale")]
 
     def _weights(self, epoch: int, version: int, body: Buffer | None) -> list[Effect]:
         welcome = self.membership.welcome
@@ -270,13 +275,20 @@ class ActorCore:
             self._unanswered[self._sequence] = (header, now)
         return [Ship(header)]
 
-    def _pull(self, now: float) -> list[Effect]:
-        if self._newest - self.version <= 2 * self._actors or now < self._pull_due:
+    def _pull(self, now: float, stale: bool = False) -> list[Effect]:
+        behind = stale or self._newest - self.version > 2 * self._actors
+        if not behind or now < self._pull_due:
             return []
         self._pull_due = now + PULL_SECONDS
         return [Send(Pull(version=self.version))]
 
 
 def _same_work(old: Welcome, new: Welcome) -> bool:
-    """Whether environments and network built for `old` serve `new` as well."""
-    return (old.model, old.settings) == (new.model, new.settings)
+    """Whether environments, network and codecs made for `old` serve `new` as well."""
+    return (old.model, old.codec, old.weights_format, old.weights_port, old.settings) == (
+        new.model,
+        new.codec,
+        new.weights_format,
+        new.weights_port,
+        new.settings,
+    )

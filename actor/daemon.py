@@ -154,7 +154,8 @@ class _Daemon:
         for effect in effects:
             match effect:
                 case Send():
-                    self._link.send(effect.message)
+                    if not self._link.send(effect.message):
+                        self._core.membership.unsent(time.monotonic())
                 case Ship():
                     self._ship(effect)
                 case Reship():

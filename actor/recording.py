@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,24 +94,29 @@ def _write_video(out: Path, frames: Iterator[Pixels], rate: float) -> None:
     kind = out.suffix.lower()
     first = next(frames)
     height, width = (side - side % 2 for side in first.shape[:2])  # Both codecs take even sides only.
-    writer = _ffmpeg(kind).write_frames(
-        str(out), (width, height), fps=rate, codec=CODECS[kind], macro_block_size=2, ffmpeg_log_level="error"
-    )
-    writer.send(None)
+    command = [
+        *(_ffmpeg(kind), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"),
+        *("-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"),
+        *("-c:v", CODECS[kind], "-crf", "24", "-b:v", "0", "-pix_fmt", "yuv420p", str(out)),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as encoder:
+        assert encoder.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It has ended; what it says of why is worth more.
+            for frame in chain([first], frames):
+                encoder.stdin.write(frame[:height, :width].tobytes())
+        _, told = encoder.communicate()
+    if encoder.returncode != 0:
+        lines = told.decode(errors="replace").splitlines() or [f"ffmpeg ended with {encoder.returncode}"]
+        raise OSError(lines[0])
+
+
+def _ffmpeg(kind: str) -> str:
+    """Path of the program; it comes with a package that is not always installed."""
     try:
-        for frame in chain([first], frames):
-            writer.send(np.ascontiguousarray(frame[:height, :width]))
-    finally:
-        writer.close()
+        from imageio_ffmpeg import get_ffmpeg_exe
 
-
-def _ffmpeg(kind: str) -> Any:
-    try:
-        import imageio_ffmpeg
-
-        imageio_ffmpeg.get_ffmpeg_exe()
+        return str(get_ffmpeg_exe())
     except (ImportError, RuntimeError) as error:
         raise ConfigurationError(
             f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
         ) from error
-    return imageio_ffmpeg

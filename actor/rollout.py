@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+
 from common.algorithms.acting import sample
 from common.algorithms.rollout import Rollout
-
 from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
 from common.errors import A3cdError
@@ -50,13 +50,13 @@ class Collector:
         reward_clip: float,
         rng: np.random.Generator,
     ) -> None:
-        """Resets the environments."""
+        """Resets the environments, to the episodes of the seed they were made with."""
         self._environments, self._network, self._rng = environments, network, rng
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._scale, self._clip = reward_scale, reward_clip
         self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
         self._episodes: list[tuple[float, int, float]] = []
-        self.restart()
+        self._begin(None)
 
     @property
     def fresh(self) -> bool:
@@ -65,9 +65,13 @@ class Collector:
 
     def restart(self) -> None:
         """Drops the rollout under way and starts new episodes everywhere."""
+        # Without a seed of their own the episodes would be the first ones again, and fail where those failed.
+        self._begin(int(self._rng.integers(2**31)))
+
+    def _begin(self, seed: int | None) -> None:
         self._t = self._last = 0
         self._episodes.clear()
-        self._observations[0] = torch.from_numpy(self._environments.reset())
+        self._observations[0] = torch.from_numpy(self._environments.reset(seed))
         self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
 
     def advance(self, until: float) -> Played | None:

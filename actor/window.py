@@ -95,7 +95,7 @@ class _Window:
 
 def _pygame() -> ModuleType:
     try:
-        with quiet(window=True):
+        with quiet():
             import pygame
     except ImportError as error:
         raise ConfigurationError("a window needs pygame: pip install 'a3cd[window]'; a recording needs none") from error

@@ -42,9 +42,8 @@ class Work:
                 f"{section.id} or a3cd differ between the two hosts; install the same versions"
             )
         packer = make_codec(welcome.codec, self._flat.size)
-        self._pack: Callable[[torch.Tensor], bytes] = (
-            ErrorFeedback(packer).encode if settings.exchange.error_feedback else packer.encode
-        )
+        self._feedback = ErrorFeedback(packer) if settings.exchange.error_feedback else None
+        self._pack: Callable[[torch.Tensor], bytes] = (self._feedback or packer).encode
         self._sum = torch.zeros_like(self._flat.gradient)
         self._unpack = make_codec(CODECS[welcome.weights_format], self._flat.size).decode
         self._newest: tuple[int, Buffer] | None = None
@@ -109,8 +108,15 @@ class Work:
         self._collector.restart()
 
     def forget(self) -> None:
-        """Drops what has been added up."""
+        """Drops all that comes from the epoch before: what has been added up, and what packing lost of it.
+
+        A rollout under way was begun with weights that are no version of this epoch: without refresh it counts as
+        computed on version 0, the oldest.
+        """
         self._sum.zero_()
+        self._newest, self._version = None, 0
+        if self._feedback is not None:
+            self._feedback.reset()
 
     def close(self) -> None:
         """Closes the environments."""
@@ -119,6 +125,7 @@ class Work:
     def _load(self) -> None:
         if self._newest is None:
             return
-        self._version, body = self._newest
+        version, body = self._newest
         self._newest = None
         self._unpack(body, self._flat.vector)
+        self._version = version

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from common.errors import ConfigurationError
 
 DEFAULT_PORT = 5555
-_FORM = re.compile(r"^(?:tcp://)?(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^:/\s\[\]]+)(?::(?P<port>\d{1,5}|\*))?$")
+LAST_PORT = 65535
+_FORM = re.compile(r"(?:tcp://)?(?P<host>\[[\w:.%-]+\]|[\w.-]+|\*)(?::(?P<port>\d{1,5}|\*))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,26 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """From `tcp://host:port`; the port may be left out (5555), so may `tcp://`. Raises `ConfigurationError`."""
-        match = _FORM.match(text.strip())
+        match = _FORM.fullmatch(text.strip())
         if match is None:
             raise ConfigurationError(
                 f"{text!r} is no address: write tcp://HOST:PORT, as in tcp://localhost:{DEFAULT_PORT}"
             )
         written = match["port"]
         port = DEFAULT_PORT if written is None else 0 if written == "*" else int(written)
-        if port > 65535:
-            raise ConfigurationError(f"{text!r}: port {port} is above 65535")
+        if port > LAST_PORT:
+            raise ConfigurationError(f"{text!r}: port {port} is above {LAST_PORT}")
         return cls(match["host"], port)
 
     def with_port(self, port: int) -> Address:
         """The same host, another port."""
         return Address(self.host, port)
+
+    def to_connect(self) -> Address:
+        """This address, if it can be connected to; raises ConfigurationError for `*` and for port 0."""
+        if self.host == "*" or self.port == 0:
+            raise ConfigurationError(f"{self} is no address to connect to: name the learner's host and port")
+        return self
 
     @property
     def loopback(self) -> bool:

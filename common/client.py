@@ -11,13 +11,16 @@ import zmq
 
 from common import sockets
 from common.addresses import Address
-from common.errors import WireError
-from common.messages import PROTOCOL, AnyMessage, Hello, Role
+from common.errors import ConfigurationError, WireError
+from common.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
 from common.wire import Buffer, pack, split
 
 MAX_REPLY_BYTES = 2**30
 """A peer cannot know the model's size before the welcome; this bounds what it would take from a learner."""
 MAX_DRAIN = 64
+"""Messages read at once; what else has come waits for the next turn."""
+MAX_ROUTING_ID = 255
+"""Bytes that ZeroMQ takes."""
 
 
 def introduce(
@@ -29,7 +32,12 @@ def introduce(
     codecs: tuple[str, ...] = (),
     versions: dict[str, str] | None = None,
 ) -> Hello:
-    """What this process says of itself; `name` defaults to host and process id."""
+    """What this process says of itself; `name` defaults to host and process id.
+
+    Raises ConfigurationError for a name that no learner would read.
+    """
+    if len(name) > MAX_NAME:
+        raise ConfigurationError(f"a name of {len(name)} characters: a peer's name has at most {MAX_NAME}")
     host = platform.node() or "unknown"
     return Hello(
         protocol=PROTOCOL,
@@ -50,7 +58,7 @@ class LearnerLink:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address, hello: Hello) -> None:
         """The routing id holds the incarnation, so a restarted peer never inherits its predecessor's connection."""
-        identity = f"{hello.role}/{hello.name}/{hello.incarnation}".encode()[:255]
+        identity = f"{hello.role}/{hello.incarnation}/{hello.name}".encode(errors="replace")[:MAX_ROUTING_ID]
         self.socket = sockets.dealer(context, str(address), identity, MAX_REPLY_BYTES)
         self.bytes_sent = 0
 

@@ -3,19 +3,21 @@
 Pure: messages and time in, messages out. Actor, launcher and observer all stand on it.
 
     joining --welcome--> member --silence, refused(unknown), lost()--> joining
-       any  --refused(anything else)--> RefusedError
+       any  --refused(anything else)--> RefusedError (set aside: UnavailableError)
 """
 
 from __future__ import annotations
 
 import math
 
-from common.errors import RefusedError
+from common.errors import RefusedError, UnavailableError
 from common.messages import AnyMessage, Heartbeat, Hello, Refused, Welcome
 
 HELLO_SECONDS = 1.0
 """Between two hellos that nobody answered."""
-FIRST_NOTICE_SECONDS = 2.0
+UNSENT_SECONDS = 0.05
+"""Before a hello that could not leave, for want of a connection, is tried again."""
+FIRST_NOTICE_SECONDS = 5.0
 """Unanswered for so long: tell the operator; again after each doubling."""
 
 
@@ -34,7 +36,7 @@ class Membership:
         self._notice_due = now + FIRST_NOTICE_SECONDS
 
     def handle(self, now: float, message: AnyMessage) -> None:
-        """Takes note of any message from the learner; raises `RefusedError` when it is a refusal for good."""
+        """Takes note of any message from the learner; raises when it is a refusal for good."""
         self._heard = now
         match message:
             case Welcome():
@@ -42,6 +44,8 @@ class Membership:
                 self._heartbeat_due = now
             case Refused(code="unknown"):
                 self.lost(now)
+            case Refused(code="set-aside"):
+                raise UnavailableError(f"the learner set this {self.hello.role} aside: {message.reason}")
             case Refused():
                 raise RefusedError(f"the learner refused this {self.hello.role}: {message.reason}")
             case _:
@@ -67,6 +71,11 @@ class Membership:
             self._heartbeat_due = now + self.welcome.heartbeat_seconds
             return Heartbeat(state=state, trouble=trouble)
         return None
+
+    def unsent(self, now: float) -> None:
+        """The hello that `tick` gave did not leave: it is due again soon."""
+        if not self.member:
+            self._hello_due = now + UNSENT_SECONDS
 
     @property
     def deadline(self) -> float:

@@ -14,9 +14,13 @@ from msgspec import Meta
 PROTOCOL = 1
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
 
-Name = Annotated[str, Meta(min_length=1, max_length=128)]
-Text = Annotated[str, Meta(max_length=4096)]
+MAX_NAME, MAX_TEXT = 128, 4096
+"""Characters."""
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Label = Annotated[str, Meta(max_length=MAX_NAME)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(gt=0)]
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
 RefusalCode = Literal["protocol", "unknown", "set-aside", "role", "codec"]
@@ -36,32 +40,32 @@ class Hello(Message, frozen=True):
     """Fresh for each process, so that a restarted peer is not mistaken for its predecessor."""
     host: Name
     pid: Natural
-    versions: dict[str, str] = {}
-    codecs: list[str] = []
+    versions: Annotated[dict[Name, Label], Meta(max_length=32)] = {}
+    codecs: Annotated[list[Name], Meta(max_length=64)] = []
     """Codec names the peer can speak (actors)."""
-    launcher: Annotated[str, Meta(max_length=128)] = ""
+    launcher: Label = ""
     """Name of the launcher that started this actor; empty: started by hand."""
     slots: Natural = 0
     """Most actors this launcher can run."""
 
 
 class Welcome(Message, frozen=True):
-    """learner -> peer: you are in. For an actor the body is a snapshot of the weights."""
+    """learner -> peer: you are in. Body: for an actor, a snapshot of the weights."""
 
     run: Name
     epoch: Natural
     """How often this run has been started; gradients of an older epoch are refused."""
-    heartbeat_seconds: float
-    expiry_seconds: float
+    heartbeat_seconds: Seconds
+    expiry_seconds: Seconds
     settings: dict[str, Any] = {}
     """The run settings, resolved (actors)."""
-    codec: str = ""
+    codec: Label = ""
     credit: Natural = 0
     """Gradients this actor may have unanswered; 0: no limit."""
-    model: str = ""
+    model: Label = ""
     """Hash of the network both ends must build."""
     weights_port: Natural = 0
-    weights_format: str = ""
+    weights_format: Label = ""
     version: Natural = 0
     actors: Natural = 0
     """Actors in the run now."""
@@ -77,7 +81,7 @@ class Refused(Message, frozen=True):
 
 
 class Gradient(Message, frozen=True):
-    """actor -> learner; body: the packed flat gradient, summed over `count` rollouts."""
+    """actor -> learner: what I learnt. Body: the packed flat gradient, summed over `count` rollouts."""
 
     run: Name
     epoch: Natural
@@ -85,15 +89,15 @@ class Gradient(Message, frozen=True):
     """1, 2, ... per incarnation; a number seen before is a duplicate."""
     version: Natural
     """Oldest weights that went into it."""
-    model: str
-    codec: str
+    model: Name
+    codec: Name
     steps: Annotated[int, Meta(ge=0, le=10**9)]
     """Environment steps the agent acted on."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
     episodes: list[tuple[float, int, float]] = []
     """Finished episodes: return, length in steps, seconds."""
-    statistics: dict[str, float] = {}
+    statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
     """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio."""
 
 
@@ -116,7 +120,7 @@ class Pull(Message, frozen=True):
 
 
 class Weights(Message, frozen=True):
-    """learner -> actor: body: the newest weights; without a body: yours are the newest."""
+    """learner -> actor: the newest weights. Body: the weights; none where the actor has them already."""
 
     version: Natural
     epoch: Natural
@@ -145,7 +149,7 @@ class FleetReport(Message, frozen=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """both ways, sent from the working loop: I am alive, and this is what I do."""
+    """both ways: I am alive, and this is what I do. Sent from the working loop."""
 
     state: Annotated[str, Meta(max_length=64)] = ""
     trouble: Text = ""

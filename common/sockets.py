@@ -7,8 +7,8 @@ import socket
 
 import zmq
 
-from common.addresses import Address
-from common.errors import ConfigurationError, UnavailableError
+from common.addresses import LAST_PORT, Address
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 
 HIGH_WATER_MARK = 8
 """Messages per peer and direction; credit keeps the real number far lower."""
@@ -51,9 +51,7 @@ def dealer(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: byte
     zsocket.setsockopt(zmq.IMMEDIATE, 1)
     zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
     zsocket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
-    _reconnecting(zsocket)
-    zsocket.connect(address)
-    return zsocket
+    return _connect(zsocket, address)
 
 
 def subscriber(context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int) -> zmq.Socket[bytes]:
@@ -61,14 +59,18 @@ def subscriber(context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes:
     zsocket = _common(context.socket(zmq.SUB), max_bytes)
     zsocket.setsockopt(zmq.CONFLATE, 1)
     zsocket.setsockopt(zmq.SUBSCRIBE, b"")
-    _reconnecting(zsocket)
-    zsocket.connect(address)
-    return zsocket
+    return _connect(zsocket, address)
 
 
-def _reconnecting(zsocket: zmq.Socket[bytes]) -> None:
+def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
     zsocket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
     zsocket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+    try:
+        zsocket.connect(address)
+    except zmq.ZMQError:
+        zsocket.close()
+        raise ConfigurationError(f"cannot connect to {address}: it must name one host and one port") from None
+    return zsocket
 
 
 def reserve(address: Address) -> socket.socket:
@@ -77,6 +79,8 @@ def reserve(address: Address) -> socket.socket:
     So a learner can take its ports before the seconds that torch needs, and learn the model's size after.
     Raises UnavailableError for a port in use, ConfigurationError for an address that is not this machine's.
     """
+    if address.port > LAST_PORT:
+        raise ConfigurationError(f"cannot listen on {address}: the last port is {LAST_PORT}")
     host = "" if address.host == "*" else address.host.strip("[]")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -97,7 +101,7 @@ def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
         port = first.getsockname()[1]
         try:
             return first, reserve(address.with_port(port + 1))
-        except UnavailableError:
+        except A3cdError:
             first.close()
             if address.port:
                 raise

@@ -18,14 +18,19 @@ from common.service import logs
 
 
 class AddressType(click.ParamType[Address]):
-    """tcp://host:port on the command line."""
+    """tcp://host:port on the command line; `connect`: one that a peer can connect to."""
 
     name = "address"
+
+    def __init__(self, connect: bool = True) -> None:
+        """Of a learner to connect to, or to listen on."""
+        self.connect = connect
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
         """Refuses what is no address with exit code 2."""
         try:
-            return value if isinstance(value, Address) else Address.parse(value)
+            address = value if isinstance(value, Address) else Address.parse(value)
+            return address.to_connect() if self.connect else address
         except A3cdError as error:
             self.fail(str(error), param, ctx)
 
@@ -126,7 +131,7 @@ def train(env: str, as_json: bool, **given: Any) -> None:
 @click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="The run settings (TOML).")
 @click.option(
     "--bind",
-    type=AddressType(),
+    type=AddressType(connect=False),
     default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
     show_default=True,
     help="Where to listen; the next port is used for the weights.",

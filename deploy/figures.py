@@ -1,4 +1,4 @@
-"""Numbers and foreign text as an operator reads them, the same on every page."""
+"""Numbers as an operator reads them, the same on every page."""
 
 from __future__ import annotations
 
@@ -63,8 +63,3 @@ def spark(values: Sequence[float], width: int) -> str:
     low, high = min(course), max(course)
     spread = high - low or 1.0
     return "".join(_BLOCKS[int((value - low) / spread * (len(_BLOCKS) - 1) + 0.5)] for value in course)
-
-
-def clean(text: str) -> str:
-    """Text that came over the network, safe for a terminal: control characters, escapes among them, become dots."""
-    return "".join(character if character.isprintable() else "·" for character in text)

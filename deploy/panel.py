@@ -15,8 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from common.service.logs import printable
 from common.status import FleetStatus, PeerStatus, RunStatus
-from deploy.figures import NOTHING, amount, clean, duration, number, share, size, spark
+from deploy.figures import NOTHING, amount, duration, number, share, size, spark
 from deploy.history import History
 
 WIDTH, HEIGHT = 80, 24
@@ -31,45 +32,42 @@ _BUSY_WARN = 0.8
 def render(status: RunStatus, history: History, height: int = HEIGHT) -> RenderableType:
     """The panel, at most `height` rows; rows that the figures leave over show actors, those in trouble first."""
     warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
-    blocks: list[RenderableType] = [figures(status, history), Text(), progress(status)]
-    used = 2 + figures_rows(status) + 2 + len(warnings)
-    room = height - used - 2
-    if status.peers and room >= 2:
-        blocks += [Text(), actors_table(status.peers, room - 1)]
+    table = figures(status, history)
+    blocks: list[RenderableType] = [table, Text(), progress(status)]
+    border, gaps, bar, heading = 2, 2, 1, 1
+    room = height - table.row_count - len(warnings) - border - gaps - bar - heading
+    if status.peers and room >= 1:
+        blocks += [Text(), actors_table(status.peers, room)]
     return frame(status, Group(*blocks, *warnings))
 
 
 def frame(status: RunStatus, body: RenderableType) -> Panel:
     """`body` in a border that says which run this is and how it stands."""
-    state = Text(f" {clean(status.state)} ", style=_STATES.get(status.state, "")) + Text(duration(status.seconds) + " ")
-    title = Text(f" a3cd · {clean(status.env)} · {clean(status.algorithm)} · {clean(status.network)} ", style=_STRONG)
+    state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
+    parts = ("a3cd", status.env, status.algorithm, status.network)
+    title = Text(" · ".join(map(printable, parts)), style=_STRONG)
     title.truncate(WIDTH - 8, overflow="ellipsis")
     return Panel(
         body, box=ROUNDED, border_style=_DIM, title=title, title_align="left", subtitle=state, subtitle_align="right"
     )
 
 
-def figures(status: RunStatus, history: History) -> Table:
-    """Label, value and what belongs to it, a row each."""
+def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
+    """Label, value and what belongs to it; `whole`: folded where a row is too short, else cut to one row each."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style=_LABEL, no_wrap=True)
-    table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=11)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
+    table.add_column(no_wrap=not whole, overflow="fold" if whole else "ellipsis", ratio=1)
     for label, value, detail in _rows(status, history):
         table.add_row(label, value, detail)
     return table
-
-
-def figures_rows(status: RunStatus) -> int:
-    """How many rows `figures` has."""
-    return len(_rows(status, History()))
 
 
 def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
     rates = history.rates()
     flow = f"in {size(rates[0])}/s   out {size(rates[1])}/s" if rates else f"{size(status.bytes_per_second)}/s"
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
-    goal = f"   goal {number(status.goal)}" if status.goal is not None else ""
+    goal = f"   goal {status.goal:g}" if status.goal is not None else ""
     length, seconds = number(status.episode_length), number(status.episode_seconds)
     rows = [
         (
@@ -88,15 +86,25 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
             + _count("refused", status.refused)
             + _count("duplicate", status.duplicates),
         ),
-        ("lag", Text(number(status.lag_mean)), Text(f"p95 {number(status.lag_p95)} steps")),
+        ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
         ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + _learner(status)),
-        ("network", Text(size(status.gradient_bytes + status.weight_bytes)), Text(f"{flow}   {clean(status.codec)}")),
-        ("actors", _actors(status), Text(clean(status.why))),
+        (
+            "network",
+            Text(size(status.gradient_bytes + status.weight_bytes)),
+            Text(f"{flow}   {printable(status.codec)}"),
+        ),
+        ("actors", _actors(status), Text(printable(status.why))),
     ]
     if status.losses:
-        losses = [f"{clean(name.removesuffix('_loss'))} {number(value)}" for name, value in status.losses.items()]
-        rows.append(("losses", Text(), Text("   ".join(losses).replace("_", " "))))
+        (first, value), *others = status.losses.items()
+        losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
+        rows.append(("losses", Text(number(value)), Text(losses)))
     return rows
+
+
+def _short(name: str) -> str:
+    """policy_loss: policy; gradient_norm: norm."""
+    return printable(name.removesuffix("_loss").removeprefix("gradient_").replace("_", " "))
 
 
 def _count(name: str, count: int) -> Text:
@@ -105,7 +113,7 @@ def _count(name: str, count: int) -> Text:
 
 def _learner(status: RunStatus) -> Text:
     epoch = f"   epoch {status.epoch}" if status.epoch > 1 else ""
-    return Text(f"{amount(status.parameters)} parameters on {clean(status.device)}{epoch}", style=_DIM)
+    return Text(f"{amount(status.parameters)} parameters on {printable(status.device)}{epoch}", style=_DIM)
 
 
 def _actors(status: RunStatus) -> Text:
@@ -140,7 +148,10 @@ def progress(status: RunStatus) -> RenderableType:
         return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
     fraction, text = nearest
     row = Table.grid(padding=(0, 2))
-    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), Text(share(fraction), style=_STRONG), Text(text))
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True, style=_STRONG)
+    row.add_column(no_wrap=True, overflow="ellipsis")
+    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), share(fraction), text)
     return row
 
 
@@ -155,12 +166,12 @@ def actors_table(peers: list[PeerStatus], rows: int) -> Table:
     table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
     for peer in shown:
-        said = Text(clean(peer.trouble), style=_WARN) if peer.trouble else Text(clean(peer.state), style=_DIM)
+        said = Text(printable(peer.trouble), style=_WARN) if peer.trouble else Text(printable(peer.state), style=_DIM)
         table.add_row(
-            Text(clean(peer.name)),
+            Text(printable(peer.name)),
             amount(peer.frames),
             number(peer.frames_per_second),
-            number(peer.lag),
+            f"{peer.lag:.1f}",
             f"{peer.seen:.0f} s",
             said,
         )
@@ -178,17 +189,20 @@ def fleets_table(fleets: list[FleetStatus]) -> Table:
     table.add_column("", overflow="fold", ratio=1)
     table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
     for fleet in fleets:
-        said = Text(clean(fleet.why))
+        said = Text(printable(fleet.why))
         if fleet.gave_up:
             said = Text(f"gave up (exit code {fleet.exit_code}): ", style=_BAD) + said
         counts = (fleet.slots, fleet.ordered, fleet.running, fleet.starting, fleet.failed)
-        table.add_row(Text(clean(fleet.name)), *(str(count) for count in counts), said)
+        table.add_row(Text(printable(fleet.name)), *(str(count) for count in counts), said)
     return table
 
 
-def warning_lines(warnings: list[str]) -> list[Text]:
-    """Each in a row of its own, cut where the row ends."""
-    return [Text(f"! {clean(text)}", style=_WARN, no_wrap=True, overflow="ellipsis") for text in warnings]
+def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:
+    """One after the other; `whole`: folded into more rows where one is too short, else cut."""
+    return [
+        Text(f"! {printable(text)}", style=_WARN, no_wrap=not whole, overflow="fold" if whole else "ellipsis")
+        for text in warnings
+    ]
 
 
 def line(status: RunStatus) -> str:
@@ -199,7 +213,7 @@ def line(status: RunStatus) -> str:
         f"length {number(status.episode_length)}",
         f"{number(status.frames_per_second)} frames/s",
         f"{number(status.gradients_per_second)} gradients/s",
-        f"lag {number(status.lag_mean)}",
+        f"lag {status.lag_mean:.1f}",
         f"busy {share(status.learner_busy)}",
         f"actors {status.actors}/{status.actors_wanted}",
     ]
@@ -207,7 +221,7 @@ def line(status: RunStatus) -> str:
     if nearest is not None:
         parts.append(f"done {share(nearest[0])}")
     if status.state != "running":
-        parts.append(clean(status.state))
+        parts.append(printable(status.state))
     return "  ".join(part.replace(NOTHING, "-") for part in parts)
 
 

@@ -88,8 +88,14 @@ class Assembled:
                 "settings describe; restore the settings it was made with"
             )
         vector.copy_(torch.from_numpy(checkpoint.weights))
-        load_optimizer({name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()})
-        return msgspec.convert(checkpoint.state["counters"], Counters)
+        try:
+            load_optimizer({name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()})
+            return msgspec.convert(checkpoint.state.get("counters"), Counters)
+        except ValueError as error:  # msgspec's among them
+            raise ConfigurationError(
+                f"{self.plan.run_dir}: the checkpoint of version {checkpoint.version} does not fit: {error}; "
+                "restore the settings it was made with"
+            ) from error
 
 
 def _probe(settings: Settings) -> tuple[Settings, Any, int]:

@@ -109,11 +109,9 @@ class LearnerCore:
             case Heartbeat():
                 return self._heartbeat(routing_id, peer, message)
             case FleetReport() if peer.hello.role == "launcher":
-                return self._fleet_report(peer, message)
+                return self._fleet_report(routing_id, peer, message)
             case Inspect():
-                return [
-                    Send(routing_id, Status(report=msgspec.to_builtins(self.ledger.status(now, self.plan, self.peers))))
-                ]
+                return [self._report(now, routing_id)]
             case Goodbye():
                 return self._goodbye(routing_id, message)
             case _:
@@ -160,12 +158,13 @@ class LearnerCore:
             effects.append(Save())
         return effects
 
-    def stop(self, ending: Ending, reason: str) -> list[Effect]:
-        """Tells every peer; only a run stopped by a signal is expected back."""
+    def stop(self, now: float, ending: Ending, reason: str) -> list[Effect]:
+        """Tells every peer, and observers how it stands; only a run stopped by a signal is expected back."""
         self._finished = True
         self.ledger.state = ending
         message = Stop(reason=reason, final=ending != "stopped")
-        return [Send(routing_id, message) for routing_id in self.peers.everyone()]
+        reports: list[Effect] = [self._report(now, routing_id) for routing_id, _ in self.peers.role("observer")]
+        return reports + [Send(routing_id, message) for routing_id in self.peers.everyone()]
 
     # -- joining and leaving ------------------------------------------------------------------------------------
 
@@ -253,7 +252,7 @@ class LearnerCore:
             peer.trouble = message.trouble
             text = f"{peer.hello.name}: {message.trouble}"
             self.ledger.warn(text)
-            effects.append(Log("warning", text, key=text))
+            effects.append(Log("warning", text, key=f"trouble {peer.hello.name}"))
         return effects
 
     # -- gradients and weights ------------------------------------------------------------------------------------
@@ -267,6 +266,10 @@ class LearnerCore:
             self.ledger.counters.duplicates += 1
             return [self._acknowledge(routing_id, header, "duplicate")]
         lag = self.ledger.counters.version - header.version
+        try:
+            self._check(peer, header, body, lag)
+        except CodecError as error:
+            return self._bad(routing_id, peer, header, str(error))
         self.ledger.received(now, header, 0 if body is None else len(body), lag)
         peer.frames += header.steps
         peer.rate.add(now, header.steps)
@@ -277,9 +280,8 @@ class LearnerCore:
             self.ledger.counters.stale += 1
             why = f"computed {lag} versions ago, at most {limit} are taken"
             return [self._acknowledge(routing_id, header, "stale", why), *self._limits(now)]
-        scale = staleness.scale(self.plan.settings.staleness.scale, max(0, lag))
+        scale = staleness.scale(self.plan.settings.staleness.scale, lag)
         try:
-            self._check(peer, header, body, lag)
             self._store.add(body or b"", header.codec, scale)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
@@ -301,6 +303,18 @@ class LearnerCore:
             raise CodecError(f"of version {header.version}, the newest is {self.ledger.counters.version}")
         if body is None:
             raise CodecError("without a body")
+        self._check_figures(header)
+
+    def _check_figures(self, header: Gradient) -> None:
+        """What the settings do not allow would end the run or drown its means: such figures are not counted."""
+        settings = self.plan.settings
+        if header.count > settings.exchange.accumulate:
+            raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
+        most = header.count * settings.algorithm.rollout * settings.environment.copies
+        if header.steps > most and not settings.algorithm.whole_episodes:
+            raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
+        if len(header.episodes) > header.steps:
+            raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
 
     def _bad(self, routing_id: bytes, peer: Peer, header: Gradient, why: str) -> list[Effect]:
         peer.refused += 1
@@ -355,12 +369,20 @@ class LearnerCore:
         frame = Broadcast(run_mark(self.plan.run), self.plan.epoch, version, self.plan.weights_format, body)
         return [Publish(frame.pack())]
 
+    def _report(self, now: float, routing_id: bytes) -> Send:
+        status = self.ledger.status(now, self.plan, self.peers)
+        return Send(routing_id, Status(report=msgspec.to_builtins(status)))
+
     # -- how many actors, and until when -----------------------------------------------------------------------------
 
     def _scale(self, now: float) -> list[Effect]:
         decision = self._scaler.decide(self.ledger.measurement(now, self.peers.actors))
         if decision is None:
             return []
+        held = decision.why.startswith("held")
+        if held != self.ledger.why.startswith("held"):
+            self.ledger.decided(decision, self._scaler.last_addition)
+            return [Log("info", f"scaling: {decision.why}")]
         if not self.ledger.decided(decision, self._scaler.last_addition):
             return []
         return [Log("info", f"scaling: {decision.why}"), *self._orders(decision.why)]
@@ -375,14 +397,18 @@ class LearnerCore:
             for (routing_id, _), order in zip(launchers, orders, strict=True)
         ]
 
-    def _fleet_report(self, peer: Peer, report: FleetReport) -> list[Effect]:
+    def _fleet_report(self, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
         given_up = report.gave_up and not (peer.report and peer.report.gave_up)
         peer.report = report
-        if not given_up:
-            return []
-        text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"
-        self.ledger.warn(text)
-        return [Log("error", text)]
+        effects: list[Effect] = []
+        if report.running + report.starting != peer.ordered:
+            # The order may have been lost with its connection; nothing else would bring it again.
+            effects.append(Send(routing_id, FleetOrder(actors=peer.ordered, why=self.ledger.why)))
+        if given_up:
+            text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"
+            self.ledger.warn(text)
+            effects.append(Log("error", text))
+        return effects
 
     def _limits(self, now: float) -> list[Effect]:
         if self._finished:
@@ -391,7 +417,7 @@ class LearnerCore:
         if over is None:
             return []
         ending, reason = over
-        return [*self.stop(ending, reason), Finish(ending, reason)]
+        return [*self.stop(now, ending, reason), Finish(ending, reason)]
 
 
 def _refuse(routing_id: bytes, code: RefusalCode, reason: str) -> Send:

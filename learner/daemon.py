@@ -51,7 +51,13 @@ def run(settings: Settings | None, *, bind: Address, run_dir: Path, resume: bool
                 listener.close()
             raise
         try:
-            return _Daemon(owned, listeners, signals).run()
+            try:
+                daemon = _Daemon(owned, listeners, signals)
+            except A3cdError:
+                if not resume:
+                    owned.discard()  # it never was a run: the same command, mended, must find the folder free
+                raise
+            return daemon.run()
         finally:
             owned.close()
 
@@ -117,7 +123,7 @@ class _Daemon:
             begun = time.monotonic()
             if self._signals.requested is not None:
                 self._finish = Finish("stopped", "stopped by a signal")
-                self._do(self._core.stop("stopped", "the learner was stopped; it may come back"))
+                self._do(self._core.stop(begun, "stopped", "the learner was stopped; it may come back"))
                 return
             self._drain(begun)
             now = time.monotonic()
@@ -183,7 +189,7 @@ class _Daemon:
         if not self._store.finite and self._finish is None:
             reason = "the weights are no longer finite: try a smaller optimizer.step_size or algorithm.gradient_clip"
             self._finish = Finish("failed", reason)
-            self._do(self._core.stop("failed", reason))
+            self._do(self._core.stop(now, "failed", reason))
             return
         row = self._ledger.row(now, self._core.peers.actors)
         self._metrics.row(time.time(), row)

@@ -45,6 +45,13 @@ class OwnedRun:
         """Write the settings as resolved; raises OSError."""
         replace_file(self.folder.settings_file, dump(settings).encode())
 
+    def discard(self) -> None:
+        """Remove what `create` made of a run that could not begin."""
+        for file in (self.folder.run_file, self.folder.settings_file, self.folder.lock_file):
+            file.unlink(missing_ok=True)
+        if not any(self.folder.path.iterdir()):
+            self.folder.path.rmdir()
+
     def close(self) -> None:
         """Give the folder up."""
         self.lock.close()

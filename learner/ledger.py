@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -11,7 +12,7 @@ from common.messages import Gradient
 from common.settings.sections import Limits
 from common.status import RunStatus
 from learner.effects import Ending
-from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
+from learner.meters import LARGEST, Busy, EpisodeWindow, LagMeter, Rate, Smoothed
 from learner.peers import Peers
 from learner.plan import Plan
 from learner.scaling import Decision, Measurement
@@ -92,7 +93,8 @@ class Ledger:
     def applied(self, header: Gradient) -> None:
         """A gradient that went into the weights."""
         self.counters.gradients += 1
-        self._losses.add({name: header.statistics[name] for name in STATISTICS if name in header.statistics})
+        statistics = {name: header.statistics.get(name, math.nan) for name in STATISTICS}
+        self._losses.add({name: value for name, value in statistics.items() if abs(value) <= LARGEST})
 
     def stepped(self, now: float) -> None:
         """The weights changed."""

@@ -66,13 +66,16 @@ class FlatOptimizer(abc.ABC):
     def load(self, state: dict[str, Tensor]) -> None:
         """Take over the statistics of `state()`.
 
-        Raises ValueError, and changes nothing, if names or shapes are not those of this optimizer and vector.
+        Raises ConfigurationError, and changes nothing, if names or shapes are not those of this optimizer and vector.
         """
         if state.keys() != self._state.keys():
-            raise ValueError(f"optimizer state: has {sorted(state)}, {self.section.kind} needs {sorted(self._state)}")
+            raise ConfigurationError(
+                f"optimizer.kind: {self.section.kind} needs the state {sorted(self._state)}, but there is "
+                f"{sorted(state)}; resume with the optimizer that made it"
+            )
         for name, tensor in self._state.items():
             if state[name].shape != tensor.shape:
-                raise ValueError(
+                raise ConfigurationError(
                     f"optimizer state: {name} has shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}"
                 )
         for name, tensor in self._state.items():

@@ -10,7 +10,9 @@ from common.status import FleetStatus, PeerStatus
 from learner.meters import Rate
 
 REMEMBERED = 10_000
-"""Incarnations whose last sequence number is kept after they are gone."""
+"""Incarnations whose sequence numbers are remembered after they are gone."""
+SEQUENCE_WINDOW = 1024
+"""Sequence numbers so far below an incarnation's highest are taken for seen; far more than credit leaves open."""
 
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
@@ -83,7 +85,7 @@ class Peers:
     def __init__(self) -> None:
         """Nobody yet."""
         self._by_id: dict[bytes, Peer] = {}
-        self._sequences: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._sequences: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
         self._set_aside: set[tuple[str, str]] = set()
         self._ordinal = 0
 
@@ -127,11 +129,22 @@ class Peers:
         return list(self._by_id)
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
-        """Whether this gradient has been seen; it counts as seen from now on, also after a reconnect."""
+        """Whether this gradient has been seen; it counts as seen from now on, also after a reconnect.
+
+        Numbers may come out of order: of two under way, a broken connection may lose the first alone, and it comes
+        again later. So the highest is kept with a mask of those below it (the anti-replay window of RFC 4303, 3.4.3).
+        """
         key = (peer.hello.name, peer.hello.incarnation)
-        if sequence <= self._sequences.get(key, 0):
-            return True
-        self._sequences[key] = sequence
+        highest, mask = self._sequences.get(key, (0, 1))
+        if sequence > highest:
+            shift = min(sequence - highest, SEQUENCE_WINDOW)
+            highest, mask = sequence, (mask << shift | 1) & ((1 << SEQUENCE_WINDOW) - 1)
+        else:
+            bit = highest - sequence
+            if bit >= SEQUENCE_WINDOW or mask >> bit & 1:
+                return True
+            mask |= 1 << bit
+        self._sequences[key] = (highest, mask)
         self._sequences.move_to_end(key)
         while len(self._sequences) > REMEMBERED:
             self._sequences.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import torch
@@ -13,6 +14,9 @@ from common.codecs.registry import make
 from common.errors import CodecError
 from common.wire import Buffer
 from learner.optimizers import FlatOptimizer
+
+LARGEST_NORM = 1e16
+"""Of one gradient: squares of a sum of many such still are float32 numbers, and the optimizer takes squares."""
 
 
 class ParameterStore:
@@ -32,12 +36,16 @@ class ParameterStore:
     def add(self, body: Buffer, codec: str, weight: float) -> None:
         """Adds `weight` times a packed gradient to the next step.
 
-        Raises CodecError, with nothing added, when the body does not decode or holds NaN or infinity.
+        Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
+        that the optimizer's arithmetic would overflow.
         """
         self._codec(codec).decode(body, self._incoming)
-        # One pass over the vector: NaN and infinity survive a sum, and a sum that overflows is no gradient either.
-        if not torch.isfinite(self._incoming.sum()):
+        # One pass over the vector: NaN and infinity survive in the norm.
+        norm = float(torch.linalg.vector_norm(self._incoming))
+        if not math.isfinite(norm):
             raise CodecError("not finite (NaN or infinity)")
+        if norm > LARGEST_NORM:
+            raise CodecError(f"of norm {norm:.3g}, at most {LARGEST_NORM:g} is taken")
         self._sum.add_(self._incoming, alpha=weight)
         self._added += 1
         self._weights += weight

@@ -2,36 +2,91 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import zmq
+
+PATIENCE_SECONDS = 5.0
+"""For what is on its way out: a child to be reaped, a socket that ZeroMQ's own thread closes."""
+_THIS = psutil.Process()
+_TASKS = Path("/proc/self/task")
 
 
-def _held() -> tuple[set[int], set[str], int]:
-    """Children, threads, and the number of open descriptors (sockets and pipes among them)."""
-    this = psutil.Process()
-    threads = {thread.name for thread in threading.enumerate()}
-    children = {child.pid for child in this.children(recursive=True)}
-    return children, threads, this.num_fds() if psutil.POSIX else this.num_handles()
+@pytest.fixture(autouse=True)
+def no_process_thread_or_listener_left() -> Iterator[None]:
+    """Fails every test after which a child, a non-daemon thread or a listening socket is left that was not before."""
+    yield from _compared(_held)
 
 
 @pytest.fixture
 def nothing_left_behind() -> Iterator[None]:
-    """Fails a test after which a process, a thread or a socket is left that was not there before."""
+    """Fails a test after which a process, any thread or any descriptor is left that was not there before."""
     gc.collect()
-    children, threads, descriptors = _held()
+    yield from _compared(_everything_held)
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    """A ZeroMQ context that is closed with all its sockets after the test."""
+    one = _Context()
+    yield one
+    one.destroy(linger=0)
+
+
+class _Context(zmq.Context[zmq.Socket[bytes]]):
+    """Holds its sockets: one that a test lets go of unclosed is warned about, which here is an error."""
+
+    held: tuple[zmq.Socket[bytes], ...] = ()
+
+    def socket(self, *args: Any, **options: Any) -> zmq.Socket[bytes]:
+        """As ever."""
+        one = super().socket(*args, **options)
+        self.held += (one,)
+        return one
+
+
+def _compared(held: Callable[[], set[str]]) -> Iterator[None]:
+    before = held()
     yield
-    deadline = time.monotonic() + 5
-    while True:
-        gc.collect()
-        children_now, threads_now, descriptors_now = _held()
-        left = children_now - children, threads_now - threads, max(0, descriptors_now - descriptors)
-        if left == (set(), set(), 0):
-            return
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while left := held() - before:
         if time.monotonic() > deadline:
-            pytest.fail(f"left behind: processes {left[0]}, threads {left[1]}, descriptors {left[2]}")
-        time.sleep(0.05)
+            pytest.fail("left behind: " + ", ".join(sorted(left)))
+        gc.collect()
+        time.sleep(0.02)
+
+
+def _held() -> set[str]:
+    """Cheap enough to be looked at twice per test."""
+    threads = {f"thread {thread.name}" for thread in threading.enumerate() if not thread.daemon}
+    listeners = {
+        f"listener {connection.laddr} (descriptor {connection.fd})"
+        for connection in _THIS.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    return threads | listeners | {f"process {pid}" for pid in _children()}
+
+
+def _everything_held() -> set[str]:
+    threads = {f"thread {thread.name}" for thread in threading.enumerate()}
+    descriptors = _THIS.num_fds() if psutil.POSIX else _THIS.num_handles()
+    return _held() | threads | {f"descriptor {number}" for number in range(descriptors)}
+
+
+def _children() -> set[int]:
+    """Read from the kernel where it tells (psutil must look at every process of the machine)."""
+    if not _TASKS.exists():
+        return {child.pid for child in _THIS.children()}
+    children: set[int] = set()
+    for task in _TASKS.iterdir():
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            children |= {int(pid) for pid in (task / "children").read_text().split()}
+    return children

@@ -95,11 +95,10 @@ def _targets(rollout: Rollout, values: Floats, ratio: Floats, section: Algorithm
     valid = rollout.valid.numpy()
     rewards = rollout.rewards.numpy()
     discounts = np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
-    v_tm1, v_t = values[:-1], values[1:]
     if section.correction == "none":
-        targets = lambda_returns(rewards, discounts, v_tm1, v_t, valid, section.gae_lambda)
-        return VTrace(targets, targets - v_tm1)
-    return vtrace(rewards, discounts, v_tm1, v_t, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)
+        targets = lambda_returns(rewards, discounts, values, valid, section.gae_lambda)
+        return VTrace(targets, targets - values[:-1])
+    return vtrace(rewards, discounts, values, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)
 
 
 def _normalized(advantages: Floats, valid: NDArray[np.bool_]) -> Floats:

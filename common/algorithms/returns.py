@@ -1,4 +1,4 @@
-"""Returns over a rollout, without importance correction. Arrays are (T, B), time first.
+"""Returns over a rollout, without importance correction. Arrays are (T, B), time first, unless said otherwise.
 
 Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what the step led to.
 """
@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
-def lambda_returns(
-    r_t: Floats, discount_t: Floats, v_tm1: Floats, v_t: Floats, valid: NDArray[np.bool_], lambda_: float
-) -> Floats:
+def lambda_returns(r_t: Floats, discount_t: Floats, values: Floats, valid: NDArray[np.bool_], lambda_: float) -> Floats:
     """Return the lambda-returns G_t = r_t + discount_t * ((1 - lambda) v_t + lambda G_{t+1}).
 
     With lambda 1 this is A3C's n-step return, bootstrapped with the last v_t (Mnih et al. 2016,
@@ -23,14 +21,14 @@ def lambda_returns(
     Args:
         r_t: rewards.
         discount_t: discounts, 0 where the episode terminated.
-        v_tm1: value of the observation before the step.
-        v_t: value of the observation after it.
+        values: (T + 1, B) values of the observations before each step and after the last.
         valid: False where the step was a dummy: its return is v_tm1.
         lambda_: in 0..1.
 
     Returns:
         (T, B) returns.
     """
+    v_tm1, v_t = values[:-1], values[1:]
     errors = np.where(valid, r_t + discount_t * v_t - v_tm1, np.float32(0))
     return v_tm1 + accumulate(errors, np.where(valid, discount_t * np.float32(lambda_), np.float32(0)))
 

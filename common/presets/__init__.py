@@ -34,7 +34,9 @@ class Preset:
 
 def names() -> list[str]:
     """All presets, sorted."""
-    return sorted(entry.name.removesuffix(".toml") for entry in files(__name__).iterdir() if entry.name.endswith(".toml"))
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in files(__name__).iterdir() if entry.name.endswith(".toml")
+    )
 
 
 def show(name: str) -> Preset:

@@ -55,6 +55,8 @@ def _wait(on_lost: Callable[[], None], grace_seconds: float, descriptor: int) ->
             pass
     except OSError:
         pass
-    on_lost()
-    time.sleep(grace_seconds)
-    os._exit(EXIT_SIGTERM)
+    try:
+        on_lost()
+    finally:
+        time.sleep(grace_seconds)
+        os._exit(EXIT_SIGTERM)

@@ -127,7 +127,7 @@ class Exchange(Section, frozen=True):
     """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
     drain_ms: Positive = 5.0
     """Longest time the learner reads gradients before it takes a step."""
-    broadcast_ms: Positive = 20.0
+    broadcast_ms: Positive = 5.0
     """Shortest time between two broadcasts of weights."""
     egress_mbit: Positive = 800.0
     """Budget for broadcasts, all subscribers together, in Mbit/s."""

@@ -33,9 +33,9 @@ def run(address: Address, *, slots: int, backend: Backend, name: str = "", warm:
     At most `slots` actors, and `warm` of them before the first order. The learner need not be there, and may come
     back later. Closes `backend`; main thread only. Returns the exit code: 0, 78 (refused), 130 or 143 (signal).
     """
-    hello = introduce("launcher", name, slots=slots)
     with Signals() as signals, ExitStack() as stack:
         stack.callback(backend.close)
+        hello = introduce("launcher", name, slots=slots)
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
         link = LearnerLink(context, address, hello)
@@ -168,8 +168,8 @@ class _Launcher:
         if not self._connected:
             return
         message = self._membership.tick(now, state=f"{len(self._backend.running)} actors")
-        if message is not None:
-            self._link.send(message)
+        if message is not None and not self._link.send(message):
+            self._membership.unsent(now)
         waited = self._membership.notice(now)
         if waited is not None:
             running = len(self._backend.running)

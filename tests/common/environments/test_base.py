@@ -16,46 +16,45 @@ from common.settings.sections import Environment
 
 BROKEN = "broken_environments:"
 SECTIONS = {
-    "vector": Environment(id="CartPole-v1"),
-    "vector, limited": Environment(id="CartPole-v1", max_episode_steps=7),
-    "sequential": Environment(id="FlappyBird-v0"),
-    "offset discrete": Environment(id=BROKEN + "Grid-v0", max_episode_steps=9),
-    "pictures": Environment(id=BROKEN + "Picture-v0", stack=2),
-    "repeated, stacked, paced": Environment(id="CartPole-v1", skip=2, stack=3, step_seconds=1e-6),
-    "frames": Environment(id="CartPole-v1", observation="frames", skip=4, max_episode_steps=4),
-    "atari": Environment(id="ALE/Pong-v5", max_episode_steps=20),
+    "vector": Environment(id="CartPole-v1", copies=8),
+    "vector, limited": Environment(id="CartPole-v1", copies=8, max_episode_steps=7),
+    "sequential": Environment(id="FlappyBird-v0", copies=2, max_episode_steps=20),
+    "offset discrete": Environment(id=BROKEN + "Grid-v0", copies=2, max_episode_steps=9),
+    "pictures": Environment(id=BROKEN + "Picture-v0", copies=2, stack=2),
+    "repeated, stacked, paced": Environment(id="CartPole-v1", copies=2, skip=2, stack=3, step_seconds=1e-6),
+    "frames": Environment(id="CartPole-v1", copies=2, observation="frames", skip=4, max_episode_steps=4),
+    "atari": Environment(id="ALE/Pong-v5", copies=2, max_episode_steps=20),
 }
-COPIES = 2
 
 
 @pytest.fixture(params=SECTIONS, scope="module")
 def environments(request: pytest.FixtureRequest) -> Iterator[Environments]:
+    section = SECTIONS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(request.path.parent))
-        batch = make(SECTIONS[request.param], copies=COPIES, seed=3)
+        batch = make(section, copies=section.copies, seed=3)
     yield batch
     batch.close()
 
 
 def play(environments: Environments, seed: int | None, steps: int = 45) -> list[tuple[np.ndarray, ...]]:
     """Copies of everything the batch gave, the reset first."""
-    choices = np.random.default_rng(0).integers(environments.actions, size=(steps, COPIES))
-    nothing = np.zeros(COPIES)
+    choices = np.random.default_rng(0).integers(environments.actions, size=(steps, environments.count))
+    nothing = np.zeros(environments.count)
     history = [(environments.reset(seed).copy(), nothing, nothing, nothing)]
     history += [tuple(array.copy() for array in environments.step(row)) for row in choices]
     return history
 
 
 def test_shapes_and_types_are_as_declared(environments: Environments) -> None:
-    space = environments.observation_space
+    space, count = environments.observation_space, environments.count
     for observations, rewards, terminated, truncated in play(environments, None)[1:]:
-        assert observations.shape == (COPIES, *space.shape)
+        assert observations.shape == (count, *space.shape)
         assert observations.dtype == space.dtype
         assert all(space.contains(one) for one in observations)
-        assert (rewards.shape, rewards.dtype) == ((COPIES,), np.float32)
-        assert (terminated.shape, terminated.dtype) == ((COPIES,), np.bool_)
-        assert (truncated.shape, truncated.dtype) == ((COPIES,), np.bool_)
-    assert environments.count == COPIES
+        assert (rewards.shape, rewards.dtype) == ((count,), np.float32)
+        assert (terminated.shape, terminated.dtype) == ((count,), np.bool_)
+        assert (truncated.shape, truncated.dtype) == ((count,), np.bool_)
 
 
 def test_the_step_after_an_end_is_a_dummy(environments: Environments) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import gymnasium
@@ -14,7 +15,7 @@ from common.environments.pace import PacedEnvironments
 from common.environments.sequential import SequentialEnvironments
 from common.environments.stack import StackedEnvironments
 from common.environments.vector import VectorEnvironments
-from common.errors import EnvironmentMissingError
+from common.errors import ConfigurationError, EnvironmentMissingError
 from common.settings.sections import Environment
 
 
@@ -31,17 +32,18 @@ def episode_length(environments: Environments, action: int = 0) -> tuple[int, bo
 @pytest.mark.parametrize(
     ("section", "kind"),
     [
-        (Environment(id="CartPole-v1"), VectorEnvironments),
-        (Environment(id="CartPole-v1", stack=2), StackedEnvironments),
-        (Environment(id="CartPole-v1", skip=2), SequentialEnvironments),
-        (Environment(id="Acrobot-v1"), SequentialEnvironments),
-        (Environment(id="Acrobot-v1", step_seconds=0.001), PacedEnvironments),
+        (Environment(id="CartPole-v1", copies=8), VectorEnvironments),
+        (Environment(id="CartPole-v1", copies=7), SequentialEnvironments),
+        (Environment(id="CartPole-v1", copies=8, stack=2), StackedEnvironments),
+        (Environment(id="CartPole-v1", copies=8, skip=2), SequentialEnvironments),
+        (Environment(id="Acrobot-v1", copies=8), SequentialEnvironments),
+        (Environment(id="Acrobot-v1", copies=2, step_seconds=0.001), PacedEnvironments),
     ],
 )
 def test_the_fastest_that_fits_is_taken(section: Environment, kind: type[Environments]) -> None:
-    environments = make(section, copies=2, seed=0)
+    environments = make(section, copies=section.copies, seed=0)
     assert type(environments) is kind
-    assert environments.count == 2
+    assert environments.count == section.copies
     environments.close()
 
 
@@ -52,7 +54,7 @@ class SameStepVector(CartPoleVectorEnv):
 def test_a_vector_with_another_reset_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = gymnasium.spec("CartPole-v1")
     monkeypatch.setattr(spec, "vector_entry_point", SameStepVector)
-    assert type(make(Environment(id="CartPole-v1"), copies=2, seed=0)) is SequentialEnvironments
+    assert type(make(Environment(id="CartPole-v1"), copies=8, seed=0)) is SequentialEnvironments
 
 
 @pytest.mark.parametrize("settings", [{}, {"max_episode_steps": 8}, {"max_episode_steps": 900}])
@@ -62,9 +64,10 @@ def test_the_time_limit_is_the_environments_or_the_sections(settings: dict[str, 
     assert episode_length(make(section, copies=1, seed=0)) == (limit, True)
 
 
+@pytest.mark.parametrize("copies", [1, 8])
 @pytest.mark.parametrize(("limit", "expected"), [(0, 500), (12, 12)])
-def test_the_vectors_time_limit_too(limit: int, expected: int) -> None:
-    environments = make(Environment(id="CartPole-v1", max_episode_steps=limit), copies=1, seed=0)
+def test_the_vectors_time_limit_too(limit: int, expected: int, copies: int) -> None:
+    environments = make(Environment(id="CartPole-v1", max_episode_steps=limit), copies=copies, seed=0)
     observations = environments.reset()
     length, over = 0, False
     while not over:
@@ -153,7 +156,7 @@ def test_frames_of_what_draws_none_are_refused() -> None:
 
 
 def test_frames_and_a_window_exclude_each_other() -> None:
-    with pytest.raises(EnvironmentMissingError, match="ALE/Pong-v5 opens no window"):
+    with pytest.raises(ConfigurationError, match="ALE/Pong-v5 opens no window"):
         make(Environment(id="ALE/Pong-v5"), copies=1, seed=0, render_mode="human")
 
 
@@ -166,5 +169,7 @@ def test_only_the_first_copy_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> 
         return original(*arguments, **options)
 
     monkeypatch.setattr(gymnasium, "make", recorded)
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
     make(Environment(id="broken_environments:Counter-v0"), copies=2, seed=0, render_mode="human")
     assert modes == ["human", None]
+    assert "SDL_VIDEODRIVER" not in os.environ

@@ -15,30 +15,31 @@ from common.service.signals import Signals
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
+# Several processes share one pipe here: os.write keeps their lines whole.
 PARENT = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 from common.service.lifeline import Lifeline
 line = Lifeline()
 children = [subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=line.child_end) for _ in range(2)]
-print(*[child.pid for child in children], flush=True)
+os.write(1, b"%d %d\\n" % tuple(child.pid for child in children))
 time.sleep(60)
 """
 POLITE = """
-import time
+import os, time
 from common.service import lifeline
 from common.service.signals import Signals
 with Signals() as signals:
     lifeline.watch(grace_seconds=60)
-    print("watching", flush=True)
+    os.write(1, b"watching\\n")
     while signals.requested is None:
         time.sleep(0.01)
-    print("left", flush=True)
+    os.write(1, b"left\\n")
 """
 STUCK = """
-import time
+import os, time
 from common.service import lifeline
 lifeline.watch(lambda: None, grace_seconds=0.1)
-print("watching", flush=True)
+os.write(1, b"watching\\n")
 while True:
     time.sleep(60)
 """

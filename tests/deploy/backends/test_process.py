@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,7 +15,7 @@ from deploy.backends.process import ProcessBackend, actor_command, actor_environ
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
-SLEEPS = "import time; print('ready', flush=True); time.sleep(60)"
+SLEEPS = "import os, time; print('ready', flush=True); open(f'ready-{os.getpid()}', 'w').close(); time.sleep(60)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
 DIES = "import sys; print('trying'); sys.stdout.flush(); sys.exit('no such thing')"
 CHATTERS = "import sys\nfor n in range(50): print(n, 'x' * 5000, file=sys.stderr)"
@@ -36,7 +37,8 @@ Make = Callable[[str], ProcessBackend]
 
 
 @pytest.fixture
-def make(nothing_left_behind: None) -> Iterator[Make]:
+def make(nothing_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.chdir(tmp_path)
     made: list[ProcessBackend] = []
 
     def backend(script: str) -> ProcessBackend:
@@ -57,12 +59,12 @@ def wait_ended(backend: ProcessBackend) -> list[Ended]:
     raise AssertionError("nothing ended")
 
 
-def wait_output(capfd: pytest.CaptureFixture[str], text: str) -> None:
-    seen, deadline = "", time.monotonic() + 30
-    while text not in seen:
-        assert time.monotonic() < deadline, seen
+def wait_ready(count: int) -> None:
+    """Until so many children have left a file in their working folder, which is this process's."""
+    deadline = time.monotonic() + 30
+    while len(list(Path().glob("ready-*"))) < count:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-        seen += capfd.readouterr().err
 
 
 def test_a_child_that_dies_at_once(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
@@ -77,11 +79,11 @@ def test_a_child_that_dies_at_once(make: Make, capfd: pytest.CaptureFixture[str]
     assert out == ""
 
 
-def test_stop_asks(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stop_asks(make: Make) -> None:
     backend = make(SLEEPS)
     backend.start(0)
     backend.start(1)
-    wait_output(capfd, "actor-1  ready")
+    wait_ready(2)
     assert backend.poll() == []
     backend.stop(1)
     assert wait_ended(backend) == [Ended(1, 143, "ready")]
@@ -93,12 +95,24 @@ def test_stop_asks(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
 def test_one_that_does_not_listen_is_killed_with_all_it_started(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
     backend = make(f"import os; os.fork(); {DEAF}")
     backend.start(0)
-    wait_output(capfd, "actor-0  ready\nactor-0  ready\n")
+    wait_ready(2)
     backend.stop(0)
     backend.stop(0)
     assert backend.poll() == []
     backend.stop(0, kill=True)
-    assert wait_ended(backend) == [Ended(0, 137, "ready\nready")]
+    (ended,) = wait_ended(backend)  # and the fixture sees whether its child is left
+    assert ended.exit_code == 137
+
+
+def test_stopping_one_that_is_gone_but_not_told_yet(make: Make) -> None:
+    backend = make(DIES)
+    backend.start(0)
+    (child,) = psutil.Process().children()
+    while child.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    backend.stop(0)
+    backend.stop(0, kill=True)
+    assert wait_ended(backend)[0].exit_code == 1
 
 
 def test_close_ends_everything() -> None:

@@ -13,8 +13,9 @@ from typing import TypeVar
 import pytest
 import zmq
 
-from common import membership, sockets
+from common import membership
 from common.addresses import Address
+from common.errors import ConfigurationError
 from common.messages import (
     AnyMessage,
     FleetOrder,
@@ -43,8 +44,9 @@ class Learner:
 
     def __init__(self, port: int = 0) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.socket = sockets.router(self.context, 2**20)
-        self.address = Address.parse(sockets.bind(self.socket, f"tcp://127.0.0.1:{port or '*'}"))
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.bind(f"tcp://127.0.0.1:{port or '*'}")
+        self.address = Address.parse(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.peer = b""
 
     def hear(self, kind: type[M], where: Callable[[M], bool] = lambda _: True) -> M:
@@ -174,6 +176,13 @@ def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) ->
     assert launch(script, learner.address, actors, warm=1) == 78
     assert actors.calls == ["start 0", "stop 0", "close"]
     assert "the learner refused this launcher: another a3cd" in caplog.text
+
+
+def test_a_name_that_cannot_be_closes_the_backend_too(learner: Learner) -> None:
+    actors = Actors()
+    with pytest.raises(ConfigurationError, match="name"):
+        shell.run(learner.address, slots=1, backend=actors, name="x" * 1000)
+    assert actors.calls == ["close"]
 
 
 def test_a_learner_that_comes_late(

@@ -1,0 +1,107 @@
+"""Frames per second of every network, acting and computing gradients: `python benchmarks/networks.py`.
+
+One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
+`common.algorithms.a3c.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
+torch.nn.Conv2d on x.float() / 255 with one batch for the gradient.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from common.algorithms.a3c import gradient
+from common.algorithms.rollout import Rollout
+from common.networks.flat import flatten
+from common.networks.observation import ObservationSpec
+from common.networks.registry import build
+from common.settings.sections import Algorithm, Network
+
+STEPS, COPIES, ACTIONS = 20, 16, 6
+VECTOR = ObservationSpec((4,), "box", 4)
+PICTURE = ObservationSpec((4, 84, 84), "pixels", 4 * 84 * 84)
+NETWORKS = {
+    "dense 128": (Network(), VECTOR),
+    "dense 128, separate": (Network(shared=False), VECTOR),
+    "dense 256 256": (Network(hidden=[256, 256]), VECTOR),
+    "conv-a3c": (Network(kind="conv-a3c"), PICTURE),
+    "conv-students": (Network(kind="conv-students"), PICTURE),
+}
+COLUMNS = ("network", "parameters", "act 1 us", "act 16 us", "act frames/s", "gradient us", "gradient frames/s")
+ROW = "{:<22}" + " {:>17,.0f}" * 6
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    print(("{:<22}" + " {:>17}" * 6).format(*COLUMNS))
+    for name, (section, observation) in NETWORKS.items():
+        ours(name, section, observation)
+    plain()
+
+
+def ours(name: str, section: Network, observation: ObservationSpec) -> None:
+    network = build(section, observation, ACTIONS, seed=0)
+    flat = flatten(network)
+    rollout = make_rollout(observation)
+    step = rollout.observations[0]
+    times = (
+        seconds(lambda: network.act(step[:1])),
+        seconds(lambda: network.act(step)),
+        seconds(lambda: gradient(network, flat, rollout, Algorithm())),
+    )
+    print_row(name, flat.size, *times)
+
+
+def make_rollout(observation: ObservationSpec) -> Rollout:
+    generator = torch.Generator().manual_seed(0)
+    shape = (STEPS, COPIES)
+    observations = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
+    return Rollout(
+        observations=observations.to(observation.dtype),
+        actions=torch.randint(0, ACTIONS, shape, generator=generator),
+        rewards=torch.randn(shape, generator=generator),
+        terminated=torch.rand(shape, generator=generator) < 0.02,
+        valid=torch.rand(shape, generator=generator) < 0.98,
+        behaviour_log_probs=torch.full(shape, -1.8),
+    )
+
+
+def plain() -> None:
+    convolutions = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
+    network = nn.Sequential(*convolutions, nn.Linear(2592, 256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
+    rollout = make_rollout(PICTURE)
+    step, batch = rollout.observations[0], rollout.observations.flatten(0, 1)
+    direction = torch.full((len(batch), ACTIONS + 1), 1e-3)
+
+    def act(observations: Tensor) -> None:
+        with torch.inference_mode():
+            network(observations.float() / 255)
+
+    times = (
+        seconds(lambda: act(step[:1])),
+        seconds(lambda: act(step)),
+        seconds(lambda: torch.autograd.backward(network(batch.float() / 255), direction)),
+    )
+    print_row("conv-a3c, plain form", sum(p.numel() for p in network.parameters()), *times)
+
+
+def print_row(name: str, size: int, one: float, batch: float, whole: float) -> None:
+    print(ROW.format(name, size, one * 1e6, batch * 1e6, COPIES / batch, whole * 1e6, STEPS * COPIES / whole))
+
+
+def seconds(call: Callable[[], object], budget: float = 1.5) -> float:
+    """Shortest of the repeats that fit into the budget, seconds."""
+    call()
+    shortest, end = float("inf"), time.perf_counter() + budget
+    while (start := time.perf_counter()) < end:
+        call()
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""One thing that was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, how it is, and for `warn` and `bad` how to mend it.
+
+    bad: a3cd will not run here as asked. warn: it will, but something is missing or slower than it could be.
+    """
+
+    name: str
+    state: Literal["ok", "warn", "bad"]
+    text: str
+    mend: str = ""

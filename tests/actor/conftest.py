@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.environments.make import make
+from common.environments.names import resolve
+from common.environments.spaces import describe
+from common.networks.flat import flatten
+from common.networks.registry import build
+from common.settings.sections import Settings
+from common.settings.toml import override
+from learner.checkpoint import CheckpointWriter
+from learner.folder import create
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def trained_run(tmp_path: Path) -> MakeRun:
+    """Makes a run folder whose agent always favours one action; checkpoint 1 is the best, 2 favours the next action."""
+
+    def make_run(*assignments: str, favoured: int = 0, model: str | None = None) -> Path:
+        settings = override(Settings(), assignments)
+        environments = make(resolve(settings.environment), copies=1, seed=0)
+        network = build(settings.network, describe(environments.observation_space), environments.actions, seed=0)
+        flat = flatten(network)
+        environments.close()
+        run = create(tmp_path / "run", settings)
+        writer = CheckpointWriter(run.folder, keep=2, best=True)
+        for version, score in ((1, 5.0), (2, 4.0)):
+            flat.vector.zero_()
+            flat.views()["head_bias"][(favoured + version - 1) % network.actions] = 1.0
+            writer.write(version, flat.vector, {}, {"model": model or flat.hash}, score)
+        run.close()
+        return run.folder.path
+
+    return make_run

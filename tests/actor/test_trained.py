@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from actor import trained
+from actor.trained import TrainedAgent, TrainedRun, open_run
+from common.environments.pace import PacedEnvironments
+from common.errors import ConfigurationError
+from common.settings.sections import Settings
+from learner.folder import create
+
+MakeRun = Callable[..., Path]
+
+
+@contextmanager
+def agent(run: TrainedRun, **keywords: Any) -> Iterator[TrainedAgent]:
+    one = TrainedAgent(run, **{"copies": 4, "seed": 1, "sampled": False, **keywords})
+    yield one
+    one.close()
+
+
+def test_best_and_newest(trained_run: MakeRun) -> None:
+    path = trained_run("seed=9")
+    assert open_run(path, "best").checkpoint.version == 1
+    assert open_run(path, "newest").checkpoint.version == 2
+    assert open_run(path, "newest").settings.seed == 9
+
+
+def test_no_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="holds no run"):
+        open_run(tmp_path, "best")
+
+
+@pytest.mark.parametrize("which", ["best", "newest"])
+def test_no_checkpoint(tmp_path: Path, which: Any) -> None:
+    create(tmp_path, Settings()).close()
+    with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path}: the run has no checkpoint yet")):
+        open_run(tmp_path, which)
+
+
+def test_acts_with_the_weights_of_the_checkpoint(trained_run: MakeRun) -> None:
+    path = trained_run(favoured=0)
+    for which, action in (("best", 0), ("newest", 1)):
+        with agent(open_run(path, which)) as one:
+            assert one.act(one.environments.reset(0)).tolist() == [action] * 4
+
+
+def test_sampled_actions_follow_the_probabilities_and_the_seed(trained_run: MakeRun) -> None:
+    run = open_run(trained_run(), "best")
+    drawn = []
+    for _ in range(2):
+        with agent(run, copies=1000, sampled=True) as one:
+            drawn.append(one.act(one.environments.reset(0)))
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert np.mean(drawn[0] == 0) == pytest.approx(np.e / (np.e + 1), abs=0.05)
+
+
+def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("environment.step_seconds=0.01"), "best")
+    with agent(run) as one:
+        assert not isinstance(one.environments, PacedEnvironments)
+
+
+def test_weights_of_another_network_are_refused(trained_run: MakeRun) -> None:
+    run = open_run(trained_run(model="f" * 16), "best")
+    with pytest.raises(ConfigurationError, match=r"another network \(f{16}, \d+ parameters\) than the settings give"):
+        TrainedAgent(run, copies=1, seed=0, sampled=False)
+
+
+def test_environments_are_closed_when_the_weights_do_not_fit(
+    trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    genuine = trained.make
+
+    def make(*arguments: Any, **keywords: Any) -> Any:
+        environments = genuine(*arguments, **keywords)
+        monkeypatch.setattr(environments, "close", lambda: made.append("closed"))
+        return environments
+
+    monkeypatch.setattr(trained, "make", make)
+    run = open_run(trained_run(model="x"), "best")
+    with pytest.raises(ConfigurationError):
+        TrainedAgent(run, copies=1, seed=0, sampled=False)
+    assert made == ["closed"]

@@ -1,0 +1,29 @@
+"""A rollout's shapes."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from common.algorithms.rollout import Rollout
+
+
+def fields() -> dict[str, Any]:
+    return {
+        "observations": torch.zeros(4, 2, 3),
+        "actions": torch.zeros(3, 2, dtype=torch.int64),
+        "rewards": torch.zeros(3, 2),
+        "terminated": torch.zeros(3, 2, dtype=torch.bool),
+        "valid": torch.tensor([[True, True], [True, False], [True, True]]),
+        "behaviour_log_probs": torch.zeros(3, 2),
+    }
+
+
+def test_steps_are_the_valid_ones() -> None:
+    assert Rollout(**fields()).steps == 5
+
+
+@pytest.mark.parametrize("name", ["observations", "rewards", "terminated", "valid", "behaviour_log_probs"])
+def test_a_shape_that_does_not_fit_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Rollout(**{**fields(), name: fields()[name][:-1]})

@@ -1,0 +1,59 @@
+"""Policy and value on one trunk or two."""
+
+import torch
+from torch import nn
+
+from common.networks.dense import DenseTrunk
+from common.networks.heads import PolicyValue
+from common.networks.observation import ObservationSpec
+
+OBSERVATION = ObservationSpec((4,), "box", 4)
+
+
+def network(trunks: int) -> PolicyValue:
+    generator = torch.Generator().manual_seed(2)
+    return PolicyValue([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], 3, generator)
+
+
+def gradient(module: nn.Module) -> float:
+    return sum(float(p.grad.abs().sum()) for p in module.parameters() if p.grad is not None)
+
+
+def test_shapes_and_start() -> None:
+    for trunks in (1, 2):
+        logits, values = network(trunks)(torch.randn(50, 4, generator=torch.Generator().manual_seed(0)))
+        assert logits.shape == (50, 3)
+        assert values.shape == (50,)
+        assert logits.abs().max() < 0.1 < values.std()
+
+
+def test_act_equals_forward_without_a_graph() -> None:
+    net, x = network(1), torch.randn(5, 4)
+    for ours, expected in zip(net.act(x), net(x), strict=True):
+        assert torch.equal(ours, expected)
+        assert not ours.requires_grad
+
+
+def test_separate_trunks_do_not_meet() -> None:
+    net = network(2)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    policy, value = net.trunks
+    logits, _ = net(x)
+    logits.square().sum().backward()
+    assert gradient(policy) > 0 == gradient(value)
+    net.zero_grad()
+    net(x)[1].sum().backward()
+    assert gradient(value) > 0 == gradient(policy)
+
+
+def test_separate_heads_read_their_own_trunk() -> None:
+    net = network(2)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    logits, values = net(x)
+    policy, value = net.trunks
+    torch.testing.assert_close(logits, policy(x) @ net.head_weight[:3].T + net.head_bias[:3])
+    torch.testing.assert_close(values, value(x) @ net.head_weight[3] + net.head_bias[3])
+
+
+def test_sharing_is_part_of_the_architecture() -> None:
+    assert network(1).architecture != network(2).architecture

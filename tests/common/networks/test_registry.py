@@ -1,0 +1,58 @@
+"""The network a section means."""
+
+import pytest
+import torch
+
+from common.errors import ConfigurationError
+from common.networks.conv import ConvTrunk
+from common.networks.dense import DenseTrunk
+from common.networks.observation import ObservationSpec
+from common.networks.registry import build, resolve
+from common.settings.sections import Network
+
+BOX = ObservationSpec((4,), "box", 4)
+DISCRETE = ObservationSpec((), "discrete", 16)
+PICTURE = ObservationSpec((4, 44, 44), "pixels", 4 * 44 * 44)
+RAM = ObservationSpec((128,), "pixels", 128)
+
+
+@pytest.mark.parametrize(
+    ("observation", "kind"), [(BOX, "dense"), (DISCRETE, "dense"), (RAM, "dense"), (PICTURE, "conv-a3c")]
+)
+def test_auto(observation: ObservationSpec, kind: str) -> None:
+    assert resolve("auto", observation) == kind
+    assert resolve("conv-students", observation) == "conv-students"
+
+
+@pytest.mark.parametrize(
+    ("section", "observation", "trunk", "features"),
+    [
+        (Network(), BOX, DenseTrunk, 128),
+        (Network(hidden=[7, 9]), DISCRETE, DenseTrunk, 9),
+        (Network(kind="dense"), PICTURE, DenseTrunk, 128),
+        (Network(), PICTURE, ConvTrunk, 256),
+        (Network(kind="conv-students"), PICTURE, ConvTrunk, 128),
+    ],
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_build(section: Network, observation: ObservationSpec, trunk: type, features: int, shared: bool) -> None:
+    section = Network(kind=section.kind, hidden=section.hidden, shared=shared)
+    network = build(section, observation, 5, seed=1)
+    assert [type(part) for part in network.trunks] == [trunk] * (1 if shared else 2)
+    assert network.head_weight.shape == (6, features)
+    logits, values = network(torch.zeros((2, *observation.shape), dtype=observation.dtype))
+    assert logits.shape == (2, 5)
+    assert values.shape == (2,)
+
+
+def test_the_seed_decides_the_parameters() -> None:
+    first, same, other = (torch.cat([p.flatten() for p in build(Network(), BOX, 2, s).parameters()]) for s in (1, 1, 2))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="use dense"):
+        build(Network(kind="conv-a3c"), BOX, 2, 0)
+    with pytest.raises(ConfigurationError, match="at least one action"):
+        build(Network(), BOX, 0, 0)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from common import presets
+from common.errors import ConfigurationError
+from common.settings.sections import Settings
+from common.settings.toml import dump, parse
+
+
+def test_names_are_sorted_and_for_the_environments_promised() -> None:
+    assert presets.names() == sorted(presets.names())
+    assert {"CartPole-v1", "FlappyBird-v0", "FlappyBird-v0-frames", "Acrobot-v1", "ALE-Pong-v5"} <= set(presets.names())
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_is_a_run_that_a_learner_takes(name: str) -> None:
+    preset = presets.show(name)
+    settings = preset.settings()
+    assert preset.name == name
+    assert preset.text.startswith(f"# {preset.purpose}\n")
+    assert settings.environment.id.replace("/", "-") in name
+    assert preset.purpose.startswith(settings.environment.id)
+    assert settings.limits != Settings().limits, "a preset ends by itself"
+    assert parse(dump(settings), name) == settings
+
+
+def test_a_preset_goes_by_its_environments_id_as_well() -> None:
+    assert presets.show("ALE/Pong-v5") == presets.show("ALE-Pong-v5")
+
+
+@pytest.mark.parametrize("name", ["CartPole-v2", "", "../settings/sections", "__init__.py", "CartPole-v1.toml"])
+def test_no_such_preset(name: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"no preset is called .*; there are ALE-Pong-v5, Acrobot-v1, CartPole"
+    ):
+        presets.show(name)
+
+
+@pytest.mark.parametrize(
+    ("environment", "preset", "id"),
+    [
+        ("CartPole-v1", "CartPole-v1", "CartPole-v1"),
+        ("ALE/Pong-v5", "ALE-Pong-v5", "ALE/Pong-v5"),
+        ("FlappyBird-v0-frames", "FlappyBird-v0-frames", "FlappyBird-v0"),
+        ("flappy_bird_gymnasium:FlappyBird-v0", "FlappyBird-v0", "flappy_bird_gymnasium:FlappyBird-v0"),
+        ("ALE/Breakout-v5", "ALE-Pong-v5", "ALE/Breakout-v5"),
+        ("ale_py:ALE/Breakout-v5", "ALE-Pong-v5", "ale_py:ALE/Breakout-v5"),
+    ],
+)
+def test_the_settings_for_an_environment(environment: str, preset: str, id: str) -> None:
+    found, tuned = presets.for_environment(environment), presets.show(preset).settings()
+    assert found.environment.id == id
+    assert found.optimizer == tuned.optimizer
+    assert found.algorithm == tuned.algorithm
+    assert found.environment.options == tuned.environment.options
+
+
+def test_an_environment_without_a_preset_takes_the_defaults() -> None:
+    assert presets.for_environment("MountainCar-v0") == parse('[environment]\nid = "MountainCar-v0"', "here")
+
+
+def test_a_goal_belongs_to_the_environment_it_was_found_for() -> None:
+    assert presets.for_environment("CartPole-v1").limits.until_return == 475.0
+    assert presets.for_environment("mine:CartPole-v1").limits.until_return is None

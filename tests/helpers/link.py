@@ -1,0 +1,231 @@
+"""A learner's core and several actors' cores on one fake network, with shells that only keep books.
+
+A message sent is under way until the test delivers it, loses it or makes a second one of it. A rollout is a number;
+a gradient's body is the list of rollouts added up in it, so that the learner's store shows what was applied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, field
+
+from actor.core import ActorCore, Effect, Forget, Harvest, Leave, Load, Prepare, Reship, Send, Ship
+from common.broadcast import Broadcast
+from common.messages import Acknowledgement, AnyMessage
+from common.wire import Buffer, pack, split
+from learner.core import LearnerCore
+from learner.effects import Effect as LearnerEffect
+from learner.effects import Publish
+from learner.effects import Send as LearnerSend
+from learner.ledger import Counters
+from learner.staleness import coalesce
+from tests.helpers.run import NotedStore, hello_of, learner_of
+
+Frames = list[bytes]
+
+
+def frames_of(message: AnyMessage, body: Buffer | None) -> Frames:
+    """As on the wire: nothing is shared between the two ends."""
+    return [pack(message)] if body is None else [pack(message), bytes(body)]
+
+
+@dataclass
+class Wires:
+    """What is under way from and to one actor."""
+
+    up: list[Frames] = field(default_factory=list)
+    down: list[Frames] = field(default_factory=list)
+    news: list[bytes] = field(default_factory=list)
+    """Broadcasts; CONFLATE keeps one."""
+
+    def cut(self) -> None:
+        """The connection breaks: all that is under way is lost."""
+        self.up.clear()
+        self.down.clear()
+        self.news.clear()
+
+
+class ActorShell:
+    """Does what an actor's core wants, as the daemon does; plays when told to."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name = name
+        self.core = ActorCore(hello_of(name), now)
+        self.wires = Wires()
+        self.sum: list[int] = []
+        """Rollouts added up and not sent."""
+        self.bodies: dict[int, bytes] = {}
+        """Sent and not answered, by sequence number."""
+        self.shipped: dict[int, list[int]] = {}
+        """Rollouts of every gradient ever sent."""
+        self.given_up: set[int] = set()
+        self.loaded: list[tuple[int, int]] = []
+        """Epoch and version of all weights, in order."""
+        self.prepared = 0
+        self.left = ""
+
+    @property
+    def most_added_up(self) -> int:
+        """What the run's settings allow."""
+        welcome = self.core.welcome
+        return welcome.settings["exchange"]["accumulate"] if welcome else 0
+
+    def play(self, now: float, rollout: int) -> None:
+        """One rollout on the weights last loaded, if the core says that there is anything to do."""
+        if self.core.state != "working":
+            return
+        self.sum.append(rollout)
+        version = self.loaded[-1][1]
+        self.do(self.core.harvested(now, Harvest(version=version, steps=20, emulator_frames=20, count=1)))
+
+    def do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self.wires.up.append(frames_of(effect.message, None))
+                case Ship():
+                    sequence = effect.header.sequence
+                    assert effect.header.count == len(self.sum)
+                    self.shipped[sequence], self.sum = self.sum, []
+                    self.bodies[sequence] = json.dumps(self.shipped[sequence]).encode()
+                    self.wires.up.append(frames_of(effect.header, self.bodies[sequence]))
+                case Reship():
+                    self.wires.up.append(frames_of(effect.header, self.bodies[effect.header.sequence]))
+                case Forget(sequence=0):
+                    self.given_up.update(self.sum, *(self.shipped[sequence] for sequence in self.bodies))
+                    self.sum = []
+                    self.bodies.clear()
+                case Forget():
+                    del self.bodies[effect.sequence]
+                case Prepare():
+                    self.prepared += 1
+                    self.core.configure(self.most_added_up)
+                    self._load(effect.welcome.version, effect.body)
+                case Load():
+                    self._load(effect.version, effect.body)
+                case Leave():
+                    self.left = effect.reason
+
+    def _load(self, version: int, body: Buffer | None) -> None:
+        assert self.core.welcome is not None
+        assert body == f"fp32:{version}".encode()
+        self.loaded.append((self.core.welcome.epoch, version))
+
+
+class Link:
+    """All of them, and the clock."""
+
+    def __init__(self, *assignments: str, actors: int = 1) -> None:
+        self.now = 100.0
+        self.assignments = assignments
+        self.epoch = 1
+        self.learner: LearnerCore
+        self.store: NotedStore
+        self.learner, self.store = learner_of(*assignments, now=self.now)
+        self.stores = [self.store]
+        self.published: list[tuple[int, int]] = []
+        self.verdicts: list[tuple[str, int, str]] = []
+        """Actor, sequence number, verdict of every acknowledgement."""
+        self.actors: list[ActorShell] = []
+        self.rollouts = 0
+        self._numbers = itertools.count()
+        self.most_per_step = 0
+        """Gradients that may go into the step under way."""
+        for _ in range(actors):
+            self.join()
+
+    def join(self) -> ActorShell:
+        """One more actor starts."""
+        self.actors.append(ActorShell(f"actor{next(self._numbers)}", self.now))
+        return self.actors[-1]
+
+    def play(self, actor: ActorShell) -> None:
+        """One rollout."""
+        actor.play(self.now, self.rollouts)
+        self.rollouts += 1
+
+    def deliver_up(self, actor: ActorShell, index: int = 0) -> None:
+        """The learner reads one of the actor's messages."""
+        message, body = split(actor.wires.up.pop(index))
+        self.most_per_step = max(self.most_per_step, self._step_limit())
+        self._do(self.learner.handle(self.now, actor.name.encode(), message, body))
+
+    def deliver_down(self, actor: ActorShell, index: int = 0) -> None:
+        """The actor reads one of the learner's messages."""
+        message, body = split(actor.wires.down.pop(index))
+        actor.do(actor.core.handle(self.now, message, body))
+
+    def deliver_news(self, actor: ActorShell) -> None:
+        """The actor reads the newest broadcast."""
+        news = Broadcast.unpack(actor.wires.news[-1])
+        actor.wires.news.clear()
+        actor.do(actor.core.broadcast(self.now, news.run, news.epoch, news.version, news.body))
+
+    def tick(self, seconds: float) -> None:
+        """Time passes; everyone does what is due."""
+        self.now += seconds
+        self.flush()
+        self._do(self.learner.tick(self.now))
+        for actor in self.actors:
+            actor.do(actor.core.tick(self.now))
+
+    def flush(self) -> None:
+        """The learner has read enough and takes a step."""
+        self._do(self.learner.flush(self.now))
+        self.most_per_step = self._step_limit()
+
+    def restart(self, counters: Counters) -> None:
+        """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
+        self.epoch += 1
+        self.learner, self.store = learner_of(*self.assignments, now=self.now, epoch=self.epoch, counters=counters)
+        self.stores.append(self.store)
+        self.most_per_step = 1
+        for actor in self.actors:
+            actor.wires.down.clear()
+            actor.wires.news.clear()
+
+    def settle(self, seconds: float = 0.1) -> None:
+        """Delivers until nothing is under way."""
+        self.tick(seconds)
+        for _ in range(1000):
+            busy = False
+            self.tick(0.0)
+            for actor in self.actors:
+                while actor.wires.up:
+                    busy = True
+                    self.deliver_up(actor)
+                while actor.wires.down:
+                    busy = True
+                    self.deliver_down(actor)
+                while actor.wires.news:
+                    self.deliver_news(actor)
+            if not busy:
+                return
+        raise AssertionError("the two ends never stop talking")
+
+    def applied(self) -> list[int]:
+        """Every rollout in every step that was taken, over all epochs."""
+        return [
+            rollout
+            for store in self.stores
+            for added, _, _ in store.steps
+            for body, _, _ in added
+            for rollout in json.loads(body)
+        ]
+
+    def _step_limit(self) -> int:
+        return coalesce(self.learner.peers.actors, self.learner.plan.settings.exchange.coalesce)
+
+    def _do(self, effects: list[LearnerEffect]) -> None:
+        names = {actor.name.encode(): actor for actor in self.actors}
+        for effect in effects:
+            if isinstance(effect, LearnerSend) and effect.peer in names:
+                names[effect.peer].wires.down.append(frames_of(effect.message, effect.body))
+                if isinstance(effect.message, Acknowledgement):
+                    self.verdicts.append((effect.peer.decode(), effect.message.sequence, effect.message.verdict))
+            elif isinstance(effect, Publish):
+                news = Broadcast.unpack(effect.frame)
+                self.published.append((news.epoch, news.version))
+                for actor in self.actors:
+                    actor.wires.news.append(effect.frame)

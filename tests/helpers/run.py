@@ -1,0 +1,117 @@
+"""A learner's core with a store that only takes notes; settings are given as on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from common.codecs.names import NAMES
+from common.errors import CodecError, RefusedError
+from common.messages import PROTOCOL, Gradient, Hello, Role
+from common.settings.sections import Settings
+from common.settings.toml import override
+from common.wire import Buffer
+from learner.core import LearnerCore
+from learner.ledger import Counters, Ledger
+from learner.plan import Plan
+from learner.scaling import Scaler
+
+MODEL = "0123456789abcdef"
+CODEC = "none"
+BAD = b"bad"
+"""A gradient's body that does not decode."""
+
+
+class NotedStore:
+    """Notes what was added and stepped. The weights' body is `form:version`."""
+
+    def __init__(self, version: int = 0) -> None:
+        self.version = version
+        self.added: list[tuple[bytes, str, float]] = []
+        """Since the last step: body, codec, weight."""
+        self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
+        """What went into each step, its scale and its frames."""
+
+    def add(self, body: Buffer, codec: str, weight: float) -> None:
+        if bytes(body) == BAD:
+            raise CodecError("not finite (NaN or infinity)")
+        self.added.append((bytes(body), codec, weight))
+
+    def step(self, *, scale: float, frames: int) -> None:
+        self.steps.append((self.added, scale, frames))
+        self.added = []
+        self.version += 1
+
+    def body(self, form: str) -> bytes:
+        return f"{form}:{self.version}".encode()
+
+
+def choose_codec(offered: Collection[str], loopback: bool) -> str:
+    """The one codec of these runs, or none at all."""
+    if CODEC not in offered:
+        raise RefusedError(f"no common codec: this run takes {CODEC}")
+    return CODEC
+
+
+def settings_of(*assignments: str) -> Settings:
+    """`section.key=value` each."""
+    return override(Settings(), assignments)
+
+
+def plan_of(settings: Settings, *, run: str = "a-run", epoch: int = 1) -> Plan:
+    return Plan(
+        run=run,
+        epoch=epoch,
+        settings=settings,
+        plain=msgspec.to_builtins(settings),
+        network="dense",
+        model=MODEL,
+        parameters=3,
+        device="cpu",
+        host="gpu-box",
+        run_dir="runs/x",
+        weights_port=5556,
+        weights_format="fp32",
+    )
+
+
+def learner_of(
+    *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None
+) -> tuple[LearnerCore, NotedStore]:
+    """A learner's core for these settings, and its store; `counters` are those of a checkpoint."""
+    settings = settings_of(*assignments)
+    counters = counters or Counters()
+    store = NotedStore(counters.version)
+    scaler = Scaler(settings.scaling, counters.last_addition)
+    ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
+    plan = plan_of(settings, epoch=epoch)
+    return LearnerCore(plan, store, ledger, scaler, choose_codec, now), store
+
+
+def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
+    fields = {
+        "protocol": PROTOCOL,
+        "role": role,
+        "name": name,
+        "incarnation": f"{name}-1",
+        "host": "lab",
+        "pid": 7,
+        "codecs": list(NAMES),
+    }
+    return Hello(**(fields | changed))
+
+
+def gradient_of(sequence: int = 1, version: int = 0, **changed: Any) -> Gradient:
+    fields = {
+        "run": "a-run",
+        "epoch": 1,
+        "sequence": sequence,
+        "version": version,
+        "model": MODEL,
+        "codec": CODEC,
+        "steps": 20,
+        "emulator_frames": 80,
+    }
+    return Gradient(**(fields | changed))
