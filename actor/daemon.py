@@ -16,6 +16,7 @@ from common.addresses import Address
 from common.broadcast import Broadcast
 from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
+from common.service.logs import Limited
 from common.service.notify import Notifier
 from common.service.signals import Signals
 from common.settings.sections import Settings
@@ -27,8 +28,11 @@ _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
 """How long an actor plays at most before it looks at its sockets; a rollout is usually over sooner."""
 WAIT_SECONDS = 1.0
-FAILURES_IN_A_ROW = 10
-"""Rollouts lost one after the other, to an environment that raises or gives NaN, after which the actor gives up."""
+FAILURES_IN_A_ROW, FAILING_SECONDS = 10, 5.0
+"""So many rollouts lost one after the other, to an environment that raises or gives NaN, and none won for so long: the
+actor gives up. The number alone is soon reached where copies that began together also fail together."""
+REPEAT_SECONDS = 60.0
+"""A failure is logged once in so long, with the count of those between."""
 
 
 def run(address: Address, *, name: str = "", launcher: str = "") -> int:
@@ -64,6 +68,9 @@ class _Daemon:
         self._work: Work | None = None
         self._bodies: dict[int, bytes] = {}
         self._failures = 0
+        self._failing_since = 0.0
+        self._lost = False
+        self._limited = Limited(REPEAT_SECONDS)
         self._left = ""
         self._notifier = Notifier()
 
@@ -131,24 +138,32 @@ class _Daemon:
 
     def _play(self, work: Work) -> None:
         try:
+            if self._lost:
+                work.restart()
+                self._lost = False
             harvest = work.advance(time.monotonic() + SERVICE_SECONDS)
         except RefusedError:
             raise
         except A3cdError as error:
-            self._failed(work, error)
+            self._failed(error)
             return
         if harvest is not None:
             self._failures = 0
             self._do(self._core.harvested(time.monotonic(), harvest))
 
-    def _failed(self, work: Work, error: A3cdError) -> None:
+    def _failed(self, error: A3cdError) -> None:
         """The rollout is lost; new episodes are begun, unless this happens time after time."""
+        now = time.monotonic()
+        if not self._failures:
+            self._failing_since = now
         self._failures += 1
+        self._lost = True
         self._core.trouble = str(error)
-        _log.warning("%s", error)
-        if self._failures >= FAILURES_IN_A_ROW:
+        held = self._limited.admit(str(error), now)
+        if held is not None:
+            _log.warning("%s%s", error, f" ({held} more like this since the last)" if held else "")
+        if self._failures >= FAILURES_IN_A_ROW and now - self._failing_since >= FAILING_SECONDS:
             raise UnavailableError(f"gave up after {self._failures} rollouts lost in a row: {error}")
-        work.restart()
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -36,7 +36,8 @@ class ProtocolError(WireError):
     def __init__(self, theirs: object) -> None:
         """`theirs`: what stood in the field `protocol`."""
         super().__init__(
-            f"protocol {reprlib.repr(theirs)} is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends"
+            f"protocol {reprlib.repr(theirs)} is not {PROTOCOL}, the one spoken here: "
+            "install the same a3cd on both ends"
         )
 
 

@@ -11,47 +11,22 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+import msgspec
 
 from common.addresses import DEFAULT_PORT, Address
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE, A3cdError
 from common.service import logs
-
-
-class AddressType(click.ParamType[Address]):
-    """tcp://host:port on the command line; `connect`: one that a peer can connect to."""
-
-    name = "address"
-
-    def __init__(self, connect: bool = True) -> None:
-        """Of a learner to connect to, or to listen on."""
-        self.connect = connect
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        """Refuses what is no address with exit code 2."""
-        try:
-            address = value if isinstance(value, Address) else Address.parse(value)
-            return address.to_connect() if self.connect else address
-        except A3cdError as error:
-            self.fail(str(error), param, ctx)
-
-
-class RangeType(click.ParamType[tuple[int, int]]):
-    """N or MIN..MAX actors."""
-
-    name = "N|MIN..MAX"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Refuses what is no range of at least one actor with exit code 2."""
-        if isinstance(value, tuple):
-            return value
-        least, _, most = str(value).partition("..")
-        try:
-            bounds = int(least), int(most or least)
-        except ValueError:
-            self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
-        if not 1 <= bounds[0] <= bounds[1]:
-            self.fail(f"{value!r}: the range is from at least 1 up to at least as many", param, ctx)
-        return bounds
+from deploy.arguments import (
+    AddressType,
+    RangeType,
+    json_option,
+    lifeline_option,
+    max_steps_option,
+    newest_option,
+    run_argument,
+    sampled_option,
+    set_option,
+)
 
 
 def _version() -> str:
@@ -81,13 +56,6 @@ def cli() -> None:
     `a3cd launcher` with its address on the others.
     """
     logs.setup("a3cd")
-
-
-lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, help="End when standard input is closed.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
-set_option = click.option(
-    "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
-)
 
 
 def _exit(code: int) -> NoReturn:
@@ -210,14 +178,6 @@ def status(learner_address: Address, watch: bool, as_json: bool, timeout: float)
     _exit(report.run(learner_address, watch=watch, as_json=as_json, timeout=timeout))
 
 
-run_argument = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-sampled_option = click.option("--sampled", is_flag=True, help="Draw actions from the policy instead of its greatest.")
-newest_option = click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
-max_steps_option = click.option(
-    "--max-steps", type=click.IntRange(1), default=100_000, show_default=True, help="Longest episode."
-)
-
-
 @cli.command()
 @run_argument
 @click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
@@ -240,7 +200,15 @@ def evaluate(
         max_steps=max_steps,
         checkpoint="newest" if newest else "best",
     )
-    click.echo(result.json() if as_json else result.text())
+    if as_json:
+        click.echo(msgspec.json.encode(result).decode())
+        return
+    capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
+    click.echo(
+        f"{result.env}, weights of version {result.version}: mean return {result.mean:.2f}, spread {result.std:.2f}, "
+        f"from {result.minimum:g} to {result.maximum:g} over {result.episodes} episodes of {result.length_mean:.0f} "
+        f"steps on average{capped}"
+    )
 
 
 @cli.command()

@@ -16,7 +16,17 @@ import psutil
 
 from common import presets, sockets
 from common.addresses import DEFAULT_PORT, Address
-from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.errors import (
+    EXIT_CONFIGURATION,
+    EXIT_DONE,
+    EXIT_SIGINT,
+    EXIT_SIGTERM,
+    EXIT_TRY_LATER,
+    EXIT_USAGE,
+    A3cdError,
+    ConfigurationError,
+    UnavailableError,
+)
 from common.run_folder import RunFolder, default_path
 from common.service.signals import Signals
 from common.settings.sections import Settings
@@ -29,6 +39,8 @@ from deploy.view import View, open_view
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
 LOOK_SECONDS = 0.1
+ENDINGS = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
+"""Exit codes with which a learner has said itself why it ends."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +92,20 @@ def plan(
 
 
 def train(plan: Plan, *, as_json: bool) -> int:
-    """Runs until the learner has ended; prints the result on stdout and returns the exit code."""
+    """Runs until the learner has ended; prints the result on stdout and returns the exit code.
+
+    Raises UnavailableError when learner or launcher die, or no actor can be started; ConfigurationError when none ever
+    could be.
+    """
+    earlier = _summary(plan)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         view = stack.enter_context(open_view())
         children = stack.enter_context(Children(view.say))
         code = _Training(plan, children, view, signals, stack).run()
-    summary = _summary(plan, code)
-    if summary is not None:
+    summary = _summary(plan)
+    if summary is not None and summary != earlier:  # a learner that was refused the folder leaves another run's there
+        summary |= {"seconds": time.time() - psutil.Process().create_time(), "exit_code": code}
         click.echo(json.dumps(summary) if as_json else _text(summary))
     return code
 
@@ -121,10 +139,15 @@ class _Training:
                 if failure is not None:
                     self._stop(self._launcher, self._learner)
                     raise failure
+            if self._launcher.exit_code:
+                self._stop(self._learner)
+                raise _died("launcher", self._launcher.exit_code)
         code = self._learner.exit_code
         if code != 0:
             self._launcher.terminate()
         self._launcher.wait(STOP_SECONDS)
+        if code not in ENDINGS:
+            raise _died("learner", code)
         return code
 
     def _stop(self, *children: Child) -> None:
@@ -145,6 +168,12 @@ def _hopeless(status: RunStatus) -> A3cdError | None:
     return kind(f"no actor can be started: {fleet.why}")
 
 
+def _died(daemon: str, code: int) -> A3cdError:
+    return UnavailableError(
+        f"the {daemon} ended with exit code {code}; go on from the last checkpoint with --resume and this --run-dir"
+    )
+
+
 def _free_address() -> Address:
     """The usual ports where they are free, else any two."""
     usual = Address("127.0.0.1", DEFAULT_PORT)
@@ -158,12 +187,12 @@ def _free_address() -> Address:
     return usual.with_port(port)
 
 
-def _summary(plan: Plan, code: int) -> dict[str, Any] | None:
+def _summary(plan: Plan) -> dict[str, Any] | None:
     try:
         summary: dict[str, Any] = msgspec.json.decode(RunFolder(plan.run_dir).summary_file.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
-    return summary | {"seconds": time.time() - psutil.Process().create_time(), "exit_code": code}
+    return summary
 
 
 def _text(summary: dict[str, Any]) -> str:

@@ -18,9 +18,9 @@ from common.messages import AnyMessage, Message
 
 DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
-    "common.membership": ("HELLO_SECONDS", "FIRST_NOTICE_SECONDS"),
+    "common.membership": ("HELLO_SECONDS", "UNSENT_SECONDS", "FIRST_NOTICE_SECONDS"),
     "actor.core": ("RESEND_SECONDS", "PULL_SECONDS"),
-    "learner.core": ("BAD_IN_A_ROW",),
+    "learner.intake": ("BAD_IN_A_ROW",),
     "learner.peers": ("SEQUENCE_WINDOW", "REMEMBERED"),
     "learner.staleness": ("SMALLEST_LIMIT", "ACTORS_PER_GRADIENT"),
     "common.wire": ("MAX_HEADER_BYTES",),
@@ -81,12 +81,11 @@ def words(kind: inspect.Type) -> str:
     """The type of a field, short."""
     match kind:
         case inspect.LiteralType():
-            # msgspec sorts the values; the order in which they were written tells more, but is not kept.
             return " / ".join(f"`{value}`" for value in kind.values)
         case inspect.IntType() if (kind.ge, kind.le) == _NATURAL:
             return "natural"
         case inspect.IntType():
-            return f"int, {kind.ge} to {kind.le}"
+            return "int" if kind.ge is None else f"int, {kind.ge} to {kind.le:,}"
         case inspect.FloatType():
             return "float" if kind.gt is None else f"float > {kind.gt:g}"
         case inspect.StrType():
@@ -119,7 +118,8 @@ def _meanings(module: ModuleType) -> dict[str, dict[str, str]]:
     """The strings under assignments: by class ("" for the module), then by name."""
     found: dict[str, dict[str, str]] = {}
     tree = ast.parse(sources.getsource(module))
-    for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+    scopes: list[ast.Module | ast.ClassDef] = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    for scope in scopes:
         below = found.setdefault(getattr(scope, "name", ""), {})
         for node, following in zip(scope.body, scope.body[1:], strict=False):
             match node, following:

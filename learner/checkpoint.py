@@ -6,16 +6,18 @@ import logging
 import shutil
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
-from torch import Tensor
 
 from common.atomic_file import sync_folder, write_synced
 from common.run_folder import CheckpointPaths, CheckpointState, DamagedCheckpointError, RunFolder
+
+if TYPE_CHECKING:
+    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
 
 _log = logging.getLogger(__name__)
 
@@ -118,5 +120,5 @@ def _fill(
 
 
 def _array(values: Tensor | NDArray[Any]) -> NDArray[Any]:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
     return np.asarray(array, order="C")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from common.messages import AnyMessage
+from common.messages import AnyMessage, RefusalCode, Refused
 from common.wire import Buffer
 
 Ending = Literal["reached", "finished", "stopped", "failed"]
@@ -55,3 +55,8 @@ class Finish:
 
 
 Effect = Send | Publish | Record | Save | Log | Finish
+
+
+def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
+    """The refusal of a peer."""
+    return Send(peer, Refused(code=code, reason=reason))

@@ -1,8 +1,59 @@
-"""Sharing the wished number of actors among the launchers."""
+"""How many actors: the scaler's decisions as orders to the launchers, and the launchers' reports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from common.messages import FleetOrder, FleetReport
+from learner.effects import Effect, Log, Send
+from learner.ledger import Ledger
+from learner.peers import Peer, Peers
+from learner.scaling import Scaler
+
+
+class Fleet:
+    """The launchers of a run. Actors started by hand are extra: no order counts them."""
+
+    def __init__(self, scaler: Scaler, ledger: Ledger, peers: Peers) -> None:
+        """The ledger holds how many are wanted."""
+        self._scaler, self._ledger, self._peers = scaler, ledger, peers
+
+    def decide(self, now: float) -> list[Effect]:
+        """Asks the policy; a changed number is ordered, and it or a hold by the guard is told with its numbers."""
+        ledger = self._ledger
+        decision = self._scaler.decide(ledger.measurement(now, self._peers.actors))
+        if decision is None:
+            return []
+        was_held = ledger.held
+        changed = ledger.decided(decision, self._scaler.last_addition)
+        told: list[Effect] = [Log("info", f"scaling: {decision.why}")]
+        if changed:
+            return told + self.orders()
+        return told if ledger.held and not was_held else []
+
+    def orders(self) -> list[Effect]:
+        """The number that is wanted, shared among the launchers."""
+        launchers = self._peers.role("launcher")
+        orders = share(self._ledger.wanted, [peer.hello.slots for _, peer in launchers])
+        for (_, peer), order in zip(launchers, orders, strict=True):
+            peer.ordered = order
+        return [self._order(routing_id, peer) for routing_id, peer in launchers]
+
+    def reported(self, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
+        """Takes a launcher's report; one that runs another number is told again, in case the order was lost."""
+        given_up = report.gave_up and not (peer.report and peer.report.gave_up)
+        peer.report = report
+        effects: list[Effect] = []
+        if report.running + report.starting != peer.ordered:
+            effects.append(self._order(routing_id, peer))
+        if given_up:
+            text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"
+            self._ledger.warn(text)
+            effects.append(Log("error", text))
+        return effects
+
+    def _order(self, routing_id: bytes, peer: Peer) -> Send:
+        return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._ledger.why))
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

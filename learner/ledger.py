@@ -113,6 +113,11 @@ class Ledger:
         self.counters.wanted, self.counters.last_addition = decision.wanted, last_addition
         return changed
 
+    @property
+    def held(self) -> bool:
+        """Whether the last decision was held back by the load guard."""
+        return self.why.startswith("held")
+
     def warn(self, text: str) -> None:
         """Something went wrong and was survived; shown until newer ones push it out."""
         if text not in self._warnings:

@@ -1,11 +1,12 @@
-"""What stays the same for one epoch of a run: everything a peer is told in its welcome."""
+"""What stays the same for one epoch of a run, and what the core asks of the weights."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from common.settings.sections import Settings
+from common.wire import Buffer
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,16 @@ class Plan:
     run_dir: str
     weights_port: int
     weights_format: str
+
+
+class Store(Protocol):
+    """The weights and what changes them (learner/store.py)."""
+
+    def add(self, body: Buffer, codec: str, weight: float) -> None:
+        """Adds a packed gradient to the next step; raises `CodecError` and leaves all as it was."""
+
+    def step(self, *, scale: float, frames: int) -> None:
+        """One optimizer step with what was added, at a step size times `scale`."""
+
+    def body(self, form: str) -> bytes:
+        """The weights as sent."""

@@ -13,6 +13,11 @@ from typing import Any
 import psutil
 import pytest
 import zmq
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no error, and a run of the tests is like the one before.
+settings.register_profile("a3cd", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("a3cd")
 
 PATIENCE_SECONDS = 5.0
 """For what is on its way out: a child to be reaped, a socket that ZeroMQ's own thread closes."""

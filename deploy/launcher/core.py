@@ -18,8 +18,8 @@ FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 """An actor that ran so long starts over with the first back-off."""
-ALIVE_SECONDS = 10.0
-"""An actor that ran so long proves that actors can run here."""
+ALIVE_SECONDS = 30.0
+"""An actor that ran so long proves that actors can run here; to load torch takes ten on a busy machine."""
 MOST_FAILURES = 5
 """In a row, without that proof."""
 HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})

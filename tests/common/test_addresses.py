@@ -70,3 +70,14 @@ def test_with_port() -> None:
 )
 def test_loopback(host: str, loopback: bool) -> None:
     assert Address(host, 5555).loopback is loopback
+
+
+def test_to_connect() -> None:
+    address = Address.parse("tcp://lab7:6000")
+    assert address.to_connect() is address
+
+
+@pytest.mark.parametrize("text", ["tcp://*:5555", "tcp://lab7:0", "tcp://*:*"])
+def test_an_address_to_listen_on_is_none_to_connect_to(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no address to connect to: name the learner's host and port"):
+        Address.parse(text).to_connect()

@@ -68,7 +68,7 @@ def test_a_host_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_no_learner_would_read_is_refused_here() -> None:
     assert introduce("actor", "n" * MAX_NAME).name == "n" * MAX_NAME
-    with pytest.raises(ConfigurationError, match="a name of 129 characters: .* at most 128"):
+    with pytest.raises(ConfigurationError, match=r"a name of 129 characters: .* at most 128"):
         introduce("actor", "n" * (MAX_NAME + 1))
 
 

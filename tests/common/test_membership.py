@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from common.client import introduce
-from common.errors import RefusedError
-from common.membership import FIRST_NOTICE_SECONDS, HELLO_SECONDS, Membership
-from common.messages import AnyMessage, FleetOrder, Heartbeat, Refused, Stop, Welcome
+from common.errors import A3cdError, RefusedError, UnavailableError
+from common.membership import FIRST_NOTICE_SECONDS, HELLO_SECONDS, UNSENT_SECONDS, Membership
+from common.messages import AnyMessage, FleetOrder, Heartbeat, RefusalCode, Refused, Stop, Welcome
 
 BEGIN = 1000.0
 WELCOME = Welcome(run="r", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0)
@@ -32,6 +32,19 @@ def test_the_first_hello_is_due_at_once_and_again_each_second(joining: Membershi
     assert joining.tick(joining.deadline - 0.01) is None
     assert joining.tick(joining.deadline) is joining.hello
     assert joining.deadline == BEGIN + 2 * HELLO_SECONDS
+
+
+def test_a_hello_that_could_not_leave_is_due_again_soon(joining: Membership) -> None:
+    joining.tick(BEGIN)
+    joining.unsent(BEGIN)
+    assert joining.deadline == BEGIN + UNSENT_SECONDS
+    assert joining.tick(joining.deadline) is joining.hello
+
+
+def test_a_heartbeat_that_could_not_leave_is_not_sent_again(member: Membership) -> None:
+    member.unsent(BEGIN)
+    assert member.member
+    assert member.deadline == BEGIN + WELCOME.heartbeat_seconds
 
 
 def test_a_welcome_makes_a_member_whose_heartbeats_begin_at_once(joining: Membership) -> None:
@@ -84,13 +97,24 @@ def test_lost(member: Membership) -> None:
     assert member.tick(BEGIN + 1) is member.hello
 
 
-@pytest.mark.parametrize("code", ["protocol", "set-aside", "role", "codec"])
+@pytest.mark.parametrize(
+    ("code", "error", "text", "exit_code"),
+    [
+        ("protocol", RefusedError, "the learner refused this launcher: no room", 78),
+        ("role", RefusedError, "the learner refused this launcher: no room", 78),
+        ("codec", RefusedError, "the learner refused this launcher: no room", 78),
+        ("set-aside", UnavailableError, "the learner set this launcher aside: no room", 75),
+    ],
+)
 @pytest.mark.parametrize("state", ["joining", "member"])
-def test_any_other_refusal_is_for_good(code: str, state: str, request: pytest.FixtureRequest) -> None:
+def test_any_other_refusal_is_for_good(
+    code: RefusalCode, error: type[A3cdError], text: str, exit_code: int, state: str, request: pytest.FixtureRequest
+) -> None:
     membership: Membership = request.getfixturevalue(state)
-    with pytest.raises(RefusedError, match="the learner refused this launcher: no room") as caught:
-        membership.handle(BEGIN, Refused(code=code, reason="no room"))  # type: ignore[arg-type]
-    assert caught.value.exit_code == 78
+    with pytest.raises(error, match=text) as caught:
+        membership.handle(BEGIN, Refused(code=code, reason="no room"))
+    assert type(caught.value) is error
+    assert caught.value.exit_code == exit_code
 
 
 @pytest.mark.parametrize("message", [Heartbeat(), FleetOrder(actors=1, why=""), Stop(reason="", final=True)])
@@ -102,11 +126,11 @@ def test_only_a_welcome_makes_a_member(joining: Membership, message: AnyMessage)
 
 def test_notices_come_at_each_doubling(joining: Membership) -> None:
     noticed = []
-    for tenth in range(400):
-        waited = joining.notice(BEGIN + tenth / 10)
+    for tick in range(200):
+        waited = joining.notice(BEGIN + tick * FIRST_NOTICE_SECONDS / 10)
         if waited is not None:
-            noticed.append(round(waited, 3))
-    assert noticed == [FIRST_NOTICE_SECONDS * factor for factor in (1, 2, 4, 8, 16)]
+            noticed.append(waited / FIRST_NOTICE_SECONDS)
+    assert noticed == pytest.approx([1, 2, 4, 8, 16])
 
 
 def test_a_member_is_not_waiting(member: Membership) -> None:
@@ -117,5 +141,5 @@ def test_notices_begin_anew_when_the_learner_is_lost(joining: Membership) -> Non
     assert joining.notice(BEGIN + 10) == 10
     joining.handle(BEGIN + 11, WELCOME)
     joining.lost(BEGIN + 50)
-    assert joining.notice(BEGIN + 51.9) is None
-    assert joining.notice(BEGIN + 52) == FIRST_NOTICE_SECONDS
+    assert joining.notice(BEGIN + 50 + FIRST_NOTICE_SECONDS - 0.1) is None
+    assert joining.notice(BEGIN + 50 + FIRST_NOTICE_SECONDS) == FIRST_NOTICE_SECONDS

@@ -124,12 +124,12 @@ def test_no_pair_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
         return socket.create_server(("127.0.0.1", 0))
 
     monkeypatch.setattr(sockets, "reserve", reserve)
-    with pytest.raises(UnavailableError, match="no two neighbouring ports are free on 127.0.0.1"):
+    with pytest.raises(UnavailableError, match="no two neighbouring ports are free on "):
         sockets.reserve_pair(LOOPBACK)
 
 
 def test_the_last_port_has_no_neighbour() -> None:
-    with pytest.raises((ConfigurationError, UnavailableError), match="the last port is 65535|65535 is in use"):
+    with pytest.raises((ConfigurationError, UnavailableError), match=r"the last port is 65535|65535 is in use"):
         sockets.reserve_pair(LOOPBACK.with_port(65535))
 
 

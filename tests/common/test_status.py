@@ -15,13 +15,32 @@ PROMISED = (
     "run_dir",
 )
 PEER = PeerStatus(
-    **{"name": "lab7-1", "host": "lab7", "pid": 1, "launcher": "lab7", "state": "working", "trouble": ""},
-    **{"frames": 10, "frames_per_second": 1.5, "gradients": 2, "stale": 0, "refused": 0, "lag": 0.5, "seen": 0.1},
+    name="lab7-1",
+    host="lab7",
+    pid=1,
+    launcher="lab7",
+    state="working",
+    trouble="",
+    frames=10,
+    frames_per_second=1.5,
+    gradients=2,
+    stale=0,
+    refused=0,
+    lag=0.5,
+    seen=0.1,
     versions={"python": "3.11"},
 )
 FLEET = FleetStatus(
-    **{"name": "lab7", "host": "lab7", "slots": 8, "ordered": 4, "running": 3, "starting": 1, "failed": 0},
-    **{"gave_up": False, "exit_code": 0, "why": ""},
+    name="lab7",
+    host="lab7",
+    slots=8,
+    ordered=4,
+    running=3,
+    starting=1,
+    failed=0,
+    gave_up=False,
+    exit_code=0,
+    why="",
 )
 
 
@@ -29,7 +48,8 @@ def run_status(**changes: Any) -> RunStatus:
     """One with every optional figure missing."""
     zeros: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False}
     kinds = {field.name: field.type for field in msgspec.structs.fields(RunStatus) if field.required}
-    return RunStatus(**{name: zeros.get(kind) for name, kind in kinds.items()} | changes)
+    fields: dict[str, Any] = {name: zeros.get(kind) for name, kind in kinds.items()}
+    return RunStatus(**fields | changes)
 
 
 @pytest.mark.parametrize("status", [run_status(), run_status(mean_return=1.5, peers=[PEER], fleets=[FLEET])])

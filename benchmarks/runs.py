@@ -1,0 +1,238 @@
+"""Whole runs for benchmarks: real `a3cd` processes with a run folder of their own that is gone afterwards.
+
+    with Training("CartPole-v1", "--seed", "3", label="seed 3") as training:
+        result = training.finish(limit=120)
+
+Progress goes to stderr. What hangs is killed, and with it (by the lifeline) all that it started.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from common import presets, sockets
+from common.addresses import Address
+from common.run_folder import RunFolder
+from common.settings.toml import dump, override
+
+PROGRESS_SECONDS = 10.0
+STOP_SECONDS = 10.0
+LAUNCHER = "fleet"
+
+
+class RunFailedError(RuntimeError):
+    """A run that hung or ended with an error; its last lines are in the text."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that has ended."""
+
+    summary: dict[str, Any]
+    rows: list[dict[str, Any]]
+    """Metrics, one row a second."""
+    lines: list[str]
+    """What it wrote to stderr."""
+    started: float
+    """Seconds since 1970 at which its (first) process was started."""
+    seconds: float
+    """From that start to the end of the last process."""
+
+    def since_start(self, row: Mapping[str, Any]) -> float:
+        """Seconds from the start of the process to this row."""
+        return float(row["time"]) - self.started
+
+    def at_episodes(self, episodes: int) -> dict[str, Any] | None:
+        """The first row with so many episodes; None: the run ended before."""
+        return next((row for row in self.rows if row["episodes"] >= episodes), None)
+
+
+class Command:
+    """`a3cd ARGUMENTS` as a process; context manager that ends it."""
+
+    def __init__(self, *arguments: str) -> None:
+        """Starts it; standard input is the lifeline of commands that are told of one."""
+        self.arguments, self.lines = arguments, list[str]()
+        self.process = psutil.Popen(
+            [sys.executable, "-P", "-m", "deploy.command", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        self.lines.extend(line.rstrip("\n") for line in self.process.stderr)
+
+    def __enter__(self) -> Self:
+        """Runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Asks it to end, then makes it."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS)
+            except psutil.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._reader.join(1.0)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+
+    def succeeded(self) -> bool:
+        """Whether it has ended well; raises RunFailedError if it ended otherwise."""
+        code = self.process.poll()
+        if code not in (None, 0):
+            self._reader.join(1.0)
+            self.fail(f"exit code {code}")
+        return code == 0
+
+    def fail(self, why: str) -> None:
+        """Raises RunFailedError with what the process said last."""
+        said = "\n  ".join(self.lines[-10:])
+        raise RunFailedError(f"a3cd {' '.join(self.arguments)}: {why}\n  {said}")
+
+
+class _Run:
+    """What both ways to run have in common: a folder, the command to wait for, progress."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._stack = ExitStack()
+        where = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-benchmark-"))
+        self.folder = RunFolder(Path(where) / "run")
+        self.started = time.time()
+
+    def __enter__(self) -> Self:
+        """Runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends what still runs; the folder goes."""
+        self._stack.close()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The metrics so far."""
+        file = self.folder.metrics_file
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def say(self, text: str) -> None:
+        """Progress."""
+        print(f"{self.label}: {time.time() - self.started:.0f} s, {text}", file=sys.stderr, flush=True)
+
+    def _finish(self, command: Command, limit: float) -> Result:
+        shown = time.monotonic()
+        while not command.succeeded():
+            if time.time() - self.started > limit:
+                command.fail(f"did not end within {limit:.0f} s")
+            time.sleep(0.02)
+            if time.monotonic() - shown >= PROGRESS_SECONDS:
+                shown = time.monotonic()
+                self.say(_progress(self.rows()))
+        seconds = time.time() - self.started
+        rows, summary = self.rows(), json.loads(self.folder.summary_file.read_bytes())
+        self.say(_progress(rows))
+        return Result(summary, rows, command.lines, self.started, seconds)
+
+
+class Training(_Run):
+    """`a3cd train ENV ...`."""
+
+    def __init__(
+        self, env: str, *arguments: str, label: str, settings: Mapping[str, str | int | float | bool | list[Any]] = {}
+    ) -> None:
+        """Starts it; `settings` by their path, as `limits.seconds`."""
+        super().__init__(label)
+        assigned = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+        command = ("train", env, *arguments, *assigned, "--run-dir", str(self.folder.path), "--json")
+        self.command = self._stack.enter_context(Command(*command))
+
+    def finish(self, limit: float) -> Result:
+        """Waits for its end; raises RunFailedError after `limit` seconds."""
+        return self._finish(self.command, limit)
+
+    def processes(self, kind: str) -> list[psutil.Process]:
+        """Its daemons of one kind: learner, launcher or actor."""
+        found = self.command.process.children(recursive=True)
+        return [process for process in found if kind in process.cmdline()[:5]]
+
+
+class Gathered(_Run):
+    """Launcher and learner by hand: the learner starts when all actors wait for it, and so they all begin at once.
+
+    Started together, the first actors of many would have learnt the task before the last one has loaded its libraries.
+    """
+
+    def __init__(
+        self, preset: str, actors: int, *, label: str, settings: Mapping[str, str | int | float | bool | list[Any]]
+    ) -> None:
+        """Starts the launcher with its actors."""
+        super().__init__(label)
+        self.actors = actors
+        fixed = {"scaling.policy": "fixed", "scaling.minimum": actors, "scaling.maximum": actors}
+        assigned = [f"{key}={json.dumps(value)}" for key, value in {**fixed, **settings}.items()]
+        self._config = self.folder.path.with_suffix(".toml")
+        self._config.write_text(dump(override(presets.show(preset).settings(), assigned)), encoding="utf-8")
+        self._address = _free_address()
+        slots = ("--slots", str(actors), "--warm", str(actors))
+        self._launcher = self._stack.enter_context(
+            Command("launcher", self._address, *slots, "--name", LAUNCHER, "--lifeline")
+        )
+
+    def finish(self, limit: float) -> Result:
+        """Starts the learner when all actors are there, waits for its end; RunFailedError after `limit` seconds."""
+        while (waiting := self._waiting()) < self.actors:
+            if self._launcher.succeeded() or time.time() - self.started > limit:
+                self._launcher.fail(f"{waiting} of {self.actors} actors are ready")
+            time.sleep(0.1)
+        self.say(f"{self.actors} actors ready")
+        where = ("--bind", self._address, "--config", str(self._config), "--run-dir", str(self.folder.path))
+        with Command("learner", *where, "--lifeline") as learner:
+            return self._finish(learner, limit)
+
+    def _waiting(self) -> int:
+        said = (line.split()[0] for line in list(self._launcher.lines) if "no answer from the learner" in line)
+        return len({name for name in said if name.startswith(f"{LAUNCHER}-")})
+
+
+def evaluate(folder: RunFolder, episodes: int) -> dict[str, Any]:
+    """`a3cd evaluate` of the run's best checkpoint."""
+    with Command("evaluate", str(folder.path), "--episodes", str(episodes), "--json") as command:
+        while not command.succeeded():
+            time.sleep(0.1)
+        result: dict[str, Any] = json.loads(command.process.stdout.read())
+    return result
+
+
+def _free_address() -> str:
+    pair = sockets.reserve_pair(Address("127.0.0.1", 0))
+    port = pair[0].getsockname()[1]
+    for listener in pair:
+        listener.close()
+    return f"tcp://127.0.0.1:{port}"
+
+
+def _progress(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "starting"
+    row = rows[-1]
+    mean = "no episode yet" if row["mean_return"] is None else f"mean return {row['mean_return']:.1f}"
+    return f"{row['actors']} actors, {row['frames']:,} frames, {row['episodes']:,} episodes, {mean}"

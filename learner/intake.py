@@ -1,0 +1,127 @@
+"""Gradients on their way in: each is judged when it comes, and applied with others in one optimizer step.
+
+duplicate: seen before          refused: cannot be used; the third in a row sets the actor aside
+stale: too old                  applied: added to the next step, answered when that is taken
+"""
+
+from __future__ import annotations
+
+from common.errors import CodecError
+from common.messages import Acknowledgement, Gradient, Verdict
+from common.wire import Buffer
+from learner import staleness
+from learner.effects import Effect, Log, Send, refuse
+from learner.ledger import Ledger
+from learner.peers import Peer, Peers
+from learner.plan import Plan, Store
+
+BAD_IN_A_ROW = 3
+"""Unusable gradients after which an actor is set aside."""
+
+
+class Intake:
+    """Bounded by credit: at most `exchange.credit` gradients of each actor can wait here."""
+
+    def __init__(self, plan: Plan, store: Store, ledger: Ledger, peers: Peers) -> None:
+        """Nothing waits yet."""
+        self._plan, self._store, self._ledger, self._peers = plan, store, ledger, peers
+        self._settings = plan.settings
+        self._waiting: list[tuple[bytes, Peer, Gradient, float]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether as many wait as one optimizer step may take."""
+        return len(self._waiting) >= staleness.coalesce(self._peers.actors, self._settings.exchange.coalesce)
+
+    def take(self, now: float, routing_id: bytes, peer: Peer, header: Gradient, body: Buffer | None) -> list[Effect]:
+        """Judges one gradient; what is good waits for `step`."""
+        if (header.run, header.epoch) != (self._plan.run, self._plan.epoch):
+            return [refuse(routing_id, "unknown", f"this is run {self._plan.run}, epoch {self._plan.epoch}")]
+        if self._peers.is_duplicate(peer, header.sequence):
+            self._ledger.counters.duplicates += 1
+            return [self._answer(routing_id, header, "duplicate")]
+        lag = self._ledger.counters.version - header.version
+        try:
+            self._check(peer, header, lag)
+            if body is None:
+                raise CodecError("without a body")
+        except CodecError as error:
+            return self._bad(routing_id, peer, header, str(error))
+        self._ledger.received(now, header, len(body), lag)
+        peer.frames += header.steps
+        peer.rate.add(now, header.steps)
+        limit = staleness.limit(self._settings.staleness.refuse_factor, self._peers.actors)
+        if limit is not None and lag > limit:
+            peer.stale += 1
+            self._ledger.counters.stale += 1
+            return [self._answer(routing_id, header, "stale", f"{lag} versions old, at most {limit} are taken")]
+        scale = staleness.scale(self._settings.staleness.scale, lag)
+        try:
+            self._store.add(body, header.codec, scale)
+        except CodecError as error:
+            return self._bad(routing_id, peer, header, str(error))
+        peer.bad_in_a_row = 0
+        peer.smooth_lag(lag)
+        self._waiting.append((routing_id, peer, header, scale))
+        return []
+
+    def step(self, now: float) -> list[Effect]:
+        """One optimizer step with all that wait, and their acknowledgements."""
+        if not self._waiting:
+            return []
+        waiting, self._waiting = self._waiting, []
+        scale = sum(scale for *_, scale in waiting) / len(waiting)
+        self._store.step(scale=scale, frames=self._ledger.counters.frames)
+        self._ledger.stepped(now)
+        effects: list[Effect] = []
+        for routing_id, peer, header, _ in waiting:
+            peer.gradients += 1
+            self._ledger.applied(header)
+            effects.append(self._answer(routing_id, header, "applied"))
+        return effects
+
+    def _check(self, peer: Peer, header: Gradient, lag: int) -> None:
+        """Raises CodecError for what is not of this run's making; such figures are not counted."""
+        settings = self._settings
+        if header.model != self._plan.model:
+            raise CodecError(f"of model {header.model!r}, this run trains {self._plan.model!r}")
+        if header.codec != peer.codec:
+            raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
+        if lag < 0:
+            raise CodecError(f"of version {header.version}, the newest is {self._ledger.counters.version}")
+        if header.count > settings.exchange.accumulate:
+            raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
+        most = header.count * settings.algorithm.rollout * settings.environment.copies
+        if header.steps > most and not settings.algorithm.whole_episodes:
+            raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
+        if len(header.episodes) > header.steps:
+            raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+
+    def _bad(self, routing_id: bytes, peer: Peer, header: Gradient, why: str) -> list[Effect]:
+        peer.refused += 1
+        peer.bad_in_a_row += 1
+        self._ledger.counters.refused += 1
+        text = f"{peer.hello.name} sent a gradient that cannot be used: {why}"
+        self._ledger.warn(text)
+        told = Log("warning", text, key=f"bad {peer.hello.name}")
+        if peer.bad_in_a_row < BAD_IN_A_ROW:
+            return [told, self._answer(routing_id, header, "refused", why)]
+        self._peers.set_aside(peer)
+        self._peers.leave(routing_id)
+        reason = f"{BAD_IN_A_ROW} gradients in a row could not be used, the last one: {why}"
+        return [
+            told,
+            refuse(routing_id, "set-aside", reason),
+            Log("error", f"{peer.hello.name} is set aside: {reason}"),
+        ]
+
+    def _answer(self, routing_id: bytes, header: Gradient, verdict: Verdict, why: str = "") -> Send:
+        answer = Acknowledgement(
+            sequence=header.sequence,
+            verdict=verdict,
+            version=self._ledger.counters.version,
+            credit=self._settings.exchange.credit,
+            actors=max(1, self._peers.actors),
+            why=why,
+        )
+        return Send(routing_id, answer)
