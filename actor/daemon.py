@@ -28,9 +28,9 @@ _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
 """How long an actor plays at most before it looks at its sockets; a rollout is usually over sooner."""
 WAIT_SECONDS = 1.0
-FAILURES_IN_A_ROW, FAILING_SECONDS = 10, 5.0
+FAILURES_IN_A_ROW, FAILING_SECONDS = 10, 2.0
 """So many rollouts lost one after the other, to an environment that raises or gives NaN, and none won for so long: the
-actor gives up. The number alone is soon reached where copies that began together also fail together."""
+actor gives up. The number alone is soon reached where rollouts last a millisecond."""
 REPEAT_SECONDS = 60.0
 """A failure is logged once in so long, with the count of those between."""
 
@@ -147,6 +147,9 @@ class _Daemon:
         except A3cdError as error:
             self._failed(error)
             return
+        if work.trouble:
+            self._report(work.trouble)
+            work.trouble = ""
         if harvest is not None:
             self._failures = 0
             self._do(self._core.harvested(time.monotonic(), harvest))
@@ -158,12 +161,16 @@ class _Daemon:
             self._failing_since = now
         self._failures += 1
         self._lost = True
-        self._core.trouble = str(error)
-        held = self._limited.admit(str(error), now)
-        if held is not None:
-            _log.warning("%s%s", error, f" ({held} more like this since the last)" if held else "")
+        self._report(str(error))
         if self._failures >= FAILURES_IN_A_ROW and now - self._failing_since >= FAILING_SECONDS:
             raise UnavailableError(f"gave up after {self._failures} rollouts lost in a row: {error}")
+
+    def _report(self, trouble: str) -> None:
+        """Something went wrong and was survived: the learner hears of it, and now and then the log."""
+        self._core.trouble = trouble
+        held = self._limited.admit(trouble, time.monotonic())
+        if held is not None:
+            _log.warning("%s%s", trouble, f" ({held} more like this since the last)" if held else "")
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -14,6 +14,7 @@ from common.algorithms import a3c
 from common.broadcast import CODECS
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.registry import make as make_codec
+from common.environments.base import failure
 from common.environments.make import make as make_environments
 from common.environments.spaces import describe
 from common.errors import RefusedError
@@ -31,7 +32,12 @@ class Work:
         """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
         section = settings.environment
         self._algorithm = settings.algorithm
-        self._environments = make_environments(section, copies=section.copies, seed=welcome.seed)
+        self._name = section.id
+        self.trouble = ""
+        """What went wrong last and was survived; for the caller to take away."""
+        self._environments = make_environments(
+            section, copies=section.copies, seed=welcome.seed, survived=self._survived
+        )
         observation = describe(self._environments.observation_space)
         self._network = build(settings.network, observation, self._environments.actions, settings.seed)
         self._flat = flatten(self._network)
@@ -121,6 +127,9 @@ class Work:
     def close(self) -> None:
         """Closes the environments."""
         self._environments.close()
+
+    def _survived(self, doing: str, error: Exception) -> None:
+        self.trouble = f"{failure(self._name, doing, error)}; playing on"
 
     def _load(self) -> None:
         if self._newest is None:

@@ -11,7 +11,10 @@ from common.addresses import LAST_PORT, Address
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 
 HIGH_WATER_MARK = 8
-"""Messages per peer and direction; credit keeps the real number far lower."""
+"""Messages to one peer that may wait; credit keeps the real number far lower."""
+UNREAD_MARK = 1024
+"""Messages from one peer that may lie unread. At this mark libzmq stops reading the connection, and if the peer then
+goes away the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): credit's bound must hold long before."""
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
 _BACKLOG, _PAIR_TRIES = 512, 50
 _RECONNECT_MS, _RECONNECT_MAX_MS = 100, 5_000
@@ -33,7 +36,7 @@ def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socke
     zsocket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     zsocket.setsockopt(zmq.ROUTER_HANDOVER, 1)
     zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
-    zsocket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    zsocket.setsockopt(zmq.RCVHWM, UNREAD_MARK)
     return zsocket
 
 
@@ -50,7 +53,7 @@ def dealer(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: byte
     zsocket.setsockopt(zmq.ROUTING_ID, identity)
     zsocket.setsockopt(zmq.IMMEDIATE, 1)
     zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
-    zsocket.setsockopt(zmq.RCVHWM, HIGH_WATER_MARK)
+    zsocket.setsockopt(zmq.RCVHWM, UNREAD_MARK)
     return _connect(zsocket, address)
 
 

@@ -25,7 +25,7 @@ CONSTANTS = {
     "learner.staleness": ("SMALLEST_LIMIT", "ACTORS_PER_GRADIENT"),
     "common.wire": ("MAX_HEADER_BYTES",),
     "common.client": ("MAX_REPLY_BYTES", "MAX_ROUTING_ID"),
-    "common.sockets": ("HIGH_WATER_MARK",),
+    "common.sockets": ("HIGH_WATER_MARK", "UNREAD_MARK"),
 }
 _SUMMARY = re.compile(r"(?P<way>[^:]+): (?P<says>.*?)(?: Body: (?P<body>.*))?")
 _NATURAL = (0, 2**63 - 1)

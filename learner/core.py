@@ -41,6 +41,8 @@ RECORD_SECONDS = 1.0
 """Between two rows of metrics."""
 EXPIRE_SECONDS = 1.0
 """Between two looks for peers that fell silent."""
+BEST_SECONDS = 5.0
+"""Between two checkpoints for the sake of a new best mean return."""
 SEEDS_PER_RUN = 100_003
 """Actors of runs whose seeds are neighbours do not share theirs."""
 
@@ -66,6 +68,7 @@ class LearnerCore:
         self._record_due = self._scale_due = now
         self._save_due = now + (plan.settings.checkpoint.every_seconds or math.inf)
         self._expire_due = now + EXPIRE_SECONDS
+        self._saved, self._saved_best = now, ledger.window.best_return
         self._finished = False
 
     @property
@@ -124,10 +127,18 @@ class LearnerCore:
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
             effects += [Record(), *self._limits(now)]
-        if now >= self._save_due:
-            self._save_due = now + self.plan.settings.checkpoint.every_seconds
+        if now >= self._save_due or self._improved(now):
+            self._save_due = now + (self.plan.settings.checkpoint.every_seconds or math.inf)
+            self._saved, self._saved_best = now, self.ledger.window.best_return
             effects.append(Save())
         return effects
+
+    def _improved(self, now: float) -> bool:
+        """Whether the agent is at its best so far, and that best is not in a checkpoint."""
+        window, section = self.ledger.window, self.plan.settings.checkpoint
+        if not section.best or now - self._saved < BEST_SECONDS or window.best_return == self._saved_best:
+            return False
+        return window.full and window.mean_return == window.best_return
 
     def stop(self, now: float, ending: Ending, reason: str) -> list[Effect]:
         """Tells every peer, and observers how it stands; only a run stopped by a signal is expected back."""

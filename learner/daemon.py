@@ -6,6 +6,7 @@ import logging
 import math
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -42,24 +43,19 @@ def run(settings: Settings | None, *, bind: Address, run_dir: Path, resume: bool
 
     `settings` may be None to resume with the run's own. Raises A3cdError for what cannot be.
     """
-    with Signals() as signals:
+    with Signals() as signals, ExitStack() as stack:
         listeners = sockets.reserve_pair(bind)
+        for listener in listeners:
+            stack.callback(listener.close)  # nothing to close once ZeroMQ has it
+        owned = folders.resume(run_dir, settings) if resume else folders.create(run_dir, settings or Settings())
+        stack.callback(owned.close)
         try:
-            owned = folders.resume(run_dir, settings) if resume else folders.create(run_dir, settings or Settings())
+            daemon = _Daemon(owned, listeners, signals)
         except A3cdError:
-            for listener in listeners:
-                listener.close()
+            if not resume:
+                owned.discard()  # it never was a run: the same command, mended, must find the folder free
             raise
-        try:
-            try:
-                daemon = _Daemon(owned, listeners, signals)
-            except A3cdError:
-                if not resume:
-                    owned.discard()  # it never was a run: the same command, mended, must find the folder free
-                raise
-            return daemon.run()
-        finally:
-            owned.close()
+        return daemon.run()
 
 
 class _Daemon:

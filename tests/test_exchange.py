@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -211,6 +212,7 @@ class Exchange(RuleBasedStateMachine):
 
 
 TestExchange = Exchange.TestCase
+TestExchange.pytestmark = [pytest.mark.timeout(400)]  # a failure is made smaller for up to five minutes
 TestExchange.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )

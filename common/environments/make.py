@@ -18,6 +18,7 @@ from common.environments.quiet import draw_into_memory, quiet
 from common.environments.repeat import RepeatAction
 from common.environments.sequential import SequentialEnvironments
 from common.environments.stack import StackedEnvironments
+from common.environments.tolerant import Survived, TolerantEnvironment
 from common.environments.vector import VectorEnvironments
 from common.errors import A3cdError, ConfigurationError, EnvironmentMissingError
 from common.settings.sections import Environment
@@ -26,11 +27,20 @@ VECTOR_COPIES = 8
 """From so many copies on a vector implementation is the faster: CartPole's takes 90 us a step, a copy in a loop 11."""
 
 
-def make(section: Environment, *, copies: int, seed: int, render_mode: str | None = None) -> Environments:
+def make(
+    section: Environment,
+    *,
+    copies: int,
+    seed: int,
+    render_mode: str | None = None,
+    survived: Survived | None = None,
+) -> Environments:
     """The environments of `section`, ready for `reset`.
 
     section: `auto` values are resolved here; its `copies` is left to the caller. seed: 0 or more; of the actor.
     render_mode: "rgb_array" to call `render` later, "human" for the environment's own window (first copy), or None.
+    survived: told when a copy raises, which then ends that copy's episode only; None: `step` and `reset` raise. A
+    vector implementation of the environment's own has no copies to end, and raises.
     Raises: EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
     ConfigurationError if the section asks for what the environment cannot do.
     """
@@ -45,7 +55,7 @@ def make(section: Environment, *, copies: int, seed: int, render_mode: str | Non
         )
     try:
         with quiet():
-            environments = _batch(section, spec, copies=copies, seed=seed, render_mode=render_mode)
+            environments = _batch(section, spec, copies, seed, render_mode, survived)
     except EnvironmentMissingError as error:
         raise EnvironmentMissingError(f"environment {section.id}: {error}") from error
     except A3cdError:
@@ -59,7 +69,9 @@ def make(section: Environment, *, copies: int, seed: int, render_mode: str | Non
     return environments
 
 
-def _batch(section: Environment, spec: EnvSpec, *, copies: int, seed: int, render_mode: str | None) -> Environments:
+def _batch(
+    section: Environment, spec: EnvSpec, copies: int, seed: int, render_mode: str | None, survived: Survived | None
+) -> Environments:
     if is_atari(section.id):
         return make_atari(section, spec, copies=copies, seed=seed)
     environments = None
@@ -67,7 +79,7 @@ def _batch(section: Environment, spec: EnvSpec, *, copies: int, seed: int, rende
     if plain and copies >= VECTOR_COPIES:
         environments = _vector(section, spec, copies=copies, seed=seed)
     if environments is None:
-        environments = _sequential(section, spec, copies=copies, seed=seed, render_mode=render_mode)
+        environments = _sequential(section, spec, copies, seed, render_mode, survived)
     return StackedEnvironments(environments, section.stack) if section.stack > 1 else environments
 
 
@@ -86,7 +98,7 @@ def _vector(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> E
 
 
 def _sequential(
-    section: Environment, spec: EnvSpec, *, copies: int, seed: int, render_mode: str | None
+    section: Environment, spec: EnvSpec, copies: int, seed: int, render_mode: str | None, survived: Survived | None
 ) -> Environments:
     frames = section.observation == "frames"
     spec, limit = _own_limit(spec, section)
@@ -97,7 +109,9 @@ def _sequential(
         if mode:
             options["render_mode"] = mode
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
-        return RepeatAction(environment, section.skip) if section.skip > 1 else environment
+        if section.skip > 1:
+            environment = RepeatAction(environment, section.skip)
+        return environment if survived is None else TolerantEnvironment(environment, survived)
 
     environments = [make_one(0)]
     if frames and "rgb_array" not in environments[0].metadata.get("render_modes", ()):

@@ -24,11 +24,13 @@ class DenseTrunk(Trunk):
         hidden: Sequence[int],
         activation: Literal["relu", "tanh"],
         generator: torch.Generator,
+        input_scale: float = 1.0,
     ) -> None:
         super().__init__()
         self.observation = observation
         self.features = hidden[-1]
-        self.architecture = f"dense {observation.kind} {activation}"
+        self.architecture = f"dense {observation.kind} {activation} x{input_scale:g}"
+        self._scale = input_scale if observation.kind == "box" else 1.0
         self._activation = torch.relu if activation == "relu" else torch.tanh
         layers = []
         inputs = observation.size
@@ -44,6 +46,8 @@ class DenseTrunk(Trunk):
     def forward(self, observations: Tensor) -> Tensor:
         """Return features (N, hidden[-1])."""
         x = encode(self.observation, observations)
+        if self._scale != 1.0:
+            x = x * self._scale
         for weight, bias in self._layers:
             x = self._activation(linear(x, weight, bias))
         return x

@@ -33,7 +33,7 @@ def build(section: Network, observation: ObservationSpec, actions: int, seed: in
 
     def trunk() -> Trunk:
         if kind == "dense":
-            return DenseTrunk(observation, section.hidden, section.activation, generator)
+            return DenseTrunk(observation, section.hidden, section.activation, generator, section.input_scale)
         convolutions, units = _CONVOLUTIONS[kind]
         return ConvTrunk(observation, convolutions, units, generator)
 

@@ -58,6 +58,9 @@ class Network(Section, frozen=True):
     """Units of the dense layers (dense only)."""
     activation: Literal["relu", "tanh"] = "tanh"
     """Between dense layers (dense only)."""
+    input_scale: Positive = 1.0
+    """Box observations are multiplied by this before the first layer (dense only): larger where small
+    differences between small numbers matter."""
     shared: bool = True
     """Policy and value share the trunk; else each has its own."""
 

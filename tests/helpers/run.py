@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
 from common.codecs.names import NAMES
 from common.errors import CodecError, RefusedError
-from common.messages import PROTOCOL, Gradient, Hello, Role
+from common.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
 from common.settings.sections import Settings
 from common.settings.toml import override
 from common.wire import Buffer
 from learner.core import LearnerCore
+from learner.effects import Effect, Log, Send
 from learner.ledger import Counters, Ledger
 from learner.plan import Plan
 from learner.scaling import Scaler
+
+M = TypeVar("M", bound=AnyMessage)
 
 MODEL = "0123456789abcdef"
 CODEC = "none"
@@ -115,3 +118,35 @@ def gradient_of(sequence: int = 1, version: int = 0, **changed: Any) -> Gradient
         "emulator_frames": 80,
     }
     return Gradient(**(fields | changed))
+
+
+def welcome_of(**changed: Any) -> Welcome:
+    fields: dict[str, Any] = {
+        "run": "a-run",
+        "epoch": 1,
+        "heartbeat_seconds": 2.0,
+        "expiry_seconds": 30.0,
+        "settings": {"seed": 0},
+        "codec": "none",
+        "credit": 1,
+        "model": MODEL,
+        "weights_port": 5556,
+        "weights_format": "fp32",
+        "version": 10,
+        "actors": 2,
+    }
+    return Welcome(**(fields | changed))
+
+
+def sent(effects: Iterable[Effect], kind: type[M], peer: bytes | None = None) -> list[M]:
+    """The messages of one kind among what is to be done, to one peer or to all."""
+    return [
+        effect.message
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, kind) and peer in (None, effect.peer)
+    ]
+
+
+def logged(effects: Iterable[Effect]) -> list[str]:
+    """`level: text` of each line."""
+    return [f"{effect.level}: {effect.text}" for effect in effects if isinstance(effect, Log)]

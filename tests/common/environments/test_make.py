@@ -173,3 +173,15 @@ def test_only_the_first_copy_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> 
     make(Environment(id="broken_environments:Counter-v0"), copies=2, seed=0, render_mode="human")
     assert modes == ["human", None]
     assert "SDL_VIDEODRIVER" not in os.environ
+
+
+def test_a_copy_that_raises_ends_its_own_episode_only() -> None:
+    told: list[str] = []
+    section = Environment(id="broken_environments:RaisesMidEpisode-v0", options={"every": 2})
+    environments = make(section, copies=2, seed=0, survived=lambda doing, error: told.append(f"{doing}: {error}"))
+    environments.reset()
+    assert not environments.step(np.zeros(2, np.int64)).truncated.any()
+    step = environments.step(np.zeros(2, np.int64))
+    assert step.truncated.all()
+    assert told == ["step: the emulator is gone"] * 2
+    assert environments.step(np.zeros(2, np.int64)).observations[:, 1].tolist() == [0, 0]

@@ -192,7 +192,7 @@ def test_five_failures_in_a_row_are_hopeless() -> None:
     report = bench.report
     assert (report.gave_up, report.exit_code, report.failed, report.running) == (True, 137, 5, 1)
     assert report.why == (
-        "5 failures in a row; the actor in slot 0 ended with exit code 137 after 10.0 s: it said nothing"
+        "5 failures in a row; the actor in slot 0 ended with exit code 137 after 30.0 s: it said nothing"
     )
 
 

@@ -1,0 +1,55 @@
+"""Training speed of whole runs, two actors and a learner on this machine.
+
+    python benchmarks/throughput.py [--seconds 30]
+
+Rates are between a quarter and the end of the run, so that neither the imports nor the first steps count.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.runs import Training
+
+RUNS = (("CartPole-v1", "dense"), ("FlappyBird-v0", "dense"), ("ALE/Pong-v5", "conv-a3c"))
+ENDLESS = {"limits.until_return": 1e9, "limits.frames": 1_000_000_000}
+STARTING_SECONDS = 60.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0, help="per environment")
+    seconds = parser.parse_args().seconds
+    tables.machine()
+    columns = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
+    rows = [(env, network, *measure(env, network, seconds)) for env, network in RUNS]
+    tables.show(f"Training for {seconds:g} s, 2 actors", ("environment", "network", *columns), rows)
+
+
+def measure(env: str, network: str, seconds: float) -> tuple[float, ...]:
+    """What the columns say."""
+    arguments = ("--actors", "2", "--network", network, "--seconds", str(seconds))
+    with Training(env, *arguments, label=env, settings=ENDLESS) as training:
+        result = training.finish(seconds + STARTING_SECONDS)
+    summary, last = result.summary, result.rows[-1]
+    first = next(row for row in result.rows if row["seconds"] >= last["seconds"] / 4)
+    return (
+        rate(first, last, "frames"),
+        rate(first, last, "gradients"),
+        last["learner_busy"],
+        summary["lag_mean"],
+        summary["lag_p95"],
+        summary["gradient_bytes"] / summary["frames"],
+        summary["weight_bytes"] / summary["frames"],
+    )
+
+
+def rate(first: dict[str, Any], last: dict[str, Any], what: str) -> float:
+    """Per second, between two rows."""
+    return float((last[what] - first[what]) / (last["seconds"] - first["seconds"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The actor's shell, in this process; its learner is in a thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import pytest
+import zmq
+
+import actor.daemon
+from actor.daemon import run
+from common import membership, sockets
+from common.addresses import Address
+from common.broadcast import Broadcast, run_mark
+from common.environments.make import make
+from common.environments.spaces import describe
+from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
+from common.messages import (
+    Acknowledgement,
+    AnyMessage,
+    Goodbye,
+    Gradient,
+    Heartbeat,
+    Hello,
+    Message,
+    Refused,
+    Stop,
+    Verdict,
+)
+from common.networks.flat import flatten
+from common.networks.registry import build
+from common.settings.sections import Settings
+from common.wire import Buffer, pack, split
+from tests.helpers.daemons import BROKEN, free_address
+from tests.helpers.run import settings_of, welcome_of
+
+SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.copies=2", "algorithm.rollout=5")
+COUNTER = (*SMALL, "environment.id='broken_environments:Counter-v0'")
+PATIENCE_MS = 30_000
+M = TypeVar("M", bound=Message)
+
+
+class Learner:
+    """Says what the test wants; `heard` are the actor's messages but for those it was waited for."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], settings: Settings) -> None:
+        listeners = sockets.reserve_pair(Address("127.0.0.1", 0))
+        self.address = Address("127.0.0.1", listeners[0].getsockname()[1])
+        self._router, self._publisher = sockets.router(context, 2**20), sockets.publisher(context)
+        sockets.bind(self._router, listeners[0])
+        sockets.bind(self._publisher, listeners[1])
+        self._settings = settings
+        environments = make(settings.environment, copies=1, seed=0)
+        flat = flatten(build(settings.network, describe(environments.observation_space), environments.actions, 0))
+        environments.close()
+        self.model, self.size = flat.hash, flat.size
+        self._actor = b""
+
+    def hear(self, kind: type[M], good: Callable[[M], object] = lambda _: True) -> tuple[M, Buffer | None]:
+        """The next message of this kind that is good; others are dropped."""
+        while self._router.poll(PATIENCE_MS):
+            self._actor, *frames = self._router.recv_multipart()
+            message, body = split(frames)
+            if isinstance(message, kind) and good(message):
+                return message, body
+        raise AssertionError(f"no {kind.__name__}")
+
+    def say(self, message: AnyMessage, body: bytes | None = None) -> None:
+        header = [self._actor, pack(message)]
+        self._router.send_multipart(header if body is None else [*header, body])
+
+    def weights(self, value: float) -> bytes:
+        return np.full(self.size, value, np.float32).tobytes()
+
+    def welcome(self, **changed: Any) -> Hello:
+        hello, _ = self.hear(Hello)
+        fields = {
+            "settings": msgspec.to_builtins(self._settings),
+            "heartbeat_seconds": 0.05,
+            "model": self.model,
+            "weights_port": self.address.port + 1,
+            "version": 0,
+            "seed": 3,
+        }
+        self.say(welcome_of(**(fields | changed)), self.weights(0.0))
+        return hello
+
+    def acknowledge(self, gradient: Gradient, version: int = 0, verdict: Verdict = "applied") -> None:
+        self.say(Acknowledgement(sequence=gradient.sequence, verdict=verdict, version=version, credit=1, actors=1))
+
+    def publish(self, version: int, epoch: int = 1) -> None:
+        frame = Broadcast(run_mark("a-run"), epoch, version, "fp32", self.weights(0.01 * version))
+        self._publisher.send(frame.pack())
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def act(context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs an actor while `script(learner)` runs beside it; the actor's exit code."""
+    monkeypatch.syspath_prepend(str(BROKEN))
+
+    def one(script: Callable[[Learner], None], *assignments: str) -> int:
+        learner = Learner(context, settings_of(*(assignments or COUNTER)))
+        failures: list[BaseException] = []
+
+        def play() -> None:
+            try:
+                script(learner)
+            except BaseException as error:
+                failures.append(error)
+                interrupt()
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        try:
+            return run(learner.address, name="a", launcher="here")
+        finally:
+            thread.join()
+            for failure in failures:
+                raise failure
+
+    return one
+
+
+def test_it_plays_until_the_run_is_over(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        hello = learner.welcome()
+        assert (hello.role, hello.name, hello.launcher, hello.pid) == ("actor", "a", "here", os.getpid())
+        assert {"torch", "gymnasium", "zmq", "python"} <= hello.versions.keys()
+        assert "none" in hello.codecs
+        gradient, body = learner.hear(Gradient)
+        assert (gradient.sequence, gradient.version, gradient.steps, gradient.count) == (1, 0, 10, 1)
+        assert (gradient.model, gradient.codec) == (learner.model, "none")
+        assert np.isfinite(np.frombuffer(body or b"", np.float32)).sum() == learner.size
+        while gradient.version < 3:  # until a broadcast has arrived
+            learner.acknowledge(gradient, version=3)
+            learner.publish(3)
+            gradient, _ = learner.hear(Gradient)
+        assert gradient.episodes or gradient.sequence < 3
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+
+
+def test_a_signal_ends_it_with_a_goodbye(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        learner.hear(Gradient)
+        interrupt()
+        assert learner.hear(Goodbye)[0].reason == "stopped by a signal"
+
+    assert act(script) == 143
+
+
+def test_it_outlives_its_learner_and_works_in_the_next_epoch(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        first = learner.welcome()
+        learner.hear(Gradient)
+        learner.say(Stop(reason="back soon", final=False))
+        again = learner.welcome(epoch=2, version=7)
+        assert again.incarnation == first.incarnation
+        gradient, _ = learner.hear(Gradient, lambda gradient: gradient.epoch == 2)
+        assert gradient.version == 7
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+
+
+def test_a_gradient_that_nobody_answers_is_sent_again(act: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actor.core.RESEND_SECONDS", 0.05)
+
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        bodies = [bytes(learner.hear(Gradient, lambda gradient: gradient.sequence == 1)[1] or b"") for _ in range(3)]
+        assert bodies[0] == bodies[1] == bodies[2] != b""
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+
+
+def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(credit=0)
+        assert [learner.hear(Gradient)[0].sequence for _ in range(20)] == list(range(1, 21))
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error", "reason"),
+    [
+        (
+            Refused(code="protocol", reason="protocol 1 is not 2"),
+            RefusedError,
+            "refused this actor: protocol 1 is not 2",
+        ),
+        (Refused(code="set-aside", reason="bad gradients"), UnavailableError, "set this actor aside: bad gradients"),
+    ],
+)
+def test_a_refusal_ends_it(act: Callable[..., int], refusal: Refused, error: type[Exception], reason: str) -> None:
+    def script(learner: Learner) -> None:
+        learner.hear(Hello)
+        learner.say(refusal)
+
+    with pytest.raises(error, match=reason):
+        act(script)
+
+
+def test_it_refuses_another_network_than_its_own(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(model="another")
+        assert "is not the learner's (another)" in learner.hear(Goodbye)[0].reason
+
+    with pytest.raises(RefusedError, match="install the same versions"):
+        act(script)
+
+
+def test_an_environment_that_is_not_here_is_named(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(settings=msgspec.to_builtins(settings_of(*SMALL, "environment.id='NotHere-v0'")))
+        learner.hear(Goodbye)
+
+    with pytest.raises(EnvironmentMissingError, match="NotHere-v0 does not exist"):
+        act(script)
+
+
+def test_an_environment_that_raises_now_and_then_is_played_on(
+    act: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(credit=0)
+        heartbeat, _ = learner.hear(Heartbeat, lambda heartbeat: heartbeat.trouble)
+        assert heartbeat.trouble.endswith("failed in step: RuntimeError: the emulator is gone; playing on")
+        for _ in range(20):
+            learner.hear(Gradient)
+        learner.say(Stop(reason="enough", final=True))
+
+    settings = (*SMALL, "environment.id='broken_environments:RaisesMidEpisode-v0'", "environment.options.every=7")
+    with caplog.at_level(logging.WARNING, "actor"):
+        assert act(script, *settings) == 0
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("name", ["NanReward", "RaisesMidEpisode"])
+def test_an_environment_that_always_fails_is_given_up(
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(actor.daemon, "FAILING_SECONDS", 0.0)
+
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        assert "gave up after 10 rollouts lost in a row" in learner.hear(Goodbye)[0].reason
+
+    with pytest.raises(UnavailableError, match=r"10 rollouts lost in a row: .*(no finite number|the emulator is gone)"):
+        act(script, *SMALL, f"environment.id='broken_environments:{name}-v0'", "environment.options.every=1")
+
+
+def test_failures_in_a_row_are_no_reason_before_their_time(
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor.daemon, "FAILING_SECONDS", 1e9)
+
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        for _ in range(5):
+            learner.hear(Heartbeat, lambda heartbeat: heartbeat.trouble)
+        interrupt()
+
+    assert act(script, *SMALL, "environment.id='broken_environments:NanReward-v0'") == 143
+
+
+def test_it_waits_for_a_learner_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(membership, "FIRST_NOTICE_SECONDS", 0.05)
+    address = free_address()
+
+    def stop_when_said() -> None:
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while "no answer" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.02)
+        interrupt()
+
+    thread = threading.Thread(target=stop_when_said)
+    thread.start()
+    with caplog.at_level(logging.WARNING, "actor"):
+        assert run(address) == 143
+    thread.join()
+    assert f"no answer from the learner at {address} for" in caplog.text

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import actor.work
+from actor.rollout import NonFiniteError
+from actor.work import Work
+from common.codecs.registry import make as make_codec
+from common.environments.spaces import describe
+from common.errors import CodecError, RefusedError
+from common.networks.flat import FlatParameters, flatten
+from common.networks.registry import build
+from tests.helpers.environments import Scripted
+from tests.helpers.run import settings_of, welcome_of
+
+FOREVER, NO_TIME = math.inf, -math.inf
+SMALL = ("network.hidden=[4]", "algorithm.rollout=6", "environment.copies=2")
+
+
+def flat_of(seed: int = 0) -> FlatParameters:
+    observation = describe(Scripted.observation_space)
+    return flatten(build(settings_of(*SMALL).network, observation, Scripted.actions, seed))
+
+
+SIZE = flat_of().size
+FP32 = make_codec("none", SIZE)
+
+
+def weights(value: float) -> bytes:
+    return FP32.encode(torch.full((SIZE,), value))
+
+
+@pytest.fixture
+def environments(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    scripted = Scripted((3, 5), rewards=(1.0, 2.0, 4.0, 8.0, 16.0))
+    monkeypatch.setattr(actor.work, "make_environments", lambda *args, **kwargs: scripted)
+    return scripted
+
+
+def work_of(*assignments: str, body: bytes | None = None, **welcome: Any) -> Work:
+    settings = settings_of(*SMALL, *assignments)
+    fields = {"model": flat_of().hash, "version": 10, "seed": 5} | welcome
+    return Work(welcome_of(**fields), settings, body or FP32.encode(flat_of().vector))
+
+
+def held(work: Work) -> float:
+    """The first of the weights it holds."""
+    return float(work._flat.vector[0])
+
+
+def decoded(body: bytes, codec: str = "none") -> np.ndarray[Any, np.dtype[np.float32]]:
+    out = torch.empty(SIZE)
+    make_codec(codec, SIZE).decode(body, out)
+    return out.numpy()
+
+
+def test_a_harvest_says_what_was_played(environments: Scripted) -> None:
+    harvest = work_of().advance(FOREVER)
+    assert harvest is not None
+    assert (harvest.version, harvest.steps, harvest.emulator_frames, harvest.count) == (10, 10, 40, 1)
+    assert [(value, length) for value, length, _ in harvest.episodes] == [(7.0, 3), (31.0, 5)]
+    assert set(harvest.statistics) == {"policy_loss", "value_loss", "entropy", "gradient_norm", "ratio"}
+    assert harvest.statistics["ratio"] == pytest.approx(1.0)
+    assert harvest.statistics["entropy"] == pytest.approx(math.log(3), abs=0.01)
+
+
+def test_nothing_is_harvested_until_the_rollout_is_complete(environments: Scripted) -> None:
+    work = work_of()
+    harvests = [work.advance(NO_TIME) for _ in range(12)]
+    assert [harvest is not None for harvest in harvests] == ([False] * 5 + [True]) * 2
+
+
+def test_gradients_are_added_up_until_they_are_packed(environments: Scripted) -> None:
+    work = work_of()
+    singles = []
+    for _ in range(3):
+        work.advance(FOREVER)
+        singles.append(decoded(work.pack()))
+    summed = work_of()
+    for _ in range(3):
+        summed.advance(FOREVER)
+    total = decoded(summed.pack())
+    assert np.abs(total).max() > 0.0
+    np.testing.assert_allclose(total, sum(singles), rtol=1e-4, atol=1e-6)
+    assert not decoded(summed.pack()).any(), "a new sum starts"
+
+
+def test_the_gradient_is_packed_by_the_codec_of_the_welcome(environments: Scripted) -> None:
+    plain, packed = work_of(), work_of(codec="int8+zstd")
+    plain.advance(FOREVER)
+    environments.reset()
+    packed.advance(FOREVER)
+    expected, got = decoded(plain.pack()), decoded(packed.pack(), "int8+zstd")
+    np.testing.assert_allclose(got, expected, atol=np.abs(expected).max() / 100)
+
+
+def test_with_refresh_weights_are_loaded_before_the_gradient_and_never_while_playing(environments: Scripted) -> None:
+    work = work_of("algorithm.refresh=true", body=weights(0.0))
+    work.advance(NO_TIME)
+    work.offer(11, weights(0.25))
+    for _ in range(4):
+        assert work.advance(NO_TIME) is None
+        assert held(work) == 0.0, "in the middle of a rollout"
+    harvest = work.advance(NO_TIME)
+    assert harvest is not None
+    assert (harvest.version, held(work)) == (11, 0.25)
+    work.offer(12, weights(0.5))
+    assert work.advance(NO_TIME) is None
+    assert held(work) == 0.5, "a rollout begins with the newest"
+
+
+def test_without_refresh_weights_are_loaded_between_rollouts_only(environments: Scripted) -> None:
+    work = work_of("algorithm.refresh=false", body=weights(0.0))
+    work.advance(NO_TIME)
+    work.offer(11, weights(0.25))
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    assert (harvest.version, held(work)) == (10, 0.0)
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    assert (harvest.version, held(work)) == (11, 0.25)
+
+
+def test_of_several_offers_the_last_counts(environments: Scripted) -> None:
+    work = work_of(body=weights(0.0))
+    for version in (11, 12, 13):
+        work.offer(version, weights(version / 100))
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    assert (harvest.version, held(work)) == (13, pytest.approx(0.13))
+
+
+def test_weights_that_do_not_decode_are_no_version(environments: Scripted) -> None:
+    work = work_of("algorithm.refresh=false", body=weights(0.25))
+    work.offer(11, b"cut short")
+    with pytest.raises(CodecError):
+        work.advance(FOREVER)
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    assert (harvest.version, held(work)) == (10, 0.25)
+
+
+def test_halves_are_read_where_the_welcome_says_so(environments: Scripted) -> None:
+    body = make_codec("fp16", SIZE).encode(torch.full((SIZE,), 0.5))
+    assert held(work_of(body=body, weights_format="fp16")) == 0.5
+
+
+def test_another_network_than_the_learner_s_is_refused_for_good(environments: Scripted) -> None:
+    with pytest.raises(RefusedError, match=r"is not the learner's \(another\).*install the same versions"):
+        work_of(model="another")
+    assert environments.closed
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+def test_a_reward_that_is_no_number_adds_nothing_and_work_goes_on(environments: Scripted, reward: float) -> None:
+    work = work_of()
+    environments.rewards[1] = reward
+    with pytest.raises(NonFiniteError):
+        work.advance(FOREVER)
+    work.restart()
+    assert not decoded(work.pack()).any()
+    environments.rewards[1] = 2.0
+    harvest = work.advance(FOREVER)
+    assert harvest is not None and harvest.steps == 10
+    assert np.isfinite(decoded(work.pack())).all()
+
+
+def test_a_gradient_that_is_no_number_adds_nothing(environments: Scripted) -> None:
+    work = work_of()
+    work.advance(FOREVER)
+    before = work._sum.clone()
+    work.offer(11, weights(math.nan))
+    with pytest.raises(NonFiniteError, match="gradient is not finite"):
+        work.advance(FOREVER)
+    assert torch.equal(work._sum, before)
+    work.offer(12, FP32.encode(flat_of().vector))
+    work.restart()
+    assert work.advance(FOREVER) is not None
+    assert np.isfinite(decoded(work.pack())).all()
+
+
+def test_forgetting_drops_the_sum_and_what_packing_lost(environments: Scripted) -> None:
+    work = work_of("exchange.error_feedback=true", codec="int8")
+    work.advance(FOREVER)
+    work.pack()
+    assert work._feedback is not None
+    assert work._feedback._residual.any()
+    work.advance(FOREVER)
+    work.forget()
+    assert not decoded(work.pack(), "int8").any()
+
+
+def test_a_rollout_begun_in_the_epoch_before_is_of_no_version_of_this_one(environments: Scripted) -> None:
+    work = work_of("algorithm.refresh=false")
+    work.advance(NO_TIME)
+    work.forget()
+    work.offer(4, weights(0.0))
+    first, second = work.advance(FOREVER), work.advance(FOREVER)
+    assert first is not None and second is not None
+    assert (first.version, second.version) == (0, 4)
+    refreshing = work_of()
+    refreshing.advance(NO_TIME)
+    refreshing.forget()
+    refreshing.offer(4, weights(0.0))
+    first = refreshing.advance(FOREVER)
+    assert first is not None and first.version == 4
+
+
+def test_error_feedback_makes_up_later_for_what_was_lost(environments: Scripted) -> None:
+    exact, lossy = work_of(), work_of("exchange.error_feedback=true", codec="int8")
+    sums = np.zeros(SIZE), np.zeros(SIZE)
+    largest = 0.0
+    for work, codec, total in ((exact, "none", sums[0]), (lossy, "int8", sums[1])):
+        environments.reset()
+        for _ in range(20):
+            work.advance(FOREVER)
+            total += decoded(work.pack(), codec)
+            largest = max(largest, float(np.abs(total).max()))
+    assert np.abs(sums[0] - sums[1]).max() < largest / 100
+
+
+def test_environments_and_actions_are_seeded_by_the_welcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    made: list[Scripted] = []
+
+    def make(section: Any, **kwargs: Any) -> Scripted:
+        asked.append(kwargs)
+        made.append(Scripted((50, 50)))
+        return made[-1]
+
+    monkeypatch.setattr(actor.work, "make_environments", make)
+    for seed in (5, 5, 6):
+        work_of(seed=seed).advance(FOREVER)
+    assert [(kwargs["copies"], kwargs["seed"]) for kwargs in asked] == [(2, 5), (2, 5), (2, 6)]
+    taken = [np.stack(one.taken).tolist() for one in made]
+    assert taken[0] == taken[1] != taken[2]
+
+
+def test_closing_closes_the_environments(environments: Scripted) -> None:
+    work_of().close()
+    assert environments.closed

@@ -1,0 +1,70 @@
+"""Environments whose every step is known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from common.environments.base import Environments, Step
+
+
+class Scripted(Environments):
+    """Copy b's observation is (episode, step), its reward `rewards[step]`, each episode as long as `lengths[b]` says.
+
+    Episodes of copies in `cut` are truncated, all others terminated. `rewards` go round.
+    """
+
+    observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
+    actions = 3
+    frames_per_step = 4
+
+    def __init__(
+        self, lengths: Sequence[int] = (3, 5), *, rewards: Sequence[float] = (1.0,), cut: Sequence[int] = ()
+    ) -> None:
+        self.count = len(lengths)
+        self.lengths, self.rewards, self.cut = lengths, list(rewards), cut
+        self.seeds: list[int | None] = []
+        """Of every reset."""
+        self.taken: list[NDArray[np.int64]] = []
+        self.fails = False
+        self.closed = False
+
+    def reset(self, seed: int | None = None) -> NDArray[Any]:
+        self.seeds.append(seed)
+        self._episodes = [0] * self.count
+        self._steps = [0] * self.count
+        self._ended = [False] * self.count
+        return self._observations()
+
+    def step(self, actions: NDArray[np.int64]) -> Step:
+        if self.fails:
+            raise RuntimeError("it failed")
+        self.taken.append(actions)
+        rewards = np.zeros(self.count, np.float32)
+        terminated, truncated = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
+        for copy in range(self.count):
+            if self._ended[copy]:
+                self._ended[copy] = False
+                self._episodes[copy] += 1
+                self._steps[copy] = 0
+                continue
+            rewards[copy] = self.rewards[self._steps[copy] % len(self.rewards)]
+            self._steps[copy] += 1
+            if self._steps[copy] == self.lengths[copy]:
+                self._ended[copy] = True
+                (truncated if copy in self.cut else terminated)[copy] = True
+        return Step(self._observations(), rewards, terminated, truncated)
+
+    def render(self) -> NDArray[np.uint8]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _observations(self) -> NDArray[Any]:
+        return np.array(list(zip(self._episodes, self._steps, strict=True)), np.float32)

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from common.codecs.registry import make as make_codec
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.messages import Welcome
+from common.run_folder import Checkpoint, RunFolder
+from learner.assemble import Assembled
+from learner.checkpoint import CheckpointWriter
+from learner.folder import OwnedRun, create, resume
+from tests.helpers.run import gradient_of, hello_of, sent, settings_of
+
+SMALL = ("network.hidden=[8]", "environment.copies=2")
+Start = Callable[..., Assembled]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Assembles a new run, or the one in the folder when there is one; the first argument is the checkpoint."""
+    owned: list[OwnedRun] = []
+
+    def assemble(*assignments: str, checkpoint: Checkpoint | None = None) -> Assembled:
+        for run in owned:
+            run.close()
+        settings = settings_of(*SMALL, *assignments)
+        path = tmp_path / "run"
+        owned.append(resume(path, settings) if owned else create(path, settings))
+        return Assembled(owned[-1], checkpoint, 5556, now=10.0)
+
+    yield assemble
+    for run in owned:
+        run.close()
+
+
+def train(parts: Assembled, steps: int = 3) -> None:
+    """Some steps with gradients that an actor might have sent."""
+    core, size = parts.core, parts.plan.parameters
+    (welcome,) = sent(core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    codec = make_codec(welcome.codec, size)
+    generator = torch.Generator().manual_seed(0)
+    for sequence in range(1, steps + 1):
+        header = gradient_of(
+            sequence,
+            parts.ledger.counters.version,
+            run=parts.plan.run,
+            epoch=parts.plan.epoch,
+            model=welcome.model,
+            codec=welcome.codec,
+            episodes=[(float(sequence), 10, 0.1)],
+        )
+        core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
+
+
+def checkpoint_of(parts: Assembled) -> Checkpoint:
+    """Through the files, as the daemon writes it."""
+    folder = RunFolder(Path(parts.plan.run_dir))
+    writer = CheckpointWriter(folder, keep=3, best=True)
+    state = {"model": parts.plan.model, "epoch": parts.plan.epoch, "counters": parts.ledger.saved(12.0)}
+    version = parts.ledger.counters.version
+    return writer.write(version, parts.store.vector, parts.store.optimizer.state(), state, None).read()
+
+
+def test_what_was_left_open_is_resolved(start: Start) -> None:
+    parts = start()
+    assert (parts.settings.environment.observation, parts.settings.environment.skip) == ("state", 1)
+    assert (parts.settings.network.kind, parts.plan.network) == ("dense", "dense")
+    assert (parts.plan.weights_format, parts.plan.device, parts.plan.weights_port) == ("fp32", "cpu", 5556)
+    assert parts.plan.plain["environment"]["observation"] == "state"
+    assert parts.plan.parameters == parts.store.vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
+    assert (parts.plan.epoch, parts.ledger.counters.version, parts.ledger.wanted) == (1, 0, 2)
+
+
+def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:
+    parts = start()
+    assert parts.max_bytes > 4 * parts.plan.parameters
+    assert parts.max_bytes < 8 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [((), "fp32"), (("network.hidden=[512, 1024]",), "fp16"), (("exchange.weights=fp16",), "fp16")],
+)
+def test_weights_above_a_mebibyte_travel_as_halves(start: Start, assignments: tuple[str, ...], expected: str) -> None:
+    parts = start(*assignments)
+    assert parts.plan.weights_format == expected
+    size = {"fp32": 4, "fp16": 2}[expected]
+    assert len(parts.store.body(expected)) == size * parts.plan.parameters
+
+
+def test_codecs_are_negotiated_by_the_settings(start: Start) -> None:
+    parts = start("exchange.codec=int8", "exchange.entropy_coder=lz4")
+    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    assert welcome.codec == "int8+lz4"
+    assert parts.core.peers.actors == 1
+    parts.core.handle(10.0, b"y", hello_of("y", codecs=["none"]), None)
+    assert parts.core.peers.actors == 1
+
+
+def test_an_actor_on_this_machine_is_on_loopback(start: Start) -> None:
+    parts = start()
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    there = sent(parts.core.handle(10.0, b"y", hello_of("y", host="elsewhere"), None), Welcome)
+    assert (here[0].codec, there[0].codec) == ("none", "int8+lz4")
+
+
+def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: Start, tmp_path: Path) -> None:
+    parts = start("seed=1")
+    begun = parts.store.vector.clone()
+    train(parts)
+    assert parts.ledger.counters.version == 3
+    assert not torch.equal(parts.store.vector, begun)
+    assert torch.equal(start("seed=1").store.vector, begun)
+    assert not torch.equal(start("seed=2").store.vector, begun)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str) -> None:
+    parts = start(f"optimizer.kind={kind}")
+    train(parts)
+    restored = start(f"optimizer.kind={kind}", checkpoint=checkpoint_of(parts))
+    assert torch.equal(restored.store.vector, parts.store.vector)
+    for name, tensor in parts.store.optimizer.state().items():
+        assert torch.equal(restored.store.optimizer.state()[name], tensor), name
+    assert restored.plan.epoch == 2 and restored.plan.run == parts.plan.run
+    counters = restored.ledger.counters
+    assert (counters.version, counters.frames, counters.gradients, counters.episodes) == (3, 60, 3, 3)
+    assert restored.ledger.window.mean_return == 2.0
+    assert restored.ledger.seconds(10.0) == 2.0
+    (welcome,) = sent(restored.core.handle(10.0, b"y", hello_of("y"), None), Welcome)
+    assert (welcome.version, welcome.epoch) == (3, 2)
+    train(restored, 1)
+    assert restored.ledger.counters.version == 4
+
+
+def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: Start) -> None:
+    parts = start()
+    train(parts)
+    restored = start(checkpoint=checkpoint_of(parts))
+    gradient = torch.ones(parts.plan.parameters)
+    for one in (parts, restored):
+        one.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
+        one.store.step(scale=1.0, frames=0)
+    assert torch.equal(restored.store.vector, parts.store.vector)
+
+
+def test_a_checkpoint_of_another_network_is_refused(start: Start) -> None:
+    parts = start()
+    train(parts)
+    checkpoint = checkpoint_of(parts)
+    other = Checkpoint(3, None, checkpoint.weights, checkpoint.optimizer, checkpoint.state | {"model": "another"})
+    with pytest.raises(ConfigurationError, match="version 3 holds another network"):
+        start(checkpoint=other)
+    shorter = Checkpoint(3, None, checkpoint.weights[1:], checkpoint.optimizer, checkpoint.state)
+    with pytest.raises(ConfigurationError, match="another network"):
+        start(checkpoint=shorter)
+
+
+@pytest.mark.parametrize("counters", [None, {"version": "three"}, {"recent": [[1.0]]}])
+def test_a_checkpoint_without_readable_counters_is_refused(start: Start, counters: object) -> None:
+    parts = start()
+    checkpoint = checkpoint_of(parts)
+    broken = Checkpoint(0, None, checkpoint.weights, checkpoint.optimizer, checkpoint.state | {"counters": counters})
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        start(checkpoint=broken)
+
+
+def test_an_optimizer_with_other_statistics_is_refused_by_name(start: Start) -> None:
+    parts = start("optimizer.kind=sgd")
+    checkpoint = checkpoint_of(parts)
+    with pytest.raises(ConfigurationError, match="sgd needs the state"):
+        start("optimizer.kind=sgd", "optimizer.momentum=0.9", checkpoint=checkpoint)
+
+
+def test_a_missing_environment_is_named(start: Start) -> None:
+    with pytest.raises(EnvironmentMissingError, match="CartPoll-v1"):
+        start("environment.id=CartPoll-v1")

@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from common.errors import WireError
+from common.messages import (
+    Acknowledgement,
+    FleetReport,
+    Goodbye,
+    Heartbeat,
+    Inspect,
+    Pull,
+    Refused,
+    Status,
+    Stop,
+    Weights,
+    Welcome,
+)
+from common.status import RunStatus
+from common.wire import ProtocolError, pack, unpack
+from learner.core import LearnerCore
+from learner.effects import Effect, Finish, Publish, Record, Save, Send
+from learner.ledger import Counters
+from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
+
+BODY = b"gradient"
+
+
+def joined(core: LearnerCore, *names: str, now: float = 0.0) -> None:
+    for name in names:
+        core.handle(now, name.encode(), hello_of(name), None)
+
+
+def kinds(effects: list[Effect], kind: type[Effect]) -> list[Effect]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def test_an_actor_is_told_everything_it_needs_and_given_the_weights() -> None:
+    core, _ = learner_of("seed=3", "exchange.credit=2", counters=Counters(version=7))
+    effects = core.handle(0.0, b"x", hello_of("x", launcher="gpu-box"), None)
+    (send,) = kinds(effects, Send)
+    assert isinstance(send, Send) and send.body == b"fp32:7"
+    (welcome,) = sent(effects, Welcome, b"x")
+    assert (welcome.run, welcome.epoch, welcome.version, welcome.credit) == ("a-run", 1, 7, 2)
+    assert (welcome.codec, welcome.model, welcome.weights_port, welcome.weights_format) == (CODEC, MODEL, 5556, "fp32")
+    assert welcome.settings == core.plan.plain
+    assert welcome.actors == 1
+    assert unpack(pack(welcome)) == welcome
+    assert logged(effects) == ["info: actor x on lab joined (by gpu-box)"]
+    assert core.ledger.counters.weight_bytes == len(b"fp32:7")
+
+
+def test_every_actor_has_a_seed_of_its_own_and_keeps_it_when_it_says_hello_again() -> None:
+    core, _ = learner_of("seed=3")
+    seeds = [
+        sent(core.handle(0.0, name, hello_of(name.decode()), None), Welcome)[0].seed for name in (b"x", b"y", b"z")
+    ]
+    assert len(set(seeds)) == 3
+    again = core.handle(1.0, b"y", hello_of("y"), None)
+    assert sent(again, Welcome)[0].seed == seeds[1]
+    assert logged(again) == []
+    other, _ = learner_of("seed=4")
+    assert sent(other.handle(0.0, b"x", hello_of("x"), None), Welcome)[0].seed not in seeds
+
+
+@pytest.mark.parametrize("role", ["launcher", "observer"])
+def test_others_than_actors_get_no_weights(role: str) -> None:
+    core, _ = learner_of()
+    effects = core.handle(0.0, b"x", hello_of("x", role), None)
+    (send,) = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome)]
+    assert send.body is None
+    assert core.peers.actors == 0
+    assert bool(logged(effects)) == (role == "launcher")
+    (refused,) = sent(core.handle(0.0, b"x", Pull(version=0), None), Refused)
+    assert refused.code == "role"
+    (refused,) = sent(core.handle(0.0, b"x", gradient_of(), BODY), Refused)
+    assert refused.code == "role"
+
+
+def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
+    core, _ = learner_of()
+    effects = core.handle(0.0, b"x", hello_of("x", codecs=["morse"]), None)
+    (refused,) = sent(effects, Refused, b"x")
+    assert (refused.code, core.peers.actors) == ("codec", 0)
+    assert "x: no common codec" in logged(effects)[0]
+
+
+def test_a_stranger_is_asked_to_say_hello_first() -> None:
+    core, store = learner_of()
+    for message in (gradient_of(), Pull(version=0), Heartbeat(), Inspect()):
+        (refused,) = sent(core.handle(0.0, b"x", message, BODY), Refused, b"x")
+        assert refused.code == "unknown"
+    assert core.handle(0.0, b"x", Goodbye(reason="never was here"), None) == []
+    assert store.added == []
+
+
+def test_who_was_set_aside_is_not_let_in_again_but_its_successor_is() -> None:
+    core, store = learner_of()
+    joined(core, "x")
+    for sequence in (1, 2, 3):
+        effects = core.handle(1.0, b"x", gradient_of(sequence), BAD)
+    assert sent(effects, Refused, b"x")[0].code == "set-aside"
+    assert sent(core.handle(1.0, b"x", gradient_of(4), BODY), Refused)[0].code == "unknown"
+    again = core.handle(2.0, b"x", hello_of("x"), None)
+    assert sent(again, Refused)[0].code == "set-aside" and not sent(again, Welcome)
+    assert sent(core.handle(3.0, b"x", hello_of("x", incarnation="restarted"), None), Welcome)
+    assert (store.steps, core.peers.actors) == ([], 1)
+
+
+def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered() -> None:
+    core, _ = learner_of()
+    effects = core.malformed(b"x", ProtocolError(99))
+    (refused,) = sent(effects, Refused, b"x")
+    assert refused.code == "protocol"
+    assert "99" in refused.reason and " 1," in refused.reason
+    effects = core.malformed(b"x", WireError("a header that is no msgpack"))
+    assert sent(effects, Refused) == []
+    assert "no msgpack" in logged(effects)[0]
+
+
+def test_goodbye_is_told_with_its_reason() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    assert logged(core.handle(1.0, b"x", Goodbye(reason="stopped by a signal"), None)) == [
+        "info: actor x left: stopped by a signal"
+    ]
+    assert core.peers.actors == 0
+
+
+def test_who_is_silent_for_too_long_is_taken_for_gone_and_told_so_when_it_speaks_again() -> None:
+    core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
+    joined(core, "silent", "speaks")
+    core.handle(20.0, b"speaks", Heartbeat(), None)
+    assert logged(core.tick(29.0)) == []
+    assert logged(core.tick(31.0)) == ["warning: actor silent has been silent for 30 s: taken for gone"]
+    assert core.peers.actors == 1
+    (refused,) = sent(core.handle(32.0, b"silent", gradient_of(), BODY), Refused)
+    assert refused.code == "unknown"
+
+
+def test_heartbeats_are_answered_and_trouble_is_shown() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    effects = core.handle(1.0, b"x", Heartbeat(state="waiting"), None)
+    assert sent(effects, Heartbeat, b"x") and not logged(effects)
+    effects = core.handle(2.0, b"x", Heartbeat(state="working", trouble="a reward was NaN"), None)
+    assert logged(effects) == ["warning: x: a reward was NaN"]
+    core.handle(3.0, b"x", Heartbeat(state="working"), None)
+    status = core.ledger.status(3.0, core.plan, core.peers)
+    assert status.warnings == ["x: a reward was NaN"]
+    assert (status.peers[0].state, status.peers[0].trouble) == ("working", "a reward was NaN")
+
+
+def test_trouble_that_changes_each_time_cannot_fill_the_log() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    effects = [core.handle(1.0, b"x", Heartbeat(trouble=f"number {n}"), None) for n in range(50)]
+    keys = {effect.key for each in effects for effect in each if hasattr(effect, "key")}
+    assert len(keys) == 1
+    assert len(core.ledger.status(2.0, core.plan, core.peers).warnings) == 5
+
+
+def test_a_gradient_becomes_a_step_an_acknowledgement_and_a_broadcast() -> None:
+    core, store = learner_of()
+    joined(core, "x")
+    effects = core.handle(1.0, b"x", gradient_of(), BODY)
+    (answer,) = sent(effects, Acknowledgement, b"x")
+    assert (answer.verdict, answer.version, answer.sequence) == ("applied", 1, 1)
+    assert [added for added, *_ in store.steps] == [[(BODY, CODEC, 1.0)]]
+    assert len(kinds(effects, Publish)) == 1
+    assert core.flush(1.0) == []
+    (weights,) = sent(core.handle(1.0, b"x", Pull(version=0), None), Weights)
+    assert weights.version == 1
+
+
+def test_gradients_wait_for_a_step_until_they_are_a_fifth_of_the_actors() -> None:
+    core, store = learner_of("exchange.coalesce=16")
+    names = [f"actor{n}" for n in range(15)]
+    joined(core, *names)
+    for name in names[:2]:
+        assert core.handle(1.0, name.encode(), gradient_of(), BODY) == []
+    effects = core.handle(1.0, names[2].encode(), gradient_of(), BODY)
+    assert [answer.verdict for answer in sent(effects, Acknowledgement)] == ["applied"] * 3
+    core.handle(2.0, names[3].encode(), gradient_of(version=1), BODY)
+    assert len(sent(core.flush(2.0), Acknowledgement)) == 1
+    assert [len(added) for added, *_ in store.steps] == [3, 1]
+
+
+def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
+    core, _ = learner_of("checkpoint.every_seconds=2.5")
+    seconds = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    effects = [core.tick(now) for now in seconds]
+    assert [bool(kinds(each, Record)) for each in effects] == [True, False, *[True] * 6]
+    assert [bool(kinds(each, Save)) for each in effects] == [False] * 4 + [True, False, False, True]
+    assert core.deadline == 7.0
+
+
+def test_without_an_interval_no_checkpoint_is_due() -> None:
+    core, _ = learner_of("checkpoint.every_seconds=0")
+    assert not any(kinds(core.tick(10.0 * n), Save) for n in range(100))
+    assert math.isfinite(core.deadline)
+
+
+def test_the_deadline_is_never_past_once_all_that_is_due_is_done() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    for n in range(200):
+        now = 0.013 * n
+        core.handle(now, b"x", gradient_of(n + 1, n), BODY)
+        core.tick(now)
+        assert core.deadline > now
+
+
+def finish(effects: list[Effect]) -> Finish | None:
+    (found,) = kinds(effects, Finish) or [None]
+    assert found is None or isinstance(found, Finish)
+    return found
+
+
+def play(core: LearnerCore, sequence: int, now: float = 1.0, **changed: object) -> list[Effect]:
+    return core.handle(now, b"x", gradient_of(sequence, sequence - 1, **changed), BODY)
+
+
+@pytest.mark.parametrize(("limit", "number"), [("limits.frames=60", 3), ("limits.episodes=4", 2)])
+def test_a_limit_ends_the_run_and_everyone_is_told_for_good(limit: str, number: int) -> None:
+    core, _ = learner_of(limit)
+    joined(core, "x", "y")
+    episodes = [(10.0, 10, 0.1), (12.0, 12, 0.1)]
+    for sequence in range(1, number):
+        assert finish(play(core, sequence, episodes=episodes)) is None
+    effects = play(core, number, episodes=episodes)
+    ending = finish(effects)
+    assert ending is not None and ending.ending == "finished"
+    assert limit.split("=")[1] in ending.reason
+    assert [stop.final for stop in sent(effects, Stop)] == [True, True]
+    assert sent(effects, Acknowledgement)[0].verdict == "applied"
+    assert finish(play(core, number + 1)) is None, "once"
+    assert finish(core.tick(100.0)) is None
+
+
+def test_a_limit_in_seconds_needs_no_gradient() -> None:
+    core, _ = learner_of("limits.seconds=5")
+    assert finish(core.tick(4.0)) is None
+    ending = finish(core.tick(5.0))
+    assert ending is not None and (ending.ending, "5 of 5 seconds") == ("finished", ending.reason)
+
+
+def test_stale_gradients_were_played_and_count_for_the_limit() -> None:
+    core, store = learner_of("limits.frames=20", counters=Counters(version=100))
+    joined(core, "x")
+    effects = core.handle(1.0, b"x", gradient_of(1, 0), BODY)
+    assert sent(effects, Acknowledgement)[0].verdict == "stale"
+    assert finish(effects) is not None
+    assert store.steps == []
+
+
+def test_the_goal_counts_only_once_the_window_is_full() -> None:
+    core, _ = learner_of("limits.until_return=100", "limits.window=3")
+    joined(core, "x")
+    assert finish(play(core, 1, episodes=[(500.0, 10, 0.1), (500.0, 10, 0.1)])) is None
+    assert finish(play(core, 2, episodes=[(-800.0, 10, 0.1)])) is None
+    ending = finish(play(core, 3, episodes=[(600.0, 10, 0.1)]))
+    assert ending is not None and (ending.ending, core.ledger.state) == ("reached", "reached")
+    assert "100.0 over 3 episodes" in ending.reason
+
+
+def test_a_run_stopped_by_a_signal_is_expected_back_and_observers_hear_how_it_stands() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    core.handle(0.0, b"o", hello_of("o", "observer"), None)
+    effects = core.stop(3.0, "stopped", "it may come back")
+    assert [stop.final for stop in sent(effects, Stop)] == [False, False]
+    (report,) = sent(effects, Status, b"o")
+    assert RunStatus.read(report.report).state == "stopped"
+
+
+def test_the_status_reads_back_as_it_was_written() -> None:
+    core, _ = learner_of("limits.frames=1000", "limits.until_return=9", "limits.seconds=60")
+    joined(core, "x")
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=4), None)
+    core.handle(0.5, b"l", FleetReport(slots=4, running=1, starting=1, failed=3, why="it crashed"), None)
+    play(core, 1, episodes=[(5.0, 10, 0.5)], statistics={"entropy": 0.5})
+    effects = core.handle(2.0, b"x", Inspect(), None)
+    (answer,) = sent(effects, Status, b"x")
+    read = unpack(pack(answer))
+    assert isinstance(read, Status)
+    status = RunStatus.read(read.report)
+    assert status == core.ledger.status(2.0, core.plan, core.peers)
+    assert (status.frames, status.frames_left, status.seconds_left, status.goal) == (20, 980, 58.0, 9.0)
+    assert (status.peers[0].name, status.peers[0].gradients, status.actors) == ("x", 1, 1)
+    assert (status.fleets[0].slots, status.fleets[0].ordered, status.fleets[0].why) == (4, 2, "it crashed")
+    assert status.losses == {"entropy": 0.5}

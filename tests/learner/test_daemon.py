@@ -1,0 +1,238 @@
+"""The learner's shell, in this process; who talks to it is in a thread."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pytest
+import zmq
+
+from common.addresses import Address
+from common.broadcast import Broadcast, run_mark
+from common.errors import ConfigurationError, EnvironmentMissingError, UnavailableError
+from common.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
+from common.run_folder import RunFolder
+from common.settings.sections import Settings
+from common.wire import Buffer, pack, split
+from learner.daemon import run
+from tests.helpers.daemons import free_address
+from tests.helpers.run import gradient_of, hello_of, settings_of
+
+SMALL = ("network.hidden=[8]", "environment.copies=2", "exchange.codec='none'", "exchange.entropy_coder='none'")
+PATIENCE_MS = 30_000
+M = TypeVar("M", bound=Message)
+
+
+class Peer:
+    """Talks to a learner in the way of an actor."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address) -> None:
+        self._context, self._address = context, address
+        self.dealer = context.socket(zmq.DEALER)
+        self.dealer.connect(str(address))
+        self.welcome: Welcome
+        self._sequence = 0
+
+    def say(self, message: AnyMessage, body: bytes | None = None) -> None:
+        self.dealer.send_multipart([pack(message)] if body is None else [pack(message), body])
+
+    def hear(self, kind: type[M]) -> tuple[M, Buffer | None]:
+        """The next message of this kind; others are dropped."""
+        while self.dealer.poll(PATIENCE_MS):
+            message, body = split(self.dealer.recv_multipart())
+            if isinstance(message, kind):
+                return message, body
+        raise AssertionError(f"no {kind.__name__}")
+
+    def join(self, hello: Hello | None = None) -> None:
+        self.say(hello or hello_of("a", host="elsewhere"))
+        self.welcome, body = self.hear(Welcome)
+        self.weights = np.frombuffer(body or b"", np.float32).copy()
+
+    def push(self, value: float = 1.0, version: int = 0, steps: int = 20) -> Acknowledgement:
+        """A gradient that is the same everywhere; its acknowledgement."""
+        welcome = self.welcome
+        self._sequence += 1
+        header = gradient_of(
+            self._sequence,
+            version,
+            run=welcome.run,
+            epoch=welcome.epoch,
+            model=welcome.model,
+            codec=welcome.codec,
+            steps=steps,
+            episodes=[(7.0, steps, 0.5)],
+        )
+        self.say(header, np.full(self.weights.size, value, np.float32).tobytes())
+        return self.hear(Acknowledgement)[0]
+
+    def subscribe(self) -> zmq.Socket[bytes]:
+        subscriber = self._context.socket(zmq.SUB)
+        subscriber.setsockopt(zmq.SUBSCRIBE, b"")
+        subscriber.connect(str(self._address.with_port(self.welcome.weights_port)))
+        return subscriber
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def learn(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> Callable[..., int]:
+    """Runs a learner in `run` while `script(peer)` runs beside it; the learner's exit code."""
+    def one(script: Callable[[Peer], None], settings: Settings | None, *, resume: bool = False) -> int:
+        address = free_address()
+        failures: list[BaseException] = []
+
+        def play() -> None:
+            try:
+                script(Peer(context, address))
+            except BaseException as error:
+                failures.append(error)
+                interrupt()
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        try:
+            return run(settings, bind=address, run_dir=tmp_path / "run", resume=resume)
+        finally:
+            thread.join()
+            for failure in failures:
+                raise failure
+
+    return one
+
+
+def test_a_run_to_its_limit(learn: Callable[..., int], tmp_path: Path) -> None:
+    def script(peer: Peer) -> None:
+        peer.join()
+        assert peer.push(steps=20) == Acknowledgement(sequence=1, verdict="applied", version=1, credit=1, actors=1)
+        peer.push(steps=20, version=1)
+        stop, _ = peer.hear(Stop)
+        assert (stop.final, stop.reason) == (True, "40 of 40 frames")
+
+    assert learn(script, settings_of(*SMALL, "limits.frames=40")) == 0
+    folder = RunFolder(tmp_path / "run")
+    summary = json.loads(folder.summary_file.read_text())
+    assert (summary["state"], summary["frames"], summary["gradients"]) == ("finished", 40, 2)
+    assert (summary["gradient_bytes"], summary["mean_return"]) == (2 * 4 * folder_size(folder), 7.0)
+    assert summary["lag_mean"] == 0.0, "over the whole run"
+    assert folder.curve.exists()
+    assert [json.loads(line)["frames"] for line in folder.metrics_file.read_text().splitlines()][-1] == 40
+    newest = folder.newest()
+    assert newest is not None
+    assert newest.read().version == 2
+
+
+def folder_size(folder: RunFolder) -> int:
+    newest = folder.newest()
+    assert newest is not None
+    return newest.read().weights.size
+
+
+def test_a_signal_pauses_the_run_and_resume_goes_on(learn: Callable[..., int], tmp_path: Path) -> None:
+    settings = settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.step_size=0.5", "optimizer.momentum=0.5")
+    seen: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
+
+    def first(peer: Peer) -> None:
+        peer.join()
+        peer.push()
+        interrupt()
+        assert not peer.hear(Stop)[0].final
+        seen.append(peer.weights)
+
+    assert learn(first, settings) == 143
+    folder = RunFolder(tmp_path / "run")
+    assert json.loads(folder.summary_file.read_text())["state"] == "stopped"
+
+    def second(peer: Peer) -> None:
+        peer.join()
+        assert (peer.welcome.epoch, peer.welcome.version) == (2, 1)
+        seen.append(peer.weights)
+        peer.push(version=1)
+        interrupt()
+        peer.hear(Stop)
+
+    assert learn(second, None, resume=True) == 143
+    newest = folder.newest()
+    assert newest is not None
+    checkpoint = newest.read()
+    counters = checkpoint.state["counters"]
+    assert (counters["version"], counters["frames"], counters["episodes"], counters["gradients"]) == (2, 40, 2, 2)
+    np.testing.assert_allclose(seen[1], seen[0] - 0.5, atol=1e-6)
+    np.testing.assert_allclose(checkpoint.weights, seen[1] - 0.75, atol=1e-6, err_msg="momentum was forgotten")
+
+
+def test_weights_are_published_and_junk_is_not_answered_with_the_end(
+    learn: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.join(hello_of("a", host="elsewhere"))
+        with peer.subscribe() as subscriber:
+            for frames in ([b"junk"], [b"", b""], [b"\x81"] * 5, [b"\xc1"]):
+                peer.dealer.send_multipart(frames)
+            version = 0
+            while not subscriber.poll(50):  # until the subscription has arrived
+                assert peer.push(version=version).verdict == "applied"
+                version += 1
+            news = Broadcast.unpack(subscriber.recv())
+            assert (news.run, news.epoch, news.format) == (run_mark(peer.welcome.run), 1, "fp32")
+            assert 1 <= news.version <= version
+            assert len(news.body) == peer.weights.nbytes
+        peer.say(Inspect())
+        report = peer.hear(Status)[0].report
+        assert (report["state"], report["gradients"], report["actors"]) == ("running", version, 1)
+        interrupt()
+
+    with caplog.at_level(logging.WARNING, "learner"):
+        assert learn(script, settings_of(*SMALL)) == 143
+    assert len([record for record in caplog.records if "what is no message" in record.getMessage()]) == 1
+
+
+def test_weights_that_are_no_numbers_end_the_run_without_a_checkpoint(
+    learn: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.join()
+        peer.push(1e3)
+        assert peer.hear(Stop)[0].final
+
+    with caplog.at_level(logging.INFO, "learner"):
+        assert learn(script, settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.step_size=1e38")) == 75
+    assert "failed: the weights are no longer finite: try a smaller optimizer.step_size" in caplog.text
+    folder = RunFolder(tmp_path / "run")
+    assert folder.newest() is None
+    assert json.loads(folder.summary_file.read_text())["state"] == "failed"
+
+
+def test_an_actor_of_another_protocol_is_told_so(learn: Callable[..., int]) -> None:
+    def script(peer: Peer) -> None:
+        peer.say(hello_of("old", protocol=999))
+        refused, _ = peer.hear(Refused)
+        assert (refused.code, "protocol 999" in refused.reason) == ("protocol", True)
+        interrupt()
+
+    assert learn(script, settings_of(*SMALL)) == 143
+
+
+def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    with pytest.raises(EnvironmentMissingError, match="NoSuch-v0"):
+        run(settings_of("environment.id='NoSuch-v0'"), bind=free_address(), run_dir=run_dir, resume=False)
+    assert not run_dir.exists()
+    address = free_address()
+    with socket.create_server((address.host, address.port)), pytest.raises(UnavailableError, match="in use"):
+        run(settings_of(), bind=address, run_dir=run_dir, resume=False)
+    assert not run_dir.exists()
+    with pytest.raises(ConfigurationError, match="holds no run"):
+        run(None, bind=free_address(), run_dir=run_dir, resume=True)
+    assert not run_dir.exists()

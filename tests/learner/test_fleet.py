@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.messages import FleetOrder, FleetReport, Goodbye
+from learner.fleet import share
+from learner.ledger import Counters
+from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent
+
+FIXED = ("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")
+GROWING = ("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10", "scaling.episodes_between=3")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "slots", "orders"),
+    [(5, [4, 4], [3, 2]), (9, [2, 8], [2, 7]), (9, [2, 3], [2, 3]), (0, [4], [0]), (3, [], []), (2, [0, 5], [0, 2])],
+)
+def test_share_is_as_even_as_the_slots_allow(wanted: int, slots: list[int], orders: list[int]) -> None:
+    assert share(wanted, slots) == orders
+
+
+@given(wanted=st.integers(0, 60), slots=st.lists(st.integers(0, 30), max_size=6))
+def test_share_gives_out_all_there_is_room_for_and_no_launcher_has_two_more_than_one_with_room(
+    wanted: int, slots: list[int]
+) -> None:
+    orders = share(wanted, slots)
+    assert sum(orders) == min(wanted, sum(slots))
+    assert all(0 <= order <= limit for order, limit in zip(orders, slots, strict=True))
+    with_room = [order for order, limit in zip(orders, slots, strict=True) if order < limit]
+    assert not with_room or max(orders) <= min(with_room) + 1
+
+
+def test_slots_without_end_cost_no_time() -> None:
+    assert share(4096, [2**63 - 1] * 2) == [2048, 2048]
+
+
+def test_orders_go_to_all_launchers_when_one_joins_or_leaves() -> None:
+    core, _ = learner_of(*FIXED)
+    effects = core.handle(0.0, b"first", hello_of("first", "launcher", slots=8), None)
+    assert [order.actors for order in sent(effects, FleetOrder, b"first")] == [6]
+    effects = core.handle(0.0, b"second", hello_of("second", "launcher", slots=2), None)
+    assert [order.actors for order in sent(effects, FleetOrder, b"first")] == [4]
+    assert [order.actors for order in sent(effects, FleetOrder, b"second")] == [2]
+    effects = core.handle(1.0, b"first", Goodbye(reason="stopped"), None)
+    assert [order.actors for order in sent(effects, FleetOrder)] == [2]
+    effects = core.handle(1.0, b"third", hello_of("third", "launcher", slots=8), None)
+    core.handle(25.0, b"third", FleetReport(slots=8, running=4, starting=0, failed=0), None)
+    effects = core.tick(31.0)
+    assert [order.actors for order in sent(effects, FleetOrder, b"third")] == [6], "the second fell silent"
+
+
+def test_an_order_that_was_lost_is_given_again_when_a_report_shows_it() -> None:
+    core, _ = learner_of(*FIXED)
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    assert core.handle(1.0, b"l", FleetReport(slots=8, running=4, starting=2, failed=0), None) == []
+    effects = core.handle(2.0, b"l", FleetReport(slots=8, running=2, starting=0, failed=0), None)
+    assert [order.actors for order in sent(effects, FleetOrder, b"l")] == [6]
+
+
+def test_a_launcher_that_gives_up_is_told_of_once() -> None:
+    core, _ = learner_of(*FIXED)
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    gave_up = FleetReport(slots=8, running=0, starting=0, failed=5, gave_up=True, exit_code=78, why="no such game")
+    lines = [logged(core.handle(1.0, b"l", gave_up, None)) for _ in range(3)]
+    assert lines == [["error: launcher l gave up starting actors: no such game"], [], []]
+    status = core.ledger.status(2.0, core.plan, core.peers)
+    assert status.warnings == ["launcher l gave up starting actors: no such game"]
+    assert (status.fleets[0].gave_up, status.fleets[0].exit_code) == (True, 78)
+
+
+def test_a_scaling_decision_is_ordered_and_logged_with_its_numbers() -> None:
+    core, _ = learner_of(*GROWING)
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    core.handle(0.0, b"x", hello_of("x"), None)
+    assert logged(core.tick(0.0)) == []
+    core.handle(1.0, b"x", gradient_of(episodes=[(1.0, 20, 30.0)] * 3), b"body")
+    effects = core.tick(5.0)
+    assert [order.actors for order in sent(effects, FleetOrder, b"l")] == [3]
+    (line,) = logged(effects)
+    assert line.startswith("info: scaling: mean episode 30.0 s > 20 s") and "2 -> 3 actors" in line
+    status = core.ledger.status(5.0, core.plan, core.peers)
+    assert status.actors_wanted == 3 and "30.0 s" in status.why
+    assert core.ledger.counters.last_addition == 3
+    assert logged(core.tick(11.0)) == [], "no new decision, no line"
+
+
+def test_a_busy_learner_holds_additions_and_says_so_once() -> None:
+    core, _ = learner_of(*GROWING)
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    core.handle(0.0, b"x", hello_of("x"), None)
+    core.tick(0.0)
+    core.handle(1.0, b"x", gradient_of(episodes=[(1.0, 20, 30.0)] * 3), b"body")
+    lines = []
+    for now in (5.0, 10.0, 15.0):
+        core.handle(now, b"x", gradient_of(2, 1), b"body")
+        core.ledger.busy.working(now, 5.0)
+        effects = core.tick(now)
+        assert sent(effects, FleetOrder) == []
+        lines += logged(effects)
+    assert len(lines) == 1
+    assert "held at 2 actors: learner busy 100% > 80%" in lines[0]
+
+
+def test_a_resumed_run_orders_as_many_as_it_had() -> None:
+    core, _ = learner_of(*GROWING, counters=Counters(wanted=7, episodes=50, last_addition=50))
+    effects = core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    assert [order.actors for order in sent(effects, FleetOrder)] == [7]

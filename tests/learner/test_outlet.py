@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from common.broadcast import Broadcast, run_mark
+from common.messages import Pull, Weights
+from learner.effects import Publish
+from learner.ledger import Counters, Ledger
+from learner.outlet import Outlet
+from learner.scaling import Decision
+from tests.helpers.run import NotedStore, plan_of, settings_of
+
+
+class Weighted(NotedStore):
+    """Weights of a given size."""
+
+    size = 100
+
+    def body(self, form: str) -> bytes:
+        return b"w" * self.size
+
+
+def outlet_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[Outlet, Ledger]:
+    ledger = Ledger(Counters(version=version), 10, Decision(1, ""), 0.0)
+    store = Weighted(version)
+    store.size = size
+    return Outlet(plan_of(settings_of(*assignments), epoch=3), store, ledger, 0.0), ledger
+
+
+def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -> None:
+    outlet, ledger = outlet_of(version=70)
+    assert outlet.publish(5.0, 4) == []
+    assert outlet.deadline == math.inf
+    ledger.stepped(5.0)
+    assert outlet.deadline <= 5.0
+    (published,) = outlet.publish(5.0, 4)
+    assert isinstance(published, Publish)
+    news = Broadcast.unpack(published.frame)
+    assert (news.run, news.epoch, news.version, news.format) == (run_mark("a-run"), 3, 71, "fp32")
+    assert news.body == b"w" * 100
+    assert outlet.publish(6.0, 4) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "subscribers", "interval"),
+    [(100, 4, 0.02), (1_000_000, 4, 4 * 8e6 / 800e6), (1_000_000, 0, 0.02), (1_000_000, 100, 1.0)],
+)
+def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
+    size: int, subscribers: int, interval: float
+) -> None:
+    outlet, ledger = outlet_of("exchange.broadcast_ms=20", "exchange.egress_mbit=800", size=size)
+    published = []
+    for step in range(2000):
+        now = 0.001 * step
+        ledger.stepped(now)
+        published += [now] * len(outlet.publish(now, subscribers))
+    gaps = [after - before for before, after in pairwise(published)]
+    assert min(gaps) >= interval - 1e-9
+    assert max(gaps) <= interval + 0.0011
+    assert ledger.counters.weight_bytes == len(published) * max(1, subscribers) * size
+
+
+def test_what_was_held_back_is_published_when_due_without_another_step() -> None:
+    outlet, ledger = outlet_of("exchange.broadcast_ms=100")
+    ledger.stepped(0.0)
+    assert outlet.publish(0.0, 1)
+    ledger.stepped(0.01)
+    assert outlet.publish(0.05, 1) == []
+    assert outlet.deadline == pytest.approx(0.1)
+    assert outlet.publish(outlet.deadline, 1)
+
+
+def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
+    outlet, ledger = outlet_of(version=9)
+    send = outlet.pulled(1.0, b"x", Pull(version=8))
+    assert (send.peer, send.message, send.body) == (b"x", Weights(version=9, epoch=3), b"w" * 100)
+    assert ledger.counters.weight_bytes == 100
+    for version in (9, 10, 2**63 - 1):
+        same = outlet.pulled(1.0, b"x", Pull(version=version))
+        assert (same.message, same.body) == (Weights(version=9, epoch=3), None)
+    assert ledger.counters.weight_bytes == 100

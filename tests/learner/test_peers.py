@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.messages import FleetReport
+from learner.peers import REMEMBERED, SEQUENCE_WINDOW, Peer, Peers
+from tests.helpers.run import hello_of
+
+
+def join(peers: Peers, name: str = "x", **changed: object) -> Peer:
+    return peers.join(name.encode(), hello_of(name, **changed), 0.0)[0]
+
+
+def test_hello_again_keeps_the_record_and_another_incarnation_starts_anew() -> None:
+    peers = Peers()
+    first, new = peers.join(b"x", hello_of("x"), 0.0)
+    assert new
+    first.gradients = 5
+    again, new = peers.join(b"x", hello_of("x"), 9.0)
+    assert (again, new, again.seen) == (first, False, 9.0)
+    other, new = peers.join(b"x", hello_of("x", incarnation="restarted"), 10.0)
+    assert (new, other.gradients, len(peers)) == (True, 0, 1)
+    assert other.seed != first.seed
+
+
+def test_seeds_count_actors_only() -> None:
+    peers = Peers()
+    join(peers, "launcher", role="launcher")
+    join(peers, "observer", role="observer")
+    assert [join(peers, name).seed for name in "abc"] == [0, 1, 2]
+    assert peers.actors == 3
+    assert [routing_id for routing_id, _ in peers.role("actor")] == [b"a", b"b", b"c"]
+    assert peers.everyone() == [b"launcher", b"observer", b"a", b"b", b"c"]
+    assert peers.leave(b"a") is not None and peers.leave(b"a") is None
+    assert join(peers, "a").seed == 3
+
+
+def test_silent_for_longer_than() -> None:
+    peers = Peers()
+    join(peers, "x")
+    join(peers, "y").seen = 5.0
+    assert peers.silent(30.0, 30.0) == []
+    assert peers.silent(30.1, 30.0) == [b"x"]
+
+
+def test_numbers_may_come_out_of_order_but_only_once() -> None:
+    peers = Peers()
+    peer = join(peers)
+    order = [1, 2, 5, 3, 3, 5, 4, 1, 6, 6, 0]
+    assert [peers.is_duplicate(peer, number) for number in order] == [
+        *[False, False, False, False, True, True, False, True, False, True, True]
+    ]
+
+
+@given(st.lists(st.integers(1, 40), max_size=60))
+def test_within_the_window_a_number_is_a_duplicate_exactly_if_it_was_seen(numbers: list[int]) -> None:
+    peers = Peers()
+    peer, seen = join(peers), set()
+    for number in numbers:
+        assert peers.is_duplicate(peer, number) == (number in seen)
+        seen.add(number)
+
+
+@given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 3000), max_size=30))
+def test_no_number_is_taken_twice_whatever_else_came(numbers: list[int]) -> None:
+    peers = Peers()
+    peer, taken = join(peers), set()
+    for number in numbers:
+        if not peers.is_duplicate(peer, number):
+            assert number not in taken
+            taken.add(number)
+
+
+def test_what_is_below_the_window_is_taken_for_seen() -> None:
+    peers = Peers()
+    peer = join(peers)
+    peers.is_duplicate(peer, 10 * SEQUENCE_WINDOW)
+    assert peers.is_duplicate(peer, 9 * SEQUENCE_WINDOW)
+    assert not peers.is_duplicate(peer, 9 * SEQUENCE_WINDOW + 1)
+
+
+def test_numbers_are_remembered_when_a_peer_is_gone_though_not_of_ever_so_many() -> None:
+    peers = Peers()
+    peer = join(peers)
+    peers.is_duplicate(peer, 1)
+    peers.leave(b"x")
+    assert peers.is_duplicate(join(peers), 1)
+    flood(peers, 0, REMEMBERED - 1)
+    assert not peers.is_duplicate(join(peers), 2)
+    flood(peers, REMEMBERED, REMEMBERED - 1)
+    assert peers.is_duplicate(join(peers), 1), "forgotten are those that sent nothing for longest"
+    flood(peers, 2 * REMEMBERED, REMEMBERED)
+    assert not peers.is_duplicate(join(peers), 1)
+
+
+def flood(peers: Peers, first: int, count: int) -> None:
+    """So many other incarnations send a gradient."""
+    for number in range(first, first + count):
+        peers.is_duplicate(join(peers, "flood", incarnation=str(number)), 1)
+
+
+def test_set_aside_is_by_incarnation() -> None:
+    peers = Peers()
+    peers.set_aside(join(peers, "x"))
+    assert peers.is_set_aside(hello_of("x"))
+    assert not peers.is_set_aside(hello_of("x", incarnation="restarted"))
+    assert not peers.is_set_aside(hello_of("y"))
+
+
+def test_lag_is_smoothed_from_the_first_on() -> None:
+    peer = join(Peers())
+    peer.smooth_lag(4)
+    peer.gradients = 1
+    peer.smooth_lag(24)
+    assert peer.lag == pytest.approx(5.0)
+
+
+def test_an_actor_is_shown_with_what_it_said_of_itself() -> None:
+    peer = join(Peers(), "x", host="lab", pid=5, launcher="gpu-box", versions={"torch": "2.4"})
+    peer.rate.add(1.0, 100)
+    status = peer.status(4.0)
+    assert (status.name, status.host, status.pid, status.launcher, status.seen) == ("x", "lab", 5, "gpu-box", 4.0)
+    assert (status.versions, status.state) == ({"torch": "2.4"}, "preparing")
+    assert status.frames_per_second == pytest.approx(25.0, rel=0.1)
+
+
+def test_a_launcher_is_shown_with_its_slots_before_its_first_report() -> None:
+    peer = join(Peers(), "l", role="launcher", slots=8)
+    peer.ordered = 3
+    status = peer.fleet_status()
+    assert (status.slots, status.ordered, status.running, status.gave_up) == (8, 3, 0, False)
+    peer.report = FleetReport(slots=7, running=2, starting=1, failed=4, gave_up=True, exit_code=78, why="why")
+    status = peer.fleet_status()
+    assert (status.slots, status.running, status.starting, status.failed) == (7, 2, 1, 4)
+    assert (status.gave_up, status.exit_code, status.why) == (True, 78, "why")

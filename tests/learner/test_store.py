@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from common.codecs.registry import make as make_codec
+from common.errors import CodecError
+from common.settings.sections import Optimizer
+from learner.optimizers import make as make_optimizer
+from learner.store import LARGEST_NORM, ParameterStore
+
+SIZE = 500
+RNG = np.random.default_rng(0)
+
+
+def store_of(kind: str = "sgd", start: float = 1.0, **section: float) -> ParameterStore:
+    vector = torch.full((SIZE,), start)
+    settings = Optimizer(kind=kind, **({"step_size": 0.1} | section))  # type: ignore[arg-type]
+    return ParameterStore(vector, make_optimizer(settings, vector, 0))
+
+
+def random(count: int) -> NDArray[np.float32]:
+    return RNG.standard_normal((count, SIZE)).astype(np.float32)
+
+
+def packed(values: NDArray[np.float32], codec: str = "none") -> bytes:
+    return make_codec(codec, SIZE).encode(torch.from_numpy(values))
+
+
+def reference(kind: str, gradients: NDArray[np.float32], steps: list[list[float]]) -> NDArray[np.float64]:
+    """Weights in float64 after steps with these weights each; epsilon 1e-5, step size 0.1."""
+    theta, mean, square = np.ones(SIZE), np.zeros(SIZE), np.zeros(SIZE)
+    used = iter(gradients.astype(np.float64))
+    for number, weights in enumerate(steps, start=1):
+        scale = sum(weights) / len(weights)
+        gradient = sum(weight * next(used) for weight in weights) / scale
+        if kind == "sgd":
+            theta -= 0.1 * scale * gradient
+        elif kind == "rmsprop":
+            square = 0.99 * square + 0.01 * gradient**2
+            theta -= 0.1 * scale * gradient / np.sqrt(square + 1e-5)
+        else:
+            mean = 0.9 * mean + 0.1 * gradient
+            square = 0.999 * square + 0.001 * gradient**2
+            root = np.sqrt(square / (1 - 0.999**number)) + 1e-5
+            theta -= 0.1 * scale * (mean / (1 - 0.9**number)) / root
+    return theta
+
+
+@pytest.mark.parametrize("kind", ["sgd", "rmsprop", "adam"])
+def test_adding_and_stepping_is_what_it_is_in_float64(kind: str) -> None:
+    steps = [[1.0, 1.0, 1.0], [0.5], [1.0, 0.25], [1.0] * 5]
+    gradients = random(11)
+    store, bodies = store_of(kind), iter([packed(one) for one in gradients])
+    for weights in steps:
+        for weight in weights:
+            store.add(next(bodies), "none", weight)
+        store.step(scale=sum(weights) / len(weights), frames=0)
+    np.testing.assert_allclose(store.vector.numpy(), reference(kind, gradients, steps), rtol=2e-5, atol=2e-5)
+
+
+def test_for_sgd_the_scaled_step_is_the_weighted_sum_itself() -> None:
+    one, two = random(2)
+    store = store_of()
+    store.add(packed(one), "none", 1.0)
+    store.add(packed(two), "none", 0.5)
+    store.step(scale=0.75, frames=0)
+    np.testing.assert_allclose(store.vector.numpy(), 1 - 0.1 * (one + 0.5 * two), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "rmsprop", "adam"])
+def test_the_second_gradient_changes_the_weights_as_the_first_did(kind: str) -> None:
+    store = store_of(kind)
+    gradient = packed(np.ones(SIZE, np.float32))
+    changes = []
+    for _ in range(3):
+        before = store.vector.clone()
+        store.add(gradient, "none", 1.0)
+        store.step(scale=1.0, frames=0)
+        changes.append(float((before - store.vector).mean()))
+    assert min(changes) > 0.05
+
+
+def test_nothing_of_a_step_is_left_over_for_the_next() -> None:
+    store = store_of()
+    store.add(packed(random(1)[0]), "none", 1.0)
+    store.step(scale=1.0, frames=0)
+    after = store.vector.clone()
+    store.step(scale=1.0, frames=0)
+    assert torch.equal(store.vector, after)
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf, 3e38, 1e17])
+def test_what_is_no_number_or_would_overflow_is_refused_with_nothing_added(poison: float) -> None:
+    good, bad = random(1)[0], random(1)[0]
+    bad[SIZE // 2] = poison
+    store = store_of("adam")
+    store.add(packed(good), "none", 1.0)
+    with pytest.raises(CodecError, match=r"not finite|of norm"):
+        store.add(packed(bad), "none", 1.0)
+    store.step(scale=1.0, frames=0)
+    np.testing.assert_allclose(store.vector.numpy(), reference("adam", good[None], [[1.0]]), rtol=2e-5, atol=2e-5)
+    assert store.finite
+
+
+def test_infinities_that_cancel_are_refused() -> None:
+    values = np.zeros(SIZE, np.float32)
+    values[:2] = np.inf, -np.inf
+    with pytest.raises(CodecError):
+        store_of().add(packed(values), "none", 1.0)
+
+
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+def test_as_many_of_the_largest_as_settings_allow_leave_the_weights_finite(kind: str) -> None:
+    store = store_of(kind)
+    values = np.zeros(SIZE, np.float32)
+    values[0] = 0.999 * LARGEST_NORM
+    for _ in range(256):
+        store.add(packed(values), "none", 1.0)
+    store.step(scale=1.0, frames=0)
+    assert store.finite
+    assert all(torch.isfinite(tensor).all() for tensor in store.optimizer.state().values())
+
+
+@pytest.mark.parametrize("body", [b"", b"x", b"\0" * (4 * SIZE - 1), b"\0" * (4 * SIZE + 1)])
+def test_a_body_of_another_size_is_refused(body: bytes) -> None:
+    store = store_of()
+    for codec in ("none", "fp16", "int8+zstd", "int8+lz4"):
+        with pytest.raises(CodecError):
+            store.add(body, codec, 1.0)
+    with pytest.raises(CodecError, match="morse"):
+        store.add(body, "morse", 1.0)
+    store.step(scale=1.0, frames=0)
+    assert torch.equal(store.vector, torch.ones(SIZE))
+
+
+@pytest.mark.parametrize(("codec", "error"), [("fp16", 2e-3), ("int8+zstd", 0.02), ("int8+lz4", 0.02)])
+def test_each_gradient_is_read_as_its_codec_says(codec: str, error: float) -> None:
+    values = random(1)[0]
+    store = store_of(step_size=1.0)
+    store.add(packed(values, codec), codec, 1.0)
+    store.step(scale=1.0, frames=0)
+    np.testing.assert_allclose(1 - store.vector.numpy(), values, atol=error)
+
+
+@pytest.mark.parametrize(("form", "codec", "size"), [("fp32", "none", 4), ("fp16", "fp16", 2)])
+def test_the_body_is_the_weights_as_they_are_now(form: str, codec: str, size: int) -> None:
+    store = store_of()
+    out = torch.empty(SIZE)
+    for expected in (1.0, 0.9):
+        body = store.body(form)
+        assert len(body) == size * SIZE
+        assert store.body(form) is body, "made once per version"
+        make_codec(codec, SIZE).decode(body, out)
+        torch.testing.assert_close(out, torch.full((SIZE,), expected), atol=1e-3, rtol=0)
+        store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
+        store.step(scale=1.0, frames=0)
+    make_codec(codec, SIZE).decode(body, out)
+    torch.testing.assert_close(out, torch.full((SIZE,), 0.9), atol=1e-3, rtol=0)
+
+
+def test_the_step_is_annealed_by_the_frames_of_the_run() -> None:
+    vector = torch.zeros(SIZE)
+    section = Optimizer(kind="sgd", step_size=1.0, anneal="linear")
+    store = ParameterStore(vector, make_optimizer(section, vector, 100))
+    store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
+    store.step(scale=1.0, frames=75)
+    torch.testing.assert_close(vector, torch.full((SIZE,), -0.25))
+
+
+def test_weights_that_are_no_numbers_are_seen() -> None:
+    store = store_of()
+    assert store.finite
+    store.vector[3] = torch.nan
+    assert not store.finite
+
+
+def test_a_delay_is_slept_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    vector = torch.zeros(SIZE)
+    store = ParameterStore(vector, make_optimizer(Optimizer(kind="sgd"), vector, 0), delay_seconds=60.0)
+    store.step(scale=1.0, frames=0)
+    assert slept == []
+    store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
+    store.step(scale=1.0, frames=0)
+    assert 50.0 < slept[0] <= 60.0

@@ -1,0 +1,47 @@
+"""One trained agent for all, and daemons that are gone after the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.daemons import Daemon, Daemons
+from tests.helpers.daemons import daemons as some_daemons
+
+
+@pytest.fixture
+def daemons(tmp_path: Path) -> Iterator[Daemons]:
+    """For one test."""
+    with some_daemons(tmp_path) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemons]:
+    """For all tests of a file."""
+    with some_daemons(tmp_path_factory.mktemp("house")) as one:
+        yield one
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that has ended."""
+
+    daemon: Daemon
+    code: int
+    run_dir: Path
+
+
+@pytest.fixture(scope="session")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
+    """CartPole with its preset and two actors, until it is learnt."""
+    with some_daemons(tmp_path_factory.mktemp("training")) as house:
+        run_dir = house.folder / "run"
+        daemon = house.start(
+            *("train", "CartPole-v1", "--seed", 1, "--until-return", 195, "--frames", 400_000, "--seconds", 120),
+            *("--json", "--run-dir", run_dir),
+        )
+        yield Training(daemon, daemon.wait(200), run_dir)

@@ -1,0 +1,212 @@
+"""Learner, launcher and actor started one by one, as in three terminals; each test but the last leaves them at work."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import zmq
+
+from common.addresses import Address
+from common.errors import EXIT_SIGTERM
+from common.run_folder import Checkpoint, RunFolder
+from common.status import RunStatus
+from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+SETTINGS = """
+[environment]
+id = "CartPole-v1"
+step_seconds = 0.002 # a core is left for the tests
+[scaling]
+policy = "fixed"
+minimum = 2
+[checkpoint]
+every_seconds = 1.0
+"""
+
+
+@dataclass
+class House:
+    """What runs, and where."""
+
+    daemons: Daemons
+    address: Address
+    actor: Daemon
+    launcher: Daemon
+    learner: Daemon
+
+    @property
+    def run_dir(self) -> Path:
+        return self.daemons.folder / "run"
+
+    def status_when_all_work(self, beyond: int = 0) -> RunStatus:
+        """Three actors in the run, each of which has played."""
+
+        def good(status: RunStatus) -> bool:
+            return status.version > beyond and len(status.peers) == 3 and all(peer.gradients for peer in status.peers)
+
+        return status_when(self.address, good, f"three actors at work and version {beyond}")
+
+
+@pytest.fixture(scope="module")
+def crew(house: Daemons) -> Iterator[House]:
+    """The actor is there before its learner, and the launcher after."""
+    address = free_address()
+    actor = house.start("actor", address, "--name", "by-hand")
+    actor.wait_for(f"no answer from the learner at {address} for")
+    assert actor.running
+    learner = house.start(
+        *("learner", "--config", house.config(SETTINGS), "--bind", address, "--run-dir", house.folder / "run")
+    )
+    launcher = house.start("launcher", address, "--slots", 2, "--name", "here")
+    one = House(house, address, actor, launcher, learner)
+    one.status_when_all_work()
+    yield one
+
+
+def test_all_are_named_by_status(crew: House) -> None:
+    status = crew.daemons.run("status", crew.address, "--json").result
+    assert status["state"] == "running"
+    origins = {peer["name"]: peer["launcher"] for peer in status["peers"]}
+    assert origins == {"by-hand": "", "here-0": "here", "here-1": "here"}
+    assert {peer["pid"] for peer in status["peers"]} == {
+        crew.actor.pid,
+        *(process.pid for process in crew.launcher.members("actor")),
+    }
+    (fleet,) = status["fleets"]
+    assert (fleet["name"], fleet["slots"], fleet["ordered"], fleet["running"]) == ("here", 2, 2, 2)
+    shown = crew.daemons.run("status", crew.address).printed
+    for text in ("CartPole-v1", "by-hand", "here-0", "here-1", "running"):
+        assert text in shown
+
+
+def test_every_gradient_changes_the_weights(crew: House) -> None:
+    """The trap: a server that applies only the first gradient of each actor."""
+    first = crew.status_when_all_work()
+    later = status_when(
+        crew.address, lambda status: min(peer.gradients for peer in status.peers) >= 20, "20 gradients of each"
+    )
+    assert later.gradients >= later.version >= first.version + 2
+    saved: dict[int, Checkpoint] = {}
+
+    def two_checkpoints() -> bool:
+        newest = RunFolder(crew.run_dir).newest()
+        if newest is not None:
+            checkpoint = newest.read()
+            saved[checkpoint.version] = checkpoint
+        return len(saved) == 2
+
+    until(two_checkpoints, "two checkpoints")
+    one, two = (saved[version] for version in sorted(saved))
+    assert two.version > one.version + 1
+    assert not np.array_equal(one.weights, two.weights)
+
+
+def test_an_actor_that_was_killed_is_started_again(crew: House) -> None:
+    before = {peer.name: peer.pid for peer in crew.status_when_all_work().peers}
+    psutil.Process(before["here-0"]).kill()
+    after = status_when(
+        crew.address,
+        lambda status: any(
+            peer.name == "here-0" and peer.pid != before["here-0"] and peer.gradients for peer in status.peers
+        ),
+        "a new here-0 at work",
+    )
+    assert {peer.name: peer.pid for peer in after.peers if peer.pid in before.values() and peer.name != "here-0"} == {
+        name: pid for name, pid in before.items() if name != "here-0"
+    }
+    crew.launcher.wait_for("an actor ended slot=0 exit_code=137")
+
+
+def test_hostile_bytes_do_no_harm(crew: House) -> None:
+    before = crew.status_when_all_work()
+    where = (crew.address.host, crew.address.port)
+    for junk in (b"GET / HTTP/1.1\r\nHost: learner\r\n\r\n", bytes(range(256)) * 64, b"\xff" * 10 + b"\x7f" * 54, b""):
+        with socket.create_connection(where, timeout=10) as one:
+            one.sendall(junk)
+    rng = np.random.default_rng(0)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with context.socket(zmq.DEALER) as dealer:
+        dealer.connect(str(crew.address))
+        for size in rng.integers(0, 2000, 200):
+            dealer.send_multipart([rng.bytes(int(size)) for _ in range(int(rng.integers(1, 5)))])
+        dealer.send_multipart([b"", b""])
+        dealer.send_multipart([b"\xdf\xff\xff\xff\xff", b"\x00" * 100])  # a map that says it is very long
+        dealer.close(linger=2000)
+    with context.socket(zmq.DEALER) as dealer:
+        dealer.connect(str(crew.address))
+        dealer.send(bytes(64 * 2**20))  # above what the learner takes: ZeroMQ drops the connection
+        dealer.close(linger=2000)
+    context.term()
+    after = crew.status_when_all_work(before.version + 50)
+    assert after.epoch == before.epoch
+    assert crew.learner.running
+    assert 1 <= crew.learner.said.count("what is no message") <= 10
+    assert "Traceback" not in crew.learner.said
+
+
+@dataclass
+class Restart:
+    """Of the learner: what was before and after."""
+
+    code: int
+    pids: dict[str, int]
+    stopped: Checkpoint
+    summary: dict[str, object]
+    resumed: RunStatus
+
+
+@pytest.fixture(scope="module")
+def restart(crew: House) -> Restart:
+    pids = {peer.name: peer.pid for peer in crew.status_when_all_work().peers}
+    status_when(crew.address, lambda status: status.mean_return is not None, "an episode")
+    crew.learner.signal(signal.SIGTERM)
+    code = crew.learner.wait()
+    folder = RunFolder(crew.run_dir)
+    newest = folder.newest()
+    assert newest is not None
+    summary = json.loads(folder.summary_file.read_text())
+    crew.learner = crew.daemons.start("learner", "--bind", crew.address, "--run-dir", crew.run_dir, "--resume")
+    resumed = crew.status_when_all_work(newest.order[0])
+    return Restart(code, pids, newest.read(), summary, resumed)
+
+
+def test_a_learner_that_comes_back_goes_on(crew: House, restart: Restart) -> None:
+    assert restart.code == EXIT_SIGTERM
+    counters = restart.stopped.state["counters"]
+    assert restart.stopped.version == counters["version"] > 0
+    assert restart.summary["state"] == "stopped"
+    assert restart.summary["frames"] == counters["frames"]
+    assert RunFolder(crew.run_dir).record().epoch == 2
+    assert f"goes on at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
+    now = restart.resumed
+    assert now.epoch == 2
+    for name in ("version", "frames", "episodes", "gradients", "seconds"):
+        assert getattr(now, name) >= counters[name], name
+    assert now.mean_return is not None, "the episodes before the restart count"
+    assert restart.stopped.optimizer
+    assert all(np.isfinite(tensor).all() for tensor in restart.stopped.optimizer.values())
+
+
+def test_the_actors_live_through_it(crew: House, restart: Restart) -> None:
+    assert {peer.name: peer.pid for peer in restart.resumed.peers} == restart.pids
+    assert crew.actor.running
+    assert "the learner was stopped; it may come back" in crew.launcher.said
+
+
+def test_all_end_when_they_are_told_to(crew: House) -> None:
+    """The last test: nobody is at work after it."""
+    assert terminate(crew.actor, crew.launcher) == [EXIT_SIGTERM] * 2
+    assert crew.launcher.family() == []
+    for name in ("actor by-hand", "actor here-0", "actor here-1", "launcher here"):
+        crew.learner.wait_for(f"{name} left: stopped by")
+    assert terminate(crew.learner) == [EXIT_SIGTERM]

@@ -1,0 +1,71 @@
+"""`a3cd train` interrupted politely, impatiently and brutally."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from common.errors import EXIT_SIGINT
+from common.run_folder import RunFolder
+from common.service.signals import ECHO_SECONDS
+from tests.helpers.daemons import Daemon, Daemons, until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+ENDLESS = ("--set", "limits.frames=0", "--set", "environment.step_seconds=0.002")
+
+
+def at_work(training: Daemon, frames: int = 0) -> None:
+    """Learner, launcher and two actors are there, and more than `frames` frames have been played."""
+    until(lambda: len(training.members("actor")) == 2, f"two actors of {training}")
+
+    def played() -> bool:
+        lines = [line for line in training.said.splitlines() if "  frames " in line]
+        return bool(lines) and int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) > frames
+
+    until(played, f"more than {frames} frames of {training}")
+
+
+def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
+    run_dir = daemons.folder / "run"
+    folder = RunFolder(run_dir)
+    training = daemons.start("train", "CartPole-v1", *ENDLESS, "--run-dir", run_dir, "--json")
+    at_work(training)
+    training.signal(signal.SIGINT)
+    assert training.wait() == EXIT_SIGINT
+    assert training.family() == []
+    newest = folder.newest()
+    assert newest is not None
+    counters = newest.read().state["counters"]
+    result = training.result
+    assert (result["state"], result["frames"], result["epoch"]) == ("stopped", counters["frames"], 1)
+    assert counters["frames"] > 0
+
+    training = daemons.start("train", "CartPole-v1", "--resume", "--run-dir", run_dir, "--json")
+    training.wait_for(f"goes on at version {counters['version']}, {counters['frames']} frames")
+    at_work(training, counters["frames"])
+    assert folder.record().epoch == 2
+    assert len(training.family()) == 5, "train, learner, launcher, two actors"
+    training.signal(signal.SIGKILL)
+    until(lambda: not training.family(), f"nobody left of {training}")
+    again = folder.newest()
+    assert again is not None
+    assert again.read().version >= newest.order[0], "what was kept is whole"
+
+
+def test_a_second_signal_waits_for_nobody(daemons: Daemons) -> None:
+    run_dir = daemons.folder / "run"
+    training = daemons.start("train", "CartPole-v1", *ENDLESS, "--run-dir", run_dir)
+    until(RunFolder(run_dir).run_file.exists, f"a learner of {training}")
+    (learner,) = training.members("learner")
+    learner.suspend()  # it cannot answer
+    training.signal(signal.SIGINT)
+    time.sleep(2 * ECHO_SECONDS)
+    assert training.running
+    training.signal(signal.SIGINT)
+    assert training.wait() == EXIT_SIGINT
+    assert learner.is_running(), "waited for, it would have been killed"
+    learner.resume()
+    until(lambda: not training.family(), f"nobody left of {training}")

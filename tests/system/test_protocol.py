@@ -1,0 +1,77 @@
+"""A learner that speaks another version of the protocol, played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import pytest
+import zmq
+
+from common.addresses import Address
+from common.errors import EXIT_CONFIGURATION, EXIT_DONE
+from common.messages import AnyMessage, FleetOrder, FleetReport, Hello, Message, Refused, Stop, Welcome
+from common.wire import pack, unpack
+from tests.helpers.daemons import PATIENCE_SECONDS, Daemons
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+REFUSAL = Refused(code="protocol", reason="protocol 1 is not 2, the one spoken here")
+M = TypeVar("M", bound=Message)
+
+
+class Learner:
+    """Its side of the wire."""
+
+    def __init__(self, router: zmq.Socket[bytes]) -> None:
+        self._router = router
+        router.bind("tcp://127.0.0.1:*")
+        self.address = Address.parse(router.getsockopt_string(zmq.LAST_ENDPOINT))
+        self.hellos: dict[str, Hello] = {}
+        """By incarnation."""
+
+    def hear(self, kind: type[M]) -> tuple[bytes, M]:
+        """The next message of this kind; an actor's hello is refused."""
+        while self._router.poll(1000 * PATIENCE_SECONDS):
+            peer, header = self._router.recv_multipart()
+            message = unpack(header)
+            if isinstance(message, Hello):
+                self.hellos[message.incarnation] = message
+                if message.role == "actor":
+                    self.say(peer, REFUSAL)
+            if isinstance(message, kind):
+                return peer, message
+        raise AssertionError(f"no {kind.__name__}")
+
+    def say(self, peer: bytes, message: AnyMessage) -> None:
+        self._router.send_multipart([peer, pack(message)])
+
+
+@pytest.fixture
+def learner(context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Learner]:
+    with context.socket(zmq.ROUTER) as router:
+        yield Learner(router)
+
+
+def test_a_refused_actor_is_not_started_again(daemons: Daemons, learner: Learner) -> None:
+    launcher = daemons.start("launcher", learner.address, "--slots", 1, "--name", "here")
+    peer, _ = learner.hear(Hello)
+    learner.say(peer, Welcome(run="r", epoch=1, heartbeat_seconds=0.2, expiry_seconds=60.0))
+    learner.say(peer, FleetOrder(actors=1, why="test"))
+    report = FleetReport(slots=1, running=0, starting=0, failed=0)
+    while not report.gave_up:
+        _, report = learner.hear(FleetReport)
+    assert (report.exit_code, report.failed, report.running) == (EXIT_CONFIGURATION, 1, 0)
+    assert "the learner refused this actor: protocol 1 is not 2" in report.why
+    assert [hello.role for hello in learner.hellos.values()] == ["launcher", "actor"]
+    launcher.wait_for("no more actors are started:")
+    learner.say(peer, Stop(reason="enough", final=True))
+    assert launcher.wait() == EXIT_DONE
+
+
+def test_a_refused_launcher_ends(daemons: Daemons, learner: Learner) -> None:
+    launcher = daemons.start("launcher", learner.address, "--slots", 1)
+    peer, _ = learner.hear(Hello)
+    learner.say(peer, REFUSAL)
+    assert launcher.wait() == EXIT_CONFIGURATION
+    (line,) = launcher.errors
+    assert "the learner refused this launcher: protocol 1 is not 2" in line
