@@ -1,5 +1,15 @@
-"""placeholder
+"""What many actors do to learning: returns after the same number of episodes with 4, 10, 20 and 40 actors.
+
+    python benchmarks/staleness.py [--table A|B] [--actors 4,10,20,40] [--seeds 0]
+
+CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
+learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.
+
+Table A: the ways of a3cd: n-step rollouts, credit 1, weights refreshed before the gradient, V-trace, 1/sqrt(1 + lag).
+Table B: the experiment that a3cd grew out of: one gradient per episode, pushed without limit to a learner that takes
+ten of them in the time of an early episode, applied one by one, however old they are.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -7,16 +17,69 @@ import argparse
 from benchmarks import tables
 from benchmarks.runs import Gathered
 
-import json, sys
-def one(preset, actors, settings, label, limit, episodes):
-    with Gathered(preset, actors, label=label, settings=settings) as run:
-        result = run.finish(limit)
-    row = result.at_episodes(episodes) or result.rows[-1]
-    s = result.summary
-    marks = []
-    for e in (250, 500, 750, 1000,1500,2000,3000,4000, 6000, 8000):
-        r = result.at_episodes(e)
-        if r: marks.append((e, round(r["mean_return"],1), round(r["seconds"],0), r["frames"], round(r["lag_mean"],1)))
-    print(label, "start->all ready", round(result.seconds - row["seconds"],1), marks)
-    print("   ", {k: row[k] for k in ("frames","episodes","seconds","mean_return","stale","gradients","version","learner_busy","lag_mean","lag_p95","actors")}, s["lag_mean"], s["lag_p95"], flush=True)
-    return result
+COMMON = {
+    "environment.max_episode_steps": 200,
+    "exchange.expiry_seconds": 120.0,
+    "limits.until_return": 1e9,
+    "limits.seconds": 240.0,
+}
+OURS = {
+    "environment.copies": 4,
+    "environment.step_seconds": 0.03,
+    "algorithm.rollout": 20,
+    "optimizer.step_size": 5e-4,
+    "limits.episodes": 1500,
+}
+EARLY_EPISODE_STEPS = 22
+STEP_SECONDS = 0.015
+ORIGINAL = {
+    "environment.copies": 1,
+    "environment.step_seconds": STEP_SECONDS,
+    "algorithm.whole_episodes": True,
+    "algorithm.refresh": False,
+    "algorithm.correction": "none",
+    "optimizer.step_size": 2e-3,
+    "staleness.scale": "none",
+    "staleness.refuse_factor": 0.0,
+    "exchange.credit": 0,
+    "exchange.coalesce": 1,
+    "exchange.accumulate": 1,
+    "exchange.learner_delay_ms": 1e3 * EARLY_EPISODE_STEPS * STEP_SECONDS / 10,
+    "limits.episodes": 600,
+}
+TABLES = {"A": ("the ways of a3cd", OURS), "B": ("gradients without limit to a slow learner", ORIGINAL)}
+START_SECONDS = 20.0
+"""Longest per actor, on cores that others use too."""
+COLUMNS = ("mean return", "episodes", "frames", "seconds", "steps", "stale", "lag", "lag p95", "learner busy")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", choices=TABLES, help="only this one")
+    parser.add_argument("--actors", default="4,10,20,40")
+    parser.add_argument("--seeds", default="0")
+    arguments = parser.parse_args()
+    counts = [int(count) for count in arguments.actors.split(",")]
+    seeds = [int(seed) for seed in arguments.seeds.split(",")]
+    tables.machine()
+    for name in arguments.table or TABLES:
+        rows = []
+        for count in counts:
+            measured = [measure(name, count, seed) for seed in seeds]
+            rows.append((f"{count} actors", *(tables.median(column) for column in zip(*measured, strict=True))))
+        tables.show(f"{name}: {TABLES[name][0]}, seeds {arguments.seeds}", ("", *COLUMNS), rows)
+
+
+def measure(table: str, actors: int, seed: int) -> tuple[float | None, ...]:
+    """What the columns say, at the episode all are compared at (or the run's end, if it came before)."""
+    settings = {**COMMON, **TABLES[table][1], "seed": seed}
+    label = f"{table}, {actors} actors, seed {seed}"
+    with Gathered("CartPole-v1", actors, label=label, settings=settings) as run:
+        result = run.finish(START_SECONDS * actors + 2 * COMMON["limits.seconds"])
+    row, summary = result.at_episodes(settings["limits.episodes"]) or result.rows[-1], result.summary
+    now = (row[name] for name in ("mean_return", "episodes", "frames", "seconds", "version", "stale"))
+    return *now, summary["lag_mean"], summary["lag_p95"], summary["learner_busy"]
+
+
+if __name__ == "__main__":
+    main()

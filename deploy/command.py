@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from common.addresses import DEFAULT_PORT, Address
-from common.errors import EXIT_CONFIGURATION, EXIT_DONE, A3cdError
+from common.errors import EXIT_SIGINT, A3cdError
 from common.service import logs
 from deploy.arguments import (
     AddressType,
@@ -45,6 +45,8 @@ class Group(click.Group):
             return super().invoke(ctx)
         except A3cdError as error:
             ctx.exit(logs.fail(error))
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_SIGINT)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -286,7 +288,7 @@ def doctor(learner_address: Address | None, port: int) -> None:
 
     findings = examination.run(learner_address, port)
     examination.show(findings)
-    _exit(EXIT_CONFIGURATION if any(finding.state == "bad" for finding in findings) else EXIT_DONE)
+    _exit(examination.exit_code(findings))
 
 
 def main() -> None:

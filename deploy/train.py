@@ -73,7 +73,11 @@ def plan(
     """
     if resume and run_dir is None:
         raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
-    settings = RunFolder(run_dir).settings() if resume and run_dir else presets.for_environment(env)
+    settings = presets.for_environment(env)
+    if resume and run_dir is not None:
+        asked, settings = settings.environment.id, RunFolder(run_dir).settings()
+        if settings.environment.id != asked:
+            raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
     written = {
         "algorithm.kind": options["algorithm"],
         "network.kind": options["network"],

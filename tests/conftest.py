@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,14 @@ _TASKS = Path("/proc/self/task")
 def no_process_thread_or_listener_left() -> Iterator[None]:
     """Fails every test after which a child, a non-daemon thread or a listening socket is left that was not before."""
     yield from _compared(_held)
+
+
+@pytest.fixture(autouse=True)
+def floats_as_they_were() -> Iterator[None]:
+    """A daemon run inside a test flushes denormals for its whole process, which later tests must not see."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
 
 
 @pytest.fixture

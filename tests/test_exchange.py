@@ -227,7 +227,7 @@ def test_gradients_of_the_epoch_before_are_refused_and_the_actors_join_again() -
     link.restart(Counters())  # the gradients are still under way
     for actor in link.actors:
         link.deliver_up(actor)
-    assert link.store.added == link.store.steps == []
+    assert not link.store.added and not link.store.steps
     link.settle()
     for actor in link.actors:
         assert actor.core.membership.member

@@ -13,7 +13,7 @@ from pathlib import Path
 from deploy.doctor.finding import Finding
 
 PYTHON = (3, 11)
-NEEDED = {"torch": "2.3", "pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
+NEEDED = {"torch": "2.4", "pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
 """Lowest versions of what most depends on, as the package states them (a test holds the two together)."""
 ENVIRONMENTS = (
     ("flappy-bird-gymnasium", "flappy", "FlappyBird-v0"),

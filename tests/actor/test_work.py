@@ -38,7 +38,12 @@ def weights(value: float) -> bytes:
 @pytest.fixture
 def environments(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     scripted = Scripted((3, 5), rewards=(1.0, 2.0, 4.0, 8.0, 16.0))
-    monkeypatch.setattr(actor.work, "make_environments", lambda *args, **kwargs: scripted)
+
+    def make(section: Any, **kwargs: Any) -> Scripted:
+        scripted.survived = kwargs["survived"]
+        return scripted
+
+    monkeypatch.setattr(actor.work, "make_environments", make)
     return scripted
 
 
@@ -239,6 +244,13 @@ def test_environments_and_actions_are_seeded_by_the_welcome(monkeypatch: pytest.
     assert [(kwargs["copies"], kwargs["seed"]) for kwargs in asked] == [(2, 5), (2, 5), (2, 6)]
     taken = [np.stack(one.taken).tolist() for one in made]
     assert taken[0] == taken[1] != taken[2]
+
+
+def test_what_a_copy_of_the_environment_survived_is_there_to_be_told(environments: Scripted) -> None:
+    work = work_of()
+    assert work.trouble == ""
+    environments.survived("step", ValueError("a bad action"))
+    assert "CartPole-v1 failed in step: ValueError: a bad action" in work.trouble
 
 
 def test_closing_closes_the_environments(environments: Scripted) -> None:

@@ -94,7 +94,7 @@ def learner_of(
 
 
 def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
-    fields = {
+    fields: dict[str, Any] = {
         "protocol": PROTOCOL,
         "role": role,
         "name": name,
@@ -107,7 +107,7 @@ def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
 
 
 def gradient_of(sequence: int = 1, version: int = 0, **changed: Any) -> Gradient:
-    fields = {
+    fields: dict[str, Any] = {
         "run": "a-run",
         "epoch": 1,
         "sequence": sequence,

@@ -35,6 +35,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield assemble
     for run in owned:
         run.close()
+    torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
 
 
 def train(parts: Assembled, steps: int = 3) -> None:

@@ -126,6 +126,8 @@ def test_goodbye_is_told_with_its_reason() -> None:
     assert logged(core.handle(1.0, b"x", Goodbye(reason="stopped by a signal"), None)) == [
         "info: actor x left: stopped by a signal"
     ]
+    core.handle(1.0, b"o", hello_of("o", "observer"), None)
+    assert core.handle(1.0, b"o", Goodbye(reason="seen enough"), None) == []
     assert core.peers.actors == 0
 
 
@@ -175,19 +177,6 @@ def test_a_gradient_becomes_a_step_an_acknowledgement_and_a_broadcast() -> None:
     assert weights.version == 1
 
 
-def test_gradients_wait_for_a_step_until_they_are_a_fifth_of_the_actors() -> None:
-    core, store = learner_of("exchange.coalesce=16")
-    names = [f"actor{n}" for n in range(15)]
-    joined(core, *names)
-    for name in names[:2]:
-        assert core.handle(1.0, name.encode(), gradient_of(), BODY) == []
-    effects = core.handle(1.0, names[2].encode(), gradient_of(), BODY)
-    assert [answer.verdict for answer in sent(effects, Acknowledgement)] == ["applied"] * 3
-    core.handle(2.0, names[3].encode(), gradient_of(version=1), BODY)
-    assert len(sent(core.flush(2.0), Acknowledgement)) == 1
-    assert [len(added) for added, *_ in store.steps] == [3, 1]
-
-
 def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
     core, _ = learner_of("checkpoint.every_seconds=2.5")
     seconds = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
@@ -201,6 +190,18 @@ def test_without_an_interval_no_checkpoint_is_due() -> None:
     core, _ = learner_of("checkpoint.every_seconds=0")
     assert not any(kinds(core.tick(10.0 * n), Save) for n in range(100))
     assert math.isfinite(core.deadline)
+
+
+def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() -> None:
+    core, _ = learner_of("checkpoint.every_seconds=0", "limits.window=2")
+    joined(core, "x")
+    saves = []
+    for sequence, value in enumerate([1.0, 5.0, 9.0, 9.0, 9.0, 0.0, 30.0], start=1):
+        now = 4.0 * sequence
+        play(core, sequence, now, episodes=[(value, 10, 0.1)])
+        saves.append(bool(kinds(core.tick(now), Save)))
+    # best means: -, 3, 7, 9, 9, 9, 15; the window is full from the second on, and at least 5 s are between two.
+    assert saves == [False, True, False, True, False, False, True]
 
 
 def test_the_deadline_is_never_past_once_all_that_is_due_is_done() -> None:

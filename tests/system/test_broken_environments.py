@@ -25,13 +25,13 @@ def test_one_that_raises_now_and_then_is_trained_on(daemons: Daemons) -> None:
 
 def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) -> None:
     training = daemons.run(
-        *("train", "broken_environments:NanReward-v0", "--actors", 1, "--run-dir", "run", "--json"),
+        *("train", "broken_environments:NanReward-v0", "--actors", 2, "--run-dir", "run", "--json"),
         code=EXIT_TRY_LATER,
     )
     reason = "the environment gave a reward that is no finite number"
-    assert training.said.count(f"actor    warning: {reason}") == 5, "once for each actor that was tried"
+    assert 5 <= training.said.count(f"actor    warning: {reason}") <= 6, "once for each actor that was tried"
     assert f"learner  warning: here-0: {reason}" in training.said
-    assert training.said.count("an actor ended slot=0 exit_code=75") == 5
+    assert 5 <= training.said.count("exit_code=75") <= 6
     assert "no actor can be started: 5 failures in a row" in training.errors[-1]
     assert "rollouts lost in a row" in training.errors[-1]
     assert reason in training.errors[-1]

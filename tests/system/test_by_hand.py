@@ -26,6 +26,8 @@ SETTINGS = """
 [environment]
 id = "CartPole-v1"
 step_seconds = 0.002 # a core is left for the tests
+[exchange]
+expiry_seconds = 8.0 # an actor that was killed is not waited for longer
 [scaling]
 policy = "fixed"
 minimum = 2
