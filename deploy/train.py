@@ -118,8 +118,8 @@ class _Training:
     def __init__(self, plan: Plan, children: Children, view: View, signals: Signals, stack: ExitStack) -> None:
         self._view, self._signals, self._children = view, signals, children
         address = _free_address()
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-")))
-        config = folder / "run.toml"
+        self._folder = tempfile.TemporaryDirectory(prefix="a3cd-")
+        config = Path(stack.enter_context(self._folder), "run.toml")
         config.write_text(dump(plan.settings), encoding="utf-8")
         self._learner = children.start(
             *("learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)),
@@ -138,6 +138,7 @@ class _Training:
                 return self._signals.exit_code
             status = self._observer.next(LOOK_SECONDS)
             if status is not None:
+                self._folder.cleanup()  # it has been read; a training that is killed leaves nothing
                 self._view.show(status)
                 failure = _hopeless(status)
                 if failure is not None:

@@ -17,9 +17,8 @@ from deploy.backends.base import Ended
 FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
-"""An actor that ran so long starts over with the first back-off."""
-ALIVE_SECONDS = 30.0
-"""An actor that ran so long proves that actors can run here; to load torch takes ten on a busy machine."""
+"""An actor that ran so long starts over with the first back-off, and proves that actors can run here: on a very busy
+machine half of it goes into loading torch."""
 MOST_FAILURES = 5
 """In a row, without that proof."""
 HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
@@ -113,14 +112,14 @@ class _Verdict:
     """Whether starting actors is hopeless, and why."""
 
     failures: int = 0
-    """In a row, while no actor lived."""
+    """In a row, while no actor ran steadily."""
     gave_up: bool = False
     exit_code: int = EXIT_DONE
     why: str = ""
 
     def judge(self, ended: Ended, lived: float, longest: float) -> None:
         """A failure after `lived` seconds, when the actor longest alive has run for `longest` seconds."""
-        self.failures = 0 if max(lived, longest) > ALIVE_SECONDS else self.failures + 1
+        self.failures = 0 if max(lived, longest) >= STEADY_SECONDS else self.failures + 1
         if self.gave_up or (ended.exit_code not in HOPELESS and self.failures < MOST_FAILURES):
             return
         last_word = ended.last_words.rstrip().rpartition("\n")[2]

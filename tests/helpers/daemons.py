@@ -57,6 +57,7 @@ class Daemon:
             "PYTHONPATH": str(BROKEN),
             "PYTHONWARNINGS": "default",
             "COLUMNS": "200",
+            "TMPDIR": str(folder),
         }
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
@@ -166,10 +167,10 @@ class Daemons:
         self._started.append(Daemon(tuple(map(str, arguments)), self.folder))
         return self._started[-1]
 
-    def run(self, *arguments: object, code: int = 0) -> Daemon:
+    def run(self, *arguments: object, code: int = 0, seconds: float = PATIENCE_SECONDS) -> Daemon:
         """The same, until it has ended with this exit code."""
         daemon = self.start(*arguments)
-        found = daemon.wait()
+        found = daemon.wait(seconds)
         assert found == code, daemon
         return daemon
 

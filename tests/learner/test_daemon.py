@@ -89,6 +89,7 @@ def interrupt() -> None:
 @pytest.fixture
 def learn(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> Callable[..., int]:
     """Runs a learner in `run` while `script(peer)` runs beside it; the learner's exit code."""
+
     def one(script: Callable[[Peer], None], settings: Settings | None, *, resume: bool = False) -> int:
         address = free_address()
         failures: list[BaseException] = []

@@ -27,6 +27,7 @@ def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) ->
     training = daemons.run(
         *("train", "broken_environments:NanReward-v0", "--actors", 2, "--run-dir", "run", "--json"),
         code=EXIT_TRY_LATER,
+        seconds=280,
     )
     reason = "the environment gave a reward that is no finite number"
     assert 5 <= training.said.count(f"actor    warning: {reason}") <= 6, "once for each actor that was tried"

@@ -121,8 +121,8 @@ def test_one_that_does_not_leave_is_killed_once() -> None:
 
 def test_back_off_doubles_to_half_a_minute() -> None:
     bench = Bench(slots=2)
-    bench.order(1)
-    bench.now += 40  # long enough to be no reason for giving up
+    bench.order(2)
+    bench.now += 60  # the other one runs on: no reason for giving up
     for delay in (0.5, 1, 2, 4, 8, 16, 30, 30):
         assert bench.ended(0)
         assert bench.core.deadline == bench.now + delay
@@ -185,21 +185,21 @@ def test_five_failures_in_a_row_are_hopeless() -> None:
         bench.ended(0)
         bench.ended(1)
         assert bench.after(back_off) == [StartActor(0), StartActor(1)]
-    bench.now += 30.0
+    bench.now += 59.9
     assert not bench.core.gave_up
     bench.ended(0, 137)
     assert bench.after(100) == []
     report = bench.report
     assert (report.gave_up, report.exit_code, report.failed, report.running) == (True, 137, 5, 1)
     assert report.why == (
-        "5 failures in a row; the actor in slot 0 ended with exit code 137 after 30.0 s: it said nothing"
+        "5 failures in a row; the actor in slot 0 ended with exit code 137 after 59.9 s: it said nothing"
     )
 
 
 def test_one_that_lives_is_reason_to_go_on() -> None:
     bench = Bench()
     bench.order(2)
-    bench.now += 30.1
+    bench.now += 60.0
     for _ in range(10):
         bench.ended(0)
         assert bench.after(30) == [StartActor(0)]

@@ -1,0 +1,49 @@
+"""Lists the benchmarks, or runs one: `python -m benchmarks [NAME [OPTIONS]]`."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import sys
+from pathlib import Path
+
+TAKES = {
+    "codecs": "10 s",
+    "environments": "1 min",
+    "networks": "10 s",
+    "optimizers": "10 s",
+    "goal": "2 min",
+    "flappy": "4 min",
+    "throughput": "2 min",
+    "growth": "3 min",
+    "memory": "12 min",
+    "staleness": "20 min",
+}
+"""On two cores with nothing else to do."""
+
+
+def main() -> None:
+    if len(sys.argv) == 1:
+        print("python -m benchmarks NAME; each prints a table\n")
+        for name, takes in TAKES.items():
+            print(f"  {name:14}{takes:>7}  {purpose(path(name))}")
+        return
+    name = sys.argv[1]
+    if name not in TAKES:
+        sys.exit(f"no benchmark is called {name!r}; there are {', '.join(TAKES)}")
+    sys.argv[:] = [str(path(name)), *sys.argv[2:]]
+    runpy.run_path(str(path(name)), run_name="__main__")
+
+
+def path(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.py")
+
+
+def purpose(script: Path) -> str:
+    """What its docstring says before the first colon or full stop."""
+    first = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").splitlines()[0]
+    return first.split(": `")[0].rstrip(".:")
+
+
+if __name__ == "__main__":
+    main()
