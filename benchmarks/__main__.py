@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 TAKES = {
-    "codecs": "10 s",
+    "codecs": "15 s",
     "environments": "1 min",
-    "networks": "10 s",
-    "optimizers": "10 s",
+    "networks": "30 s",
+    "optimizers": "20 s",
     "goal": "2 min",
     "flappy": "4 min",
     "throughput": "2 min",

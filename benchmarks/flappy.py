@@ -9,6 +9,7 @@ import argparse
 
 from benchmarks import tables
 from benchmarks.runs import Training, evaluate
+from benchmarks.tables import Cell
 
 EPISODES = 20
 STARTING_SECONDS = 60.0
@@ -22,7 +23,7 @@ def main() -> None:
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     tables.machine()
     measured = [measure(seed, arguments.seconds) for seed in seeds]
-    rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, measured, strict=True)]
+    rows: list[tuple[Cell, ...]] = [(f"seed {seed}", *row) for seed, row in zip(seeds, measured, strict=True)]
     rows.append(("median", *(tables.median(column) for column in zip(*measured, strict=True))))
     tables.show(
         f"FlappyBird-v0, {arguments.seconds:g} s of training, then {EPISODES} episodes",

@@ -11,6 +11,7 @@ import argparse
 
 from benchmarks import tables
 from benchmarks.runs import Training
+from benchmarks.tables import Cell
 
 GOAL = 475.0
 LIMIT_SECONDS = 300.0
@@ -23,7 +24,7 @@ def main() -> None:
     tables.machine()
     measured = [measure(seed) for seed in seeds]
     columns = list(zip(*measured, strict=True))
-    rows = [(f"seed {seed}", *row) for seed, row in zip(seeds, measured, strict=True)]
+    rows: list[tuple[Cell, ...]] = [(f"seed {seed}", *row) for seed, row in zip(seeds, measured, strict=True)]
     rows.append(("median", *(tables.median(column) for column in columns[:3]), all(columns[3])))
     rows.append(("max", *(max((value for value in column if value), default=None) for column in columns[:3]), ""))
     tables.show(f"CartPole-v1 to {GOAL:g}, 2 actors", ("", "seconds", "reached after", "frames", "reached"), rows)

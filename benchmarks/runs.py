@@ -102,7 +102,7 @@ class Command:
         if code not in (None, 0):
             self._reader.join(1.0)
             self.fail(f"exit code {code}")
-        return code == 0
+        return bool(code == 0)
 
     def fail(self, why: str) -> None:
         """Raises RunFailedError with what the process said last."""
@@ -156,9 +156,7 @@ class _Run:
 class Training(_Run):
     """`a3cd train ENV ...`."""
 
-    def __init__(
-        self, env: str, *arguments: str, label: str, settings: Mapping[str, str | int | float | bool | list[Any]] = {}
-    ) -> None:
+    def __init__(self, env: str, *arguments: str, label: str, settings: Mapping[str, object] = {}) -> None:
         """Starts it; `settings` by their path, as `limits.seconds`."""
         super().__init__(label)
         assigned = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
@@ -181,9 +179,7 @@ class Gathered(_Run):
     Started together, the first actors of many would have learnt the task before the last one has loaded its libraries.
     """
 
-    def __init__(
-        self, preset: str, actors: int, *, label: str, settings: Mapping[str, str | int | float | bool | list[Any]]
-    ) -> None:
+    def __init__(self, preset: str, actors: int, *, label: str, settings: Mapping[str, object]) -> None:
         """Starts the launcher with its actors."""
         super().__init__(label)
         self.actors = actors

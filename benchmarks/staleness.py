@@ -15,17 +15,18 @@ A and B differ in much besides; what the ways of a3cd do against overload is B b
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from benchmarks import tables
 from benchmarks.runs import Gathered
 
-COMMON = {
+COMMON: dict[str, Any] = {
     "environment.max_episode_steps": 200,
     "exchange.expiry_seconds": 120.0,
     "limits.until_return": 1e9,
     "limits.seconds": 240.0,
 }
-OURS = {
+OURS: dict[str, Any] = {
     "environment.copies": 4,
     "environment.step_seconds": 0.03,
     "algorithm.rollout": 20,
@@ -34,7 +35,7 @@ OURS = {
 }
 EARLY_EPISODE_STEPS = 22
 STEP_SECONDS = 0.015
-ORIGINAL = {
+ORIGINAL: dict[str, Any] = {
     "environment.copies": 1,
     "environment.step_seconds": STEP_SECONDS,
     "algorithm.whole_episodes": True,
@@ -82,7 +83,7 @@ def main() -> None:
 
 def measure(table: str, actors: int, seed: int) -> tuple[float | None, ...]:
     """What the columns say, at the episode all are compared at (or the run's end, if it came before)."""
-    settings = {**COMMON, **TABLES[table][1], "seed": seed}
+    settings: dict[str, Any] = {**COMMON, **TABLES[table][1], "seed": seed}
     label = f"{table}, {actors} actors, seed {seed}"
     with Gathered("CartPole-v1", actors, label=label, settings=settings) as run:
         result = run.finish(START_SECONDS * actors + 2 * COMMON["limits.seconds"])

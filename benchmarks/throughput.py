@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks import tables
 from benchmarks.runs import Training
+from benchmarks.tables import Cell
 
 RUNS = (("CartPole-v1", "dense"), ("FlappyBird-v0", "dense"), ("ALE/Pong-v5", "conv-a3c"))
 ENDLESS = {"limits.until_return": 1e9, "limits.frames": 1_000_000_000}
@@ -24,7 +25,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     tables.machine()
     columns = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
-    rows = [(env, network, *measure(env, network, seconds)) for env, network in RUNS]
+    rows: list[tuple[Cell, ...]] = [(env, network, *measure(env, network, seconds)) for env, network in RUNS]
     tables.show(f"Training for {seconds:g} s, 2 actors", ("environment", "network", *columns), rows)
 
 
