@@ -14,7 +14,14 @@ from benchmarks import tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
 
-RUNS = (("CartPole-v1", "dense"), ("FlappyBird-v0", "dense"), ("ALE/Pong-v5", "conv-a3c"))
+RUNS = (
+    ("CartPole-v1", "dense", 16),
+    ("CartPole-v1", "dense", 64),
+    ("FlappyBird-v0", "dense", 8),
+    ("FlappyBird-v0", "dense", 32),
+    ("ALE/Pong-v5", "conv-a3c", 16),
+)
+"""Environment, network, copies per actor: those of the preset, and more."""
 ENDLESS = {"limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
 
@@ -25,14 +32,15 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     tables.machine()
     columns = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
-    rows: list[tuple[Cell, ...]] = [(env, network, *measure(env, network, seconds)) for env, network in RUNS]
-    tables.show(f"Training for {seconds:g} s, 2 actors", ("environment", "network", *columns), rows)
+    rows: list[tuple[Cell, ...]] = [(*run, *measure(*run, seconds)) for run in RUNS]
+    tables.show(f"Training for {seconds:g} s, 2 actors", ("environment", "network", "copies", *columns), rows)
 
 
-def measure(env: str, network: str, seconds: float) -> tuple[float, ...]:
+def measure(env: str, network: str, copies: int, seconds: float) -> tuple[float, ...]:
     """What the columns say."""
     arguments = ("--actors", "2", "--network", network, "--seconds", str(seconds))
-    with Training(env, *arguments, label=env, settings=ENDLESS) as training:
+    settings = {**ENDLESS, "environment.copies": copies}
+    with Training(env, *arguments, label=env, settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)
     summary, last = result.summary, result.rows[-1]
     first = next(row for row in result.rows if row["seconds"] >= last["seconds"] / 4)
