@@ -82,6 +82,8 @@ class Work:
         rollout = self._collector.advance(until)
         if rollout is None:
             return None
+        # V-trace clips what it corrects: a rollout stays as old as the policy that played it, refreshed or not.
+        acted = self._version
         if self._algorithm.refresh:
             self._load()
         statistics = a3c.gradient(self._network, self._flat, rollout.data, self._algorithm)
@@ -89,7 +91,7 @@ class Work:
             raise NonFiniteError("the gradient is not finite: rollout dropped")
         self._sum += self._flat.gradient
         return Harvest(
-            version=self._version,
+            version=acted,
             steps=rollout.steps,
             emulator_frames=rollout.steps * self._environments.frames_per_step,
             count=1,
@@ -116,8 +118,8 @@ class Work:
     def forget(self) -> None:
         """Drops all that comes from the epoch before: what has been added up, and what packing lost of it.
 
-        A rollout under way was begun with weights that are no version of this epoch: without refresh it counts as
-        computed on version 0, the oldest.
+        A rollout under way was begun with weights that are no version of this epoch: it counts as played on version 0,
+        the oldest.
         """
         self._sum.zero_()
         self._newest, self._version = None, 0

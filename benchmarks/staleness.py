@@ -30,8 +30,9 @@ OURS: dict[str, Any] = {
     "environment.copies": 4,
     "environment.step_seconds": 0.03,
     "algorithm.rollout": 20,
-    "optimizer.step_size": 5e-4,
-    "limits.episodes": 2500,
+    "optimizer.kind": "rmsprop",  # A3C's own; Adam's momentum and many actors do not go together
+    "optimizer.step_size": 3e-3,
+    "limits.episodes": 1500,
 }
 EARLY_EPISODE_STEPS = 22
 STEP_SECONDS = 0.015

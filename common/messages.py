@@ -88,7 +88,7 @@ class Gradient(Message, frozen=True):
     sequence: Natural
     """1, 2, ... per incarnation; a number seen before is a duplicate."""
     version: Natural
-    """Oldest weights that went into it."""
+    """Oldest weights that played for it; its lag is counted from them."""
     model: Name
     codec: Name
     steps: Annotated[int, Meta(ge=0, le=10**9)]
