@@ -16,7 +16,7 @@ from common.addresses import Address
 from common.broadcast import Broadcast
 from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
-from common.service.logs import Limited
+from common.service.logs import Limited, again
 from common.service.notify import Notifier
 from common.service.signals import Signals
 from common.settings.sections import Settings
@@ -170,7 +170,7 @@ class _Daemon:
         self._core.trouble = trouble
         held = self._limited.admit(trouble, time.monotonic())
         if held is not None:
-            _log.warning("%s%s", trouble, f" ({held} more like this since the last)" if held else "")
+            _log.warning("%s%s", trouble, again(held))
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -116,7 +116,7 @@ def train(plan: Plan, *, as_json: bool) -> int:
 
 class _Training:
     def __init__(self, plan: Plan, children: Children, view: View, signals: Signals, stack: ExitStack) -> None:
-        self._view, self._signals, self._children = view, signals, children
+        self._view, self._signals = view, signals
         address = _free_address()
         self._folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(self._folder), "run.toml")
@@ -169,7 +169,7 @@ def _hopeless(status: RunStatus) -> A3cdError | None:
     fleet = next(iter(status.fleets), None)
     if fleet is None or not fleet.gave_up or status.actors:
         return None
-    kind = ConfigurationError if fleet.exit_code in (2, ConfigurationError.exit_code) else UnavailableError
+    kind = ConfigurationError if fleet.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION) else UnavailableError
     return kind(f"no actor can be started: {fleet.why}")
 
 

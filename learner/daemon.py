@@ -17,7 +17,7 @@ from common.addresses import Address
 from common.atomic_file import replace_file
 from common.errors import EXIT_DONE, A3cdError, UnavailableError, WireError
 from common.run_folder import Checkpoint
-from common.service.logs import Limited
+from common.service.logs import Limited, again
 from common.service.notify import Notifier
 from common.service.signals import Signals
 from common.settings.sections import Settings
@@ -177,8 +177,7 @@ class _Daemon:
         held = self._limited.admit(effect.key, time.monotonic()) if effect.key else 0
         if held is None:
             return
-        again = f" ({held} more like this since the last)" if held else ""
-        _log.log(LEVELS[effect.level], "%s%s", effect.text, again)
+        _log.log(LEVELS[effect.level], "%s%s", effect.text, again(held))
 
     def _record(self) -> None:
         now = time.monotonic()

@@ -94,6 +94,11 @@ def fail(error: A3cdError) -> int:
     return error.exit_code
 
 
+def again(held: int) -> str:
+    """What to put behind a repeated message of which `Limited` held some back."""
+    return f" ({held} more like this since the last)" if held else ""
+
+
 class Limited:
     """Lets a repeated message through once per interval, and counts the rest."""
 

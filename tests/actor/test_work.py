@@ -200,19 +200,13 @@ def test_forgetting_drops_the_sum_and_what_packing_lost(environments: Scripted) 
     assert not decoded(work.pack(), "int8").any()
 
 
-def test_a_rollout_begun_in_the_epoch_before_is_of_no_version_of_this_one(environments: Scripted) -> None:
-    work = work_of("algorithm.refresh=false")
+@pytest.mark.parametrize("refresh", ["false", "true"])
+def test_a_rollout_begun_in_the_epoch_before_is_of_no_version_of_this_one(environments: Scripted, refresh: str) -> None:
+    work = work_of(f"algorithm.refresh={refresh}")
     work.advance(NO_TIME)
     work.forget()
     work.offer(4, weights(0.0))
     first, second = work.advance(FOREVER), work.advance(FOREVER)
-    assert first is not None and second is not None
-    assert (first.version, second.version) == (0, 4)
-    refreshing = work_of()
-    refreshing.advance(NO_TIME)
-    refreshing.forget()
-    refreshing.offer(4, weights(0.0))
-    first, second = refreshing.advance(FOREVER), refreshing.advance(FOREVER)
     assert first is not None and second is not None
     assert (first.version, second.version) == (0, 4)
 
