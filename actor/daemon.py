@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,10 +13,11 @@ import zmq
 
 from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
 from common import sockets
-from common.addresses import Address
 from common.broadcast import Broadcast
 from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
+from common.environments.names import check_module
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
+from common.security.access import Access
 from common.service.logs import Limited, again
 from common.service.notify import Notifier
 from common.service.signals import Signals
@@ -35,30 +37,29 @@ REPEAT_SECONDS = 60.0
 """A failure is logged once in so long, with the count of those between."""
 
 
-def run(address: Address, *, name: str = "", launcher: str = "") -> int:
-    """Plays for the learner at `address` until the run is over or a signal comes; returns the exit code.
+def run(access: Access, *, name: str = "", launcher: str = "", modules: Collection[str] = ()) -> int:
+    """Plays for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
+    `modules` may be imported if the environment's id names them; others may not, for it is the learner that names it.
     Raises RefusedError when the learner will not have it, EnvironmentMissingError where this host cannot play,
     UnavailableError when the environment keeps failing.
     """
     with Signals() as signals:
-        return _Daemon(address, name, launcher, signals).run()
+        return _Daemon(access, name, launcher, modules, signals).run()
 
 
 class _Daemon:
-    def __init__(self, address: Address, name: str, launcher: str, signals: Signals) -> None:
-        import gymnasium
+    def __init__(self, access: Access, name: str, launcher: str, modules: Collection[str], signals: Signals) -> None:
         import torch  # seconds of import: after the signals are ours
 
         from common.codecs.names import NAMES
 
         torch.set_num_threads(1)
         torch.set_flush_denormal(True)
-        versions = {"torch": str(torch.__version__), "gymnasium": gymnasium.__version__, "zmq": zmq.__version__}
-        hello = introduce("actor", name, launcher=launcher, codecs=NAMES, versions=versions)
-        self._address, self._signals = address, signals
+        hello = introduce("actor", access, name, launcher=launcher, codecs=NAMES)
+        self._access, self._modules, self._signals = access, modules, signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, address, hello)
+        self._link = LearnerLink(self._context, access, hello)
         self._subscriber: zmq.Socket[bytes] | None = None
         self._weights_port = 0
         self._core = ActorCore(hello, time.monotonic())
@@ -73,6 +74,8 @@ class _Daemon:
         self._limited = Limited(REPEAT_SECONDS)
         self._left = ""
         self._notifier = Notifier()
+        self._joined: bool | None = None
+        self._playing = ""
 
     def run(self) -> int:
         """The loop; returns the exit code."""
@@ -111,9 +114,18 @@ class _Daemon:
         now = time.monotonic()
         self._do(self._core.tick(now))
         self._notifier.watchdog(now)
+        self._tell()
         waited = self._core.membership.notice(now)
         if waited is not None:
-            _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._address, waited)
+            _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._access.address, waited)
+
+    def _tell(self) -> None:
+        """To the service manager, whether it plays or waits, whenever that changes."""
+        if self._joined is not self._core.membership.member:
+            self._joined = self._core.membership.member
+            self._notifier.status(
+                self._playing if self._joined else f"waiting for the learner at {self._access.address}"
+            )
 
     def _listen(self) -> None:
         """Reads the broadcast until it is empty; CONFLATE leaves at most the newest, a reconnect may bring an older."""
@@ -211,6 +223,7 @@ class _Daemon:
     def _prepare(self, effect: Prepare) -> None:
         welcome = effect.welcome
         settings = msgspec.convert(welcome.settings, Settings)
+        check_module(settings.environment.id, self._modules)
         if self._work is not None:
             self._work.close()
         self._work = self._make(welcome, settings, effect.body)
@@ -219,8 +232,8 @@ class _Daemon:
             if self._subscriber is not None:
                 self._subscriber.close(linger=0)
             self._weights_port = welcome.weights_port
-            where = str(self._address.with_port(welcome.weights_port))
-            self._subscriber = sockets.subscriber(self._context, where, MAX_REPLY_BYTES)
-        text = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
-        _log.info("%s, epoch %d, codec %s", text, welcome.epoch, welcome.codec)
-        self._notifier.ready(text)
+            where = str(self._access.address.with_port(welcome.weights_port))
+            self._subscriber = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)
+        self._playing = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
+        _log.info("%s, epoch %d, codec %s", self._playing, welcome.epoch, welcome.codec)
+        self._notifier.ready(self._playing)

@@ -54,6 +54,10 @@ class Work:
         self._unpack = make_codec(CODECS[welcome.weights_format], self._flat.size).decode
         self._newest: tuple[int, Buffer] | None = None
         self._version = 0
+        self._acted: list[int] = []
+        """Versions that play the rollout under way, one for each slice of time."""
+        self._foreign = False
+        """Whether it was begun in the epoch before."""
         self._collector = Collector(
             self._environments,
             self._network,
@@ -79,11 +83,16 @@ class Work:
         """
         if self._collector.fresh:
             self._load()
+            self._acted.clear()
+            self._foreign = False
+        elif self._algorithm.refresh and self._algorithm.correction == "vtrace":
+            self._load()  # each step bears its own probability, so those of one rollout may be of many policies
+        self._acted.append(self._version)
         rollout = self._collector.advance(until)
         if rollout is None:
             return None
         # V-trace clips what it corrects: a rollout stays as old as the policy that played it, refreshed or not.
-        acted = self._version
+        acted = 0 if self._foreign else sum(self._acted) // len(self._acted)
         if self._algorithm.refresh:
             self._load()
         statistics = a3c.gradient(self._network, self._flat, rollout.data, self._algorithm)
@@ -96,13 +105,7 @@ class Work:
             emulator_frames=rollout.steps * self._environments.frames_per_step,
             count=1,
             episodes=rollout.episodes,
-            statistics={
-                "policy_loss": statistics.policy_loss,
-                "value_loss": statistics.value_loss,
-                "entropy": statistics.entropy,
-                "gradient_norm": statistics.gradient_norm,
-                "ratio": statistics.ratio,
-            },
+            statistics=statistics._asdict(),
         )
 
     def pack(self) -> bytes:
@@ -122,7 +125,7 @@ class Work:
         the oldest.
         """
         self._sum.zero_()
-        self._newest, self._version = None, 0
+        self._newest, self._version, self._foreign = None, 0, True
         if self._feedback is not None:
             self._feedback.reset()
 

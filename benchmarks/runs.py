@@ -9,6 +9,7 @@ Progress goes to stderr. What hangs is killed, and with it (by the lifeline) all
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ import psutil
 
 from common import presets, sockets
 from common.addresses import Address
+from common.errors import A3cdError
 from common.run_folder import RunFolder
 from common.settings.toml import dump, override
 
@@ -219,11 +221,16 @@ def evaluate(folder: RunFolder, episodes: int) -> dict[str, Any]:
 
 
 def _free_address() -> str:
-    pair = sockets.reserve_pair(Address("127.0.0.1", 0))
-    port = pair[0].getsockname()[1]
-    for listener in pair:
-        listener.close()
-    return f"tcp://127.0.0.1:{port}"
+    """For a learner that starts last: below the ports that systems give to whoever asks for any, or connects out."""
+    for port in random.sample(range(20_000, 32_000), 50):
+        try:
+            pair = sockets.reserve_pair(Address("127.0.0.1", port))
+        except A3cdError:
+            continue
+        for listener in pair:
+            listener.close()
+        return f"tcp://127.0.0.1:{port}"
+    raise RunFailedError("no two neighbouring ports are free")
 
 
 def _progress(rows: list[dict[str, Any]]) -> str:

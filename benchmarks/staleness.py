@@ -24,11 +24,11 @@ COMMON: dict[str, Any] = {
     "environment.max_episode_steps": 200,
     "exchange.expiry_seconds": 120.0,
     "limits.until_return": 1e9,
-    "limits.seconds": 240.0,
+    "limits.seconds": 1800.0,
 }
 OURS: dict[str, Any] = {
-    "environment.copies": 4,
-    "environment.step_seconds": 0.03,
+    "environment.copies": 1,
+    "environment.step_seconds": 0.02,
     "algorithm.rollout": 20,
     "optimizer.kind": "rmsprop",  # A3C's own; Adam's momentum and many actors do not go together
     "optimizer.step_size": 3e-3,

@@ -23,7 +23,7 @@ Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
-RefusalCode = Literal["protocol", "unknown", "set-aside", "role", "codec"]
+RefusalCode = Literal["protocol", "unknown", "set-aside", "role", "codec", "name"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
@@ -88,7 +88,7 @@ class Gradient(Message, frozen=True):
     sequence: Natural
     """1, 2, ... per incarnation; a number seen before is a duplicate."""
     version: Natural
-    """Oldest weights that played for it; its lag is counted from them."""
+    """Weights that played for it, on average; its lag is counted from them."""
     model: Name
     codec: Name
     steps: Annotated[int, Meta(ge=0, le=10**9)]

@@ -9,6 +9,7 @@ import zmq
 
 from common.addresses import LAST_PORT, Address
 from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.security.credential import Credential
 
 HIGH_WATER_MARK = 8
 """Messages to one peer that may wait; credit keeps the real number far lower."""
@@ -18,6 +19,7 @@ goes away the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): cr
 _HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
 _BACKLOG, _PAIR_TRIES = 512, 50
 _RECONNECT_MS, _RECONNECT_MAX_MS = 100, 5_000
+_CONNECT_TIMEOUT_MS = 5_000
 
 
 def _common(zsocket: zmq.Socket[bytes], max_bytes: int) -> zmq.Socket[bytes]:
@@ -47,9 +49,23 @@ def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
     return zsocket
 
 
-def dealer(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: bytes, max_bytes: int) -> zmq.Socket[bytes]:
-    """Actor, launcher, observer. Nothing is queued for a learner that is not there."""
+def dealer(
+    context: zmq.Context[zmq.Socket[bytes]],
+    address: str,
+    identity: bytes,
+    max_bytes: int,
+    credential: Credential | None = None,
+    *,
+    monitored: int = 0,
+) -> zmq.Socket[bytes]:
+    """Actor, launcher, observer. Nothing is queued for a learner that is not there.
+
+    `monitored`: the events that `get_monitor_socket` of this socket tells, from the first connection on.
+    """
     zsocket = _common(context.socket(zmq.DEALER), max_bytes)
+    _show(zsocket, credential)
+    if monitored:
+        zsocket.get_monitor_socket(monitored)
     zsocket.setsockopt(zmq.ROUTING_ID, identity)
     zsocket.setsockopt(zmq.IMMEDIATE, 1)
     zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
@@ -57,17 +73,28 @@ def dealer(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: byte
     return _connect(zsocket, address)
 
 
-def subscriber(context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int) -> zmq.Socket[bytes]:
+def subscriber(
+    context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int, credential: Credential | None = None
+) -> zmq.Socket[bytes]:
     """Actor, weights. CONFLATE keeps the newest frame only; it allows exactly one subscription, the empty one."""
     zsocket = _common(context.socket(zmq.SUB), max_bytes)
     zsocket.setsockopt(zmq.CONFLATE, 1)
     zsocket.setsockopt(zmq.SUBSCRIBE, b"")
+    _show(zsocket, credential)
     return _connect(zsocket, address)
+
+
+def _show(zsocket: zmq.Socket[bytes], credential: Credential | None) -> None:
+    if credential is not None:
+        zsocket.setsockopt(zmq.CURVE_SERVERKEY, credential.learner_key.encode())
+        zsocket.setsockopt(zmq.CURVE_PUBLICKEY, credential.pair.public.encode())
+        zsocket.setsockopt(zmq.CURVE_SECRETKEY, credential.pair.secret.encode())
 
 
 def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
     zsocket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
     zsocket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+    zsocket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_TIMEOUT_MS)
     try:
         zsocket.connect(address)
     except zmq.ZMQError:

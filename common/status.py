@@ -96,6 +96,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """Of the last scaling decision, with its numbers."""
     losses: dict[str, float] = {}
+    time: float = 0.0
+    """The learner's clock, seconds since 1970."""
+    versions: dict[str, str] = {}
+    """Of what the learner runs on."""
     warnings: list[str] = []
     """The last few things that went wrong and were survived."""
     peers: list[PeerStatus] = []

@@ -19,13 +19,15 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_HEADER_BYTES = 4 * 2**20
 """A longer header is not read."""
+MAX_ITEMS = 2**16
+"""A list in a header has no more."""
 MAX_DETAIL = 300
 """Characters quoted of what is wrong with a message: a peer may have written them."""
 _LIMITS = {
     "max_str_len": 2**16,
     "max_bin_len": 0,
     "max_ext_len": 0,
-    "max_array_len": 2**16,
+    "max_array_len": MAX_ITEMS,
     "max_map_len": 2**12,
 }
 

@@ -5,28 +5,33 @@ Every part is imported only when its command runs: `a3cd --help` and the launche
 
 from __future__ import annotations
 
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import msgspec
 
-from common.addresses import DEFAULT_PORT, Address
+from common.addresses import DEFAULT_PORT
 from common.errors import EXIT_SIGINT, A3cdError
+from common.security.access import Access
 from common.service import logs
+from deploy import daemons, keys
 from deploy.arguments import (
-    AddressType,
     RangeType,
+    finish,
     json_option,
-    lifeline_option,
+    learner_argument,
+    learner_option,
     max_steps_option,
     newest_option,
     run_argument,
     sampled_option,
     set_option,
 )
+from deploy.hold.command import hold
+from deploy.install.command import deploy
+from deploy.launcher.command import launcher
 
 
 def _version() -> str:
@@ -60,18 +65,6 @@ def cli() -> None:
     logs.setup("a3cd")
 
 
-def _exit(code: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.exit(code)
-
-
-def _hold_on(lifeline: bool) -> None:
-    if lifeline:
-        from common.service.lifeline import watch
-
-        watch()
-
-
 @cli.command()
 @click.argument("env")
 @click.option("--actors", type=RangeType(), help="Actors; a range scales by how long episodes last.")
@@ -94,90 +87,19 @@ def train(env: str, as_json: bool, **given: Any) -> None:
     from deploy.train import plan
     from deploy.train import train as run
 
-    _exit(run(plan(env, **given), as_json=as_json))
+    finish(run(plan(env, **given), as_json=as_json))
 
 
 @cli.command()
-@click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help="The run settings (TOML).")
-@click.option(
-    "--bind",
-    type=AddressType(connect=False),
-    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="Where to listen; the next port is used for the weights.",
-)
-@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
-@set_option
-@lifeline_option
-def learner(
-    config: Path | None,
-    bind: Address,
-    run_dir: Path | None,
-    resume: bool,
-    assignments: tuple[str, ...],
-    lifeline: bool,
-) -> None:
-    """Hold the weights: take gradients from actors, send weights, say how many actors are wanted."""
-    from common.run_folder import default_path
-    from common.settings.toml import override, read
-    from learner.daemon import run
-
-    logs.setup("learner")
-    _hold_on(lifeline)
-    if config is None and not resume:
-        raise click.UsageError(
-            "a learner needs --config FILE (see `a3cd presets show NAME`), or --resume with --run-dir"
-        )
-    if resume and run_dir is None:
-        raise click.UsageError("--resume needs --run-dir")
-    settings = None if config is None else override(read(config), assignments)
-    if settings is None and assignments:
-        raise click.UsageError("--set needs --config")
-    where = run_dir or default_path(settings.environment.id if settings else "")
-    _exit(run(settings, bind=bind, run_dir=where, resume=resume))
-
-
-@cli.command()
-@click.argument("learner_address", metavar="LEARNER", type=AddressType())
-@click.option("--name", default="", help="How this actor is called in status; default: host and process id.")
-@click.option("--launcher", default="", hidden=True)
-@lifeline_option
-def actor(learner_address: Address, name: str, launcher: str, lifeline: bool) -> None:
-    """Play for the learner at LEARNER (tcp://host:5555); everything else comes from there."""
-    from actor.daemon import run
-
-    logs.setup("actor")
-    _hold_on(lifeline)
-    _exit(run(learner_address, name=name, launcher=launcher))
-
-
-@cli.command()
-@click.argument("learner_address", metavar="LEARNER", type=AddressType())
-@click.option("--slots", type=click.IntRange(1, 4096), required=True, help="Most actors to run here.")
-@click.option("--start-with", type=click.Choice(["process"]), default="process", show_default=True)
-@click.option("--name", default="", help="How this launcher is called in status; default: host and process id.")
-@click.option("--warm", type=click.IntRange(0), default=0, hidden=True, help="Actors to start before the first order.")
-@lifeline_option
-def launcher(learner_address: Address, slots: int, start_with: str, name: str, warm: int, lifeline: bool) -> None:
-    """Start and stop actors on this host, as many as the learner at LEARNER orders."""
-    from deploy.launcher.start import start
-
-    logs.setup("launcher")
-    _hold_on(lifeline)
-    _exit(start(learner_address, slots=slots, start_with=start_with, name=name, warm=warm))
-
-
-@cli.command()
-@click.argument("learner_address", metavar="LEARNER", type=AddressType())
+@learner_argument
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
 @click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
-def status(learner_address: Address, watch: bool, as_json: bool, timeout: float) -> None:
+def status(access: Access, watch: bool, as_json: bool, timeout: float) -> None:
     """Show how the run at LEARNER is going."""
     from deploy import report
 
-    _exit(report.run(learner_address, watch=watch, as_json=as_json, timeout=timeout))
+    finish(report.run(access, watch=watch, as_json=as_json, timeout=timeout))
 
 
 @cli.command()
@@ -280,15 +202,19 @@ def check_config(file: Path) -> None:
 
 
 @cli.command()
-@click.option("--learner", "learner_address", type=AddressType(), help="Also check the way to this learner.")
+@learner_option
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
-def doctor(learner_address: Address | None, port: int) -> None:
+def doctor(access: Access | None, port: int) -> None:
     """Look at this machine: versions, ports, threads, GPU; what is wrong and how to mend it."""
     from deploy import doctor as examination
 
-    findings = examination.run(learner_address, port)
+    findings = examination.run(access, port)
     examination.show(findings)
-    _exit(examination.exit_code(findings))
+    finish(examination.exit_code(findings))
+
+
+for command in (daemons.learner, daemons.actor, launcher, hold, keys.keys, deploy):
+    cli.add_command(command)
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ from typing import Self
 import msgspec
 import zmq
 
-from common.addresses import Address
 from common.client import LearnerLink, introduce
 from common.errors import RefusedError, UnavailableError
 from common.membership import Membership
 from common.messages import Goodbye, Inspect, Status, Stop
+from common.security.access import Access
 from common.status import RunStatus
 
 ASK_SECONDS = 0.5
@@ -28,12 +28,12 @@ LOOK_SECONDS = 0.2
 class Observer:
     """Asks again and again; the learner need not be there, and may come back later. A context manager."""
 
-    def __init__(self, address: Address, ask_seconds: float = ASK_SECONDS) -> None:
-        """Connects to the learner at `address`."""
+    def __init__(self, access: Access, ask_seconds: float = ASK_SECONDS) -> None:
+        """Connects to the learner at `access`."""
         now = time.monotonic()
-        hello = introduce("observer")
+        hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, address, hello)
+        self._link = LearnerLink(self._context, access, hello)
         self._membership = Membership(hello, now)
         self._ask_seconds = ask_seconds
         self._ask_due = now
@@ -122,43 +122,43 @@ class Observer:
         return min(self._membership.deadline, self._ask_due) if joined else self._membership.deadline
 
 
-def fetch(address: Address, timeout: float, say: Callable[[str], None]) -> RunStatus:
-    """How the run at `address` is going, once; `say` is told about a learner that is waited for.
+def fetch(access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
+    """How the run at `access` is going, once; `say` is told about a learner that is waited for.
 
     Raises UnavailableError when nobody answers for `timeout` seconds.
     """
-    with Observer(address) as observer:
-        return _first(observer, address, timeout, say)
+    with Observer(access) as observer:
+        return _first(observer, access, timeout, say)
 
 
-def watch(address: Address, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
+def watch(access: Access, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
     """Every status until the run is over, whose reason is told to `say`.
 
     A learner that has never answered for `timeout` seconds is an UnavailableError; one that falls silent later is
     waited for, and `say` is told.
     """
-    with Observer(address) as observer:
-        yield _first(observer, address, timeout, say)
+    with Observer(access) as observer:
+        yield _first(observer, access, timeout, say)
         while observer.ended is None or not observer.ended.final:
             status = observer.next(LOOK_SECONDS)
             if status is not None:
                 yield status
-            _tell(observer, address, say)
+            _tell(observer, access, say)
         say(f"the run is over: {observer.ended.reason}")
 
 
-def _first(observer: Observer, address: Address, timeout: float, say: Callable[[str], None]) -> RunStatus:
+def _first(observer: Observer, access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
     while (status := observer.next(min(LOOK_SECONDS, timeout))) is None:
         if observer.silence >= timeout:
             raise UnavailableError(
-                f"no learner answers at {address} (waited {timeout:g} s): "
-                f"is it running there? `a3cd doctor --learner {address}` looks at the way to it"
+                f"no learner answers at {access.address} (waited {timeout:g} s): "
+                f"is it running there? `a3cd doctor --learner {access.address}` looks at the way to it"
             )
-        _tell(observer, address, say)
+        _tell(observer, access, say)
     return status
 
 
-def _tell(observer: Observer, address: Address, say: Callable[[str], None]) -> None:
+def _tell(observer: Observer, access: Access, say: Callable[[str], None]) -> None:
     waited = observer.notice()
     if waited is not None:
-        say(f"no learner answers at {address} for {waited:.0f} s: waiting")
+        say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")

@@ -11,8 +11,8 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from common.addresses import Address
 from common.errors import EXIT_DONE, EXIT_SIGINT
+from common.security.access import Access
 from common.service.logs import printable
 from common.status import RunStatus
 from deploy import observer
@@ -23,32 +23,32 @@ from deploy.view import open_view
 _log = logging.getLogger(__name__)
 
 
-def run(address: Address, *, watch: bool, as_json: bool, timeout: float) -> int:
-    """Shows the run at `address` and returns the exit code; raises UnavailableError after `timeout` seconds.
+def run(access: Access, *, watch: bool, as_json: bool, timeout: float) -> int:
+    """Shows the run at `access` and returns the exit code; raises UnavailableError after `timeout` seconds.
 
     as_json: the whole `RunStatus` as one object on stdout, with `watch` one after the other, a line each.
     """
     try:
         if watch:
-            _watch(address, as_json, timeout)
+            _watch(access, as_json, timeout)
         else:
-            _once(address, as_json, timeout)
+            _once(access, as_json, timeout)
     except KeyboardInterrupt:
         return EXIT_SIGINT
     return EXIT_DONE
 
 
-def _once(address: Address, as_json: bool, timeout: float) -> None:
-    status = observer.fetch(address, timeout, _log.info)
+def _once(access: Access, as_json: bool, timeout: float) -> None:
+    status = observer.fetch(access, timeout, _log.info)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(status)))
     else:
         Console(file=sys.stdout).print(render(status))
 
 
-def _watch(address: Address, as_json: bool, timeout: float) -> None:
+def _watch(access: Access, as_json: bool, timeout: float) -> None:
     with open_view() as view:
-        for status in observer.watch(address, timeout, view.say):
+        for status in observer.watch(access, timeout, view.say):
             if as_json:
                 click.echo(json.dumps(msgspec.to_builtins(status)))
             else:

@@ -28,11 +28,13 @@ from common.errors import (
     UnavailableError,
 )
 from common.run_folder import RunFolder, default_path
+from common.security.access import Access
 from common.service.signals import Signals
 from common.settings.sections import Settings
 from common.settings.toml import dump, override
 from common.status import RunStatus
-from deploy.children import Child, Children
+from deploy.child import Child
+from deploy.children import Children
 from deploy.observer import Observer
 from deploy.view import View, open_view
 
@@ -125,11 +127,13 @@ class _Training:
             *("learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)),
             *(("--resume",) if plan.resume else ()),
         )
+        module = plan.settings.environment.id.rpartition(":")[0]
         warm = min(plan.settings.scaling.minimum, plan.slots)
         self._launcher = children.start(
-            *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here")
+            *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),
+            *(("--allow-module", module) if module else ()),
         )
-        self._observer = stack.enter_context(Observer(address))
+        self._observer = stack.enter_context(Observer(Access(address)))
 
     def run(self) -> int:
         while self._learner.exit_code is None:
@@ -203,13 +207,13 @@ def _summary(plan: Plan) -> dict[str, Any] | None:
 def _text(summary: dict[str, Any]) -> str:
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
     run = summary["run_dir"]
-    return "\n".join(
-        (
-            f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
-            f"{summary['seconds']:.1f} s ({summary['state']})",
-            f"  curve     {run}/curve.png",
-            f"  evaluate  a3cd evaluate {run}",
-            f"  record    a3cd record {run} --out agent.gif",
-            f"  go on     a3cd train {summary['env']} --resume --run-dir {run}",
-        )
-    )
+    lines = [
+        f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
+        f"{summary['seconds']:.1f} s ({summary['state']})",
+        f"  curve     {run}/curve.png",
+        f"  evaluate  a3cd evaluate {run}",
+        f"  record    a3cd record {run} --out agent.gif",
+    ]
+    if summary["state"] == "stopped":  # at its limit or goal it would end at once
+        lines.append(f"  go on     a3cd train {summary['env']} --resume --run-dir {run}")
+    return "\n".join(lines)

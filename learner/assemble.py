@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -24,6 +25,7 @@ from common.networks.registry import build
 from common.networks.registry import resolve as resolve_network
 from common.run_folder import Checkpoint
 from common.settings.sections import Exchange, Settings
+from common.versions import versions
 from learner.core import LearnerCore
 from learner.folder import OwnedRun
 from learner.ledger import Counters, Ledger
@@ -68,6 +70,8 @@ class Assembled:
             run_dir=str(run.folder.path),
             weights_port=weights_port,
             weights_format=weights,
+            clock=time.time() - now,
+            versions=versions(),
         )
         optimizer = make_optimizer(settings.optimizer, vector, settings.limits.frames)
         counters = Counters()

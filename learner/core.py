@@ -76,12 +76,14 @@ class LearnerCore:
         """When `tick` has something to do next."""
         return min(self._outlet.deadline, self._record_due, self._save_due, self._expire_due, self._scale_due)
 
-    def handle(self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from one peer."""
+    def handle(
+        self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, owner: str = ""
+    ) -> list[Effect]:
+        """One message from one peer; `owner` is the name of the key it came in with, empty without keys."""
         if isinstance(message, Hello):
-            return self._hello(now, routing_id, message)
+            return self._hello(now, routing_id, message, owner)
         peer = self.peers.get(routing_id)
-        if peer is None:
+        if peer is None or peer.owner != owner:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
         peer.seen = now
         match message:
@@ -136,7 +138,9 @@ class LearnerCore:
     def _improved(self, now: float) -> bool:
         """Whether the agent is at its best so far, and that best is not in a checkpoint."""
         window, section = self.ledger.window, self.plan.settings.checkpoint
-        if not section.best or now - self._saved < BEST_SECONDS or window.best_return == self._saved_best:
+        if not (section.best and section.every_seconds):
+            return False
+        if now - self._saved < BEST_SECONDS or window.best_return == self._saved_best:
             return False
         return window.full and window.mean_return == window.best_return
 
@@ -148,7 +152,17 @@ class LearnerCore:
         reports: list[Effect] = [self._report(now, routing_id) for routing_id, _ in self.peers.role("observer")]
         return reports + [Send(routing_id, message) for routing_id in self.peers.everyone()]
 
-    def _hello(self, now: float, routing_id: bytes, hello: Hello) -> list[Effect]:
+    def revoke(self, owners: Collection[str]) -> list[Effect]:
+        """Peers whose keys are not allowed any more are gone."""
+        held = [routing_id for routing_id in self.peers.everyone() if self.peers.owner(routing_id) in owners]
+        told = Log("warning", "was cut off: its key is not allowed any more")
+        return [effect for routing_id in held for effect in self._gone(routing_id, told)]
+
+    def _hello(self, now: float, routing_id: bytes, hello: Hello, owner: str) -> list[Effect]:
+        if owner and hello.name != owner and not hello.name.startswith(f"{owner}/"):
+            return [
+                refuse(routing_id, "name", f"a peer with the key of {owner} is called {owner}/..., not {hello.name}")
+            ]
         if self.peers.is_set_aside(hello):
             return [refuse(routing_id, "set-aside", "its gradients could not be used")]
         codec = ""
@@ -157,9 +171,11 @@ class LearnerCore:
                 codec = self._choose_codec(hello.codecs, hello.host == self.plan.host)
             except A3cdError as error:
                 return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
-        peer, new = self.peers.join(routing_id, hello, now)
+        told = Log("info", "was started anew: the one before is taken for gone")
+        before = [self._gone(one, told) for one in self.peers.replaced_by(hello)]
+        effects = [effect for each in before for effect in each]
+        peer, new = self.peers.join(routing_id, hello, now, owner)
         peer.codec = codec
-        effects: list[Effect] = []
         if new and hello.role != "observer":
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))

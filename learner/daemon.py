@@ -26,6 +26,7 @@ from common.wire import pack, split
 from learner import curve
 from learner import folder as folders
 from learner.checkpoint import CheckpointWriter
+from learner.door import Doorkeeper, Guard
 from learner.effects import Effect, Ending, Finish, Log, Publish, Record, Save, Send
 from learner.folder import OwnedRun
 from learner.metrics import MetricsWriter
@@ -38,19 +39,20 @@ FAREWELL_MS = 300
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def run(settings: Settings | None, *, bind: Address, run_dir: Path, resume: bool) -> int:
+def run(settings: Settings | None, *, bind: Address, guard: Guard | None, run_dir: Path, resume: bool) -> int:
     """Trains until a limit is reached or a signal comes; returns the exit code.
 
-    `settings` may be None to resume with the run's own. Raises A3cdError for what cannot be.
+    `guard`: whom it lets in; None: everybody. `settings` may be None to resume with the run's own.
+    Raises A3cdError for what cannot be.
     """
     with Signals() as signals, ExitStack() as stack:
         listeners = sockets.reserve_pair(bind)
         for listener in listeners:
-            stack.callback(listener.close)  # nothing to close once ZeroMQ has it
+            stack.callback(listener.close)
         owned = folders.resume(run_dir, settings) if resume else folders.create(run_dir, settings or Settings())
         stack.callback(owned.close)
         try:
-            daemon = _Daemon(owned, listeners, signals)
+            daemon = _Daemon(owned, listeners, guard, signals)
         except A3cdError:
             if not resume:
                 owned.discard()  # it never was a run: the same command, mended, must find the folder free
@@ -58,8 +60,15 @@ def run(settings: Settings | None, *, bind: Address, run_dir: Path, resume: bool
         return daemon.run()
 
 
+def _owner(frame: zmq.Frame) -> str:
+    """Name of the key that this message came in with."""
+    return str(frame.get("User-Id"))
+
+
 class _Daemon:
-    def __init__(self, owned: OwnedRun, listeners: tuple[socket.socket, socket.socket], signals: Signals) -> None:
+    def __init__(
+        self, owned: OwnedRun, listeners: tuple[socket.socket, socket.socket], guard: Guard | None, signals: Signals
+    ) -> None:
         from learner.assemble import Assembled  # seconds of imports: only now that ports and folder are ours
 
         self._signals, self._folder = signals, owned.folder
@@ -76,12 +85,42 @@ class _Daemon:
         self._drain_seconds = parts.settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._router = sockets.router(self._context, parts.max_bytes)
-        self._publisher = sockets.publisher(self._context)
+        self._max_bytes, self._listeners = parts.max_bytes, listeners
+        self._door = None if guard is None else Doorkeeper(self._context, guard, REPEAT_SECONDS)
+        self._poller = zmq.Poller()
+        self._poller.register(self._signals, zmq.POLLIN)
+        if self._door is not None:
+            self._poller.register(self._door.socket, zmq.POLLIN)
+        self._open()
         address = listeners[0].getsockname()
-        sockets.bind(self._router, listeners[0])
-        sockets.bind(self._publisher, listeners[1])
         self._listening = f"tcp://{address[0]}:{address[1]}"
+
+    def _open(self) -> None:
+        self._router = sockets.router(self._context, self._max_bytes)
+        self._publisher = sockets.publisher(self._context)
+        for zsocket, listener in zip((self._router, self._publisher), self._listeners, strict=True):
+            if self._door is not None:
+                self._door.guard(zsocket)
+            sockets.bind(zsocket, listener.dup())  # ours stays, for the next
+        self._poller.register(self._router, zmq.POLLIN)
+
+    def _close(self, linger: int) -> None:
+        self._poller.unregister(self._router)
+        if self._door is not None:
+            self._door.release(self._router, self._publisher)
+        self._router.close(linger=linger)
+        self._publisher.close(linger=0)
+
+    def _cut_off(self, door: Doorkeeper, now: float) -> None:
+        """Ends every connection when a key is not allowed any more: all but its holder are back in a moment.
+
+        ZeroMQ cannot close a single one. What was under way is sent again by whoever gets no answer.
+        """
+        revoked = door.revoked(now)
+        if revoked:
+            self._do(self._core.revoke(revoked))
+            self._close(linger=FAREWELL_MS)
+            self._open()
 
     @staticmethod
     def _last_checkpoint(owned: OwnedRun) -> Checkpoint | None:
@@ -92,8 +131,15 @@ class _Daemon:
         """The loop; returns the exit code."""
         plan, counters = self._plan, self._ledger.counters
         _log.info(
-            "run %s epoch %d listens on %s: %s, %s, %s with %d parameters on %s, folder %s",
-            *(plan.run, plan.epoch, self._listening, plan.settings.environment.id, plan.settings.algorithm.kind),
+            "run %s epoch %d listens on %s%s: %s, %s, %s with %d parameters on %s, folder %s",
+            *(
+                plan.run,
+                plan.epoch,
+                self._listening,
+                " with keys" if self._door else "",
+                plan.settings.environment.id,
+                plan.settings.algorithm.kind,
+            ),
             *(plan.network, plan.parameters, plan.device, plan.run_dir),
         )
         if counters.frames:
@@ -105,22 +151,23 @@ class _Daemon:
             self._loop()
             return self._end()
         finally:
-            self._router.close(linger=FAREWELL_MS)
-            self._publisher.close(linger=0)
+            self._close(linger=FAREWELL_MS)
+            if self._door is not None:
+                self._door.close()
             self._context.term()
 
     def _loop(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._router, zmq.POLLIN)
-        poller.register(self._signals, zmq.POLLIN)
         while self._finish is None:
             wait = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
-            poller.poll(max(0, math.ceil(wait * 1e3)))
+            self._poller.poll(max(0, math.ceil(wait * 1e3)))
             begun = time.monotonic()
             if self._signals.requested is not None:
                 self._finish = Finish("stopped", "stopped by a signal")
                 self._do(self._core.stop(begun, "stopped", "the learner was stopped; it may come back"))
                 return
+            if self._door is not None:
+                self._door.serve()
+                self._cut_off(self._door, begun)
             self._drain(begun)
             now = time.monotonic()
             self._do(self._core.flush(now))
@@ -137,14 +184,14 @@ class _Daemon:
                 frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            routing_id = frames[0].bytes
+            routing_id, owner = frames[0].bytes, _owner(frames[-1]) if self._door else ""
             now = time.monotonic()
             try:
                 message, body = split([frame.buffer for frame in frames[1:]])
             except WireError as error:
                 self._do(self._core.malformed(routing_id, error))
                 continue
-            self._do(self._core.handle(now, routing_id, message, body))
+            self._do(self._core.handle(now, routing_id, message, body, owner))
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -34,17 +34,23 @@ class Fleet:
     def orders(self) -> list[Effect]:
         """The number that is wanted, shared among the launchers."""
         launchers = self._peers.role("launcher")
-        orders = share(self._ledger.wanted, [peer.hello.slots for _, peer in launchers])
+        orders = share(self._ledger.wanted, [peer.slots for _, peer in launchers])
         for (_, peer), order in zip(launchers, orders, strict=True):
             peer.ordered = order
         return [self._order(routing_id, peer) for routing_id, peer in launchers]
 
     def reported(self, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
-        """Takes a launcher's report; one that runs another number is told again, in case the order was lost."""
+        """Takes a launcher's report; one that runs another number is told again, in case the order was lost.
+
+        What a launcher has no room for (a host that cannot be reached, say) is ordered from the others.
+        """
         given_up = report.gave_up and not (peer.report and peer.report.gave_up)
+        room = peer.slots
         peer.report = report
         effects: list[Effect] = []
-        if report.running + report.starting != peer.ordered:
+        if peer.slots != room:
+            effects += self.orders()
+        elif report.running + report.starting != peer.ordered:
             effects.append(self._order(routing_id, peer))
         if given_up:
             text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -49,7 +49,7 @@ class OwnedRun:
         """Remove what `create` made of a run that could not begin."""
         for file in (self.folder.run_file, self.folder.settings_file, self.folder.lock_file):
             file.unlink(missing_ok=True)
-        if not any(self.folder.path.iterdir()):
+        with contextlib.suppress(OSError):  # not empty, or not this user's to remove: systemd made it
             self.folder.path.rmdir()
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ def _begin(run: OwnedRun) -> OwnedRun:
     return run
 
 
-@contextmanager
+@contextlib.contextmanager
 def _taking(folder: RunFolder, check: Callable[[RunFolder], object]) -> Iterator[IO[str]]:
     """Make and lock the folder; gives the lock up again only if the block fails.
 

@@ -57,7 +57,7 @@ class Intake:
             return [self._answer(routing_id, header, "stale", f"{lag} versions old, at most {limit} are taken")]
         scale = staleness.scale(self._settings.staleness.scale, lag)
         try:
-            self._store.add(body, header.codec, scale)
+            self._store.add(body, header.codec, scale, header.count)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
         peer.bad_in_a_row = 0

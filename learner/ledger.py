@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from common.algorithms.statistics import Statistics
 from common.messages import Gradient
 from common.settings.sections import Limits
 from common.status import RunStatus
@@ -20,8 +21,6 @@ from learner.scaling import Decision, Measurement
 WINDOW_SECONDS = 5.0
 """Of the rates shown to people and given to the scaling policies."""
 WARNINGS = 5
-STATISTICS = ("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio")
-"""What actors report of the loss; anything else they send is left out."""
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -91,9 +90,9 @@ class Ledger:
         counters.episodes = self.window.episodes
 
     def applied(self, header: Gradient) -> None:
-        """A gradient that went into the weights."""
+        """A gradient that went into the weights; of its statistics, those we know and that are numbers count."""
         self.counters.gradients += 1
-        statistics = {name: header.statistics.get(name, math.nan) for name in STATISTICS}
+        statistics = {name: header.statistics.get(name, math.nan) for name in Statistics._fields}
         self._losses.add({name: value for name, value in statistics.items() if abs(value) <= LARGEST})
 
     def stepped(self, now: float) -> None:
@@ -201,6 +200,8 @@ class Ledger:
         return RunStatus(
             run=plan.run,
             epoch=plan.epoch,
+            time=plan.clock + now,
+            versions=plan.versions,
             state=self.state,
             env=settings.environment.id,
             algorithm=settings.algorithm.kind,

@@ -25,6 +25,8 @@ class Peer:
     hello: Hello
     seen: float
     rate: Rate
+    owner: str = ""
+    """Name of the key it came in with."""
     codec: str = ""
     seed: int = 0
     state: str = "preparing"
@@ -37,6 +39,11 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+
+    @property
+    def slots(self) -> int:
+        """Most actors that a launcher can run now, by its last report."""
+        return self.hello.slots if self.report is None else min(self.report.slots, self.hello.slots)
 
     def smooth_lag(self, lag: int) -> None:
         """Mean over about the last twenty gradients."""
@@ -96,16 +103,35 @@ class Peers:
         """The peer, or None for one that has not said hello."""
         return self._by_id.get(routing_id)
 
-    def join(self, routing_id: bytes, hello: Hello, now: float) -> tuple[Peer, bool]:
+    def owner(self, routing_id: bytes) -> str:
+        """Name of a peer's key; empty without keys."""
+        return self._by_id[routing_id].owner
+
+    def join(self, routing_id: bytes, hello: Hello, now: float, owner: str = "") -> tuple[Peer, bool]:
         """The peer's record and whether it is new; one that says hello again keeps its own."""
         known = self._by_id.get(routing_id)
-        if known is not None and known.hello.incarnation == hello.incarnation:
+        if known is not None and known.hello.incarnation == hello.incarnation and known.owner == owner:
             known.seen = now
             return known, False
-        peer = Peer(hello=hello, seen=now, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
+        peer = Peer(hello=hello, seen=now, owner=owner, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
         self._ordinal += hello.role == "actor"
         self._by_id[routing_id] = peer
         return peer, True
+
+    def replaced_by(self, hello: Hello) -> list[bytes]:
+        """Routing ids of actors that this one replaces: a launcher gives a name to one of its actors at a time.
+
+        An incarnation that has sent gradients before replaces nobody. It was taken for gone and is not, which happens
+        where two launchers have one name: their actors must not drive each other out for ever.
+        """
+        if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._sequences:
+            return []
+        return [
+            routing_id
+            for routing_id, peer in self.role("actor")
+            if (peer.hello.name, peer.hello.launcher) == (hello.name, hello.launcher)
+            and peer.hello.incarnation != hello.incarnation
+        ]
 
     def leave(self, routing_id: bytes) -> Peer | None:
         """Forgets the connection; sequence numbers are remembered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from common.settings.sections import Settings
@@ -25,13 +25,16 @@ class Plan:
     run_dir: str
     weights_port: int
     weights_format: str
+    clock: float = 0.0
+    """Seconds since 1970 when the core's clock showed 0."""
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 class Store(Protocol):
     """The weights and what changes them (learner/store.py)."""
 
-    def add(self, body: Buffer, codec: str, weight: float) -> None:
-        """Adds a packed gradient to the next step; raises `CodecError` and leaves all as it was."""
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
+        """Adds a packed gradient, the sum of `count`, to the next step; raises CodecError and leaves all as it was."""
 
     def step(self, *, scale: float, frames: int) -> None:
         """One optimizer step with what was added, at a step size times `scale`."""

@@ -30,11 +30,12 @@ class ParameterStore:
         self._incoming = torch.zeros(vector.numel())
         self._sum = torch.zeros(vector.numel())
         self._added = 0
+        self._rollouts = 0
         self._weights = 0.0
         self._bodies: dict[str, bytes] = {}
 
-    def add(self, body: Buffer, codec: str, weight: float) -> None:
-        """Adds `weight` times a packed gradient to the next step.
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
+        """Adds `weight` times a packed gradient, itself the sum of `count`, to the next step.
 
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
         that the optimizer's arithmetic would overflow.
@@ -48,21 +49,26 @@ class ParameterStore:
             raise CodecError(f"of norm {norm:.3g}, at most {LARGEST_NORM:g} is taken")
         self._sum.add_(self._incoming, alpha=weight)
         self._added += 1
+        self._rollouts += count
         self._weights += weight
 
     def step(self, *, scale: float, frames: int) -> None:
         """One optimizer step with the sum of what was added; nothing happens without.
 
         The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD that is the
-        weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should.
+        weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should. Likewise
+        with the root of the number of gradients: their sum has the spread of one, and the step is as long as theirs
+        together (the square root rule, Malladi et al. 2022, https://arxiv.org/abs/2205.10287). Without it a learner
+        that adds gradients up, for want of time, would learn that much less from each.
         """
         if not self._added:
             return
         started = time.monotonic()
-        gradient = self._sum.div_(self._weights / self._added).to(self.vector.device, non_blocking=True)
-        self.optimizer.step(gradient, scale=scale, frames=frames)
+        root = math.sqrt(self._rollouts)
+        gradient = self._sum.div_(root * self._weights / self._added).to(self.vector.device, non_blocking=True)
+        self.optimizer.step(gradient, scale=scale * root, frames=frames)
         self._sum.zero_()
-        self._added, self._weights = 0, 0.0
+        self._added, self._rollouts, self._weights = 0, 0, 0.0
         self._bodies.clear()
         if self._delay:
             time.sleep(max(0.0, self._delay - (time.monotonic() - started)))

@@ -6,8 +6,6 @@ corrected for their lag by V-trace (Espeholt et al. 2018, https://arxiv.org/abs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from torch import Tensor, autograd
 from common.algorithms import losses
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
+from common.algorithms.statistics import Statistics
 from common.algorithms.vtrace import VTrace, vtrace
 from common.networks.flat import FlatParameters
 from common.networks.heads import PolicyValue
@@ -27,23 +26,6 @@ _KEPT_CHUNKS = 16
 """Up to so many chunks the graph of the first pass is kept (0.2 MB a frame for conv nets); beyond, a second pass."""
 _LARGEST_LOG_RATIO = 20.0
 """Beyond this a ratio is clipped anyway, and exp of it would overflow."""
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What one gradient was made of; means are over the valid steps."""
-
-    policy_loss: float
-    value_loss: float
-    """Mean squared error, without its coefficient."""
-    entropy: float
-    """In nats."""
-    gradient_norm: float
-    """L2, before clipping."""
-    ratio: float
-    """Mean of pi / mu before clipping: 1 when the rollout was made by these weights."""
-    steps: int
-    """Valid steps."""
 
 
 def gradient(network: PolicyValue, flat: FlatParameters, rollout: Rollout, section: Algorithm) -> Statistics:
@@ -62,7 +44,7 @@ def gradient(network: PolicyValue, flat: FlatParameters, rollout: Rollout, secti
     for chunk, part, part_derivative in zip(chunks, parts, torch.split(derivative, network.chunk), strict=True):
         autograd.backward(part if keep else network.outputs(chunk), part_derivative)
     norm = clip_norm(flat.gradient, section.gradient_clip)
-    return Statistics(policy, value, entropy, norm, ratio, rollout.steps)
+    return Statistics(policy, value, entropy, norm, ratio)
 
 
 def _loss(outputs: Floats, rollout: Rollout, section: Algorithm) -> tuple[Tensor, float, float, float, float]:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import torch
 
-from common.codecs.buffers import Buffer, nbytes
+from common.codecs.buffers import nbytes
 from common.codecs.names import CodecKind
 from common.errors import CodecError
+from common.wire import Buffer
 
 
 class Codec(ABC):

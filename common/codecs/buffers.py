@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import torch
 
-Buffer = bytes | bytearray | memoryview
+from common.wire import Buffer
 
 
 def nbytes(body: Buffer) -> int:

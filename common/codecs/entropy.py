@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 import lz4.block
 import zstandard
 
-from common.codecs.buffers import Buffer, nbytes
+from common.codecs.buffers import nbytes
 from common.codecs.names import STAGES, StageKind
 from common.errors import CodecError
+from common.wire import Buffer
 
 
 class EntropyStage(ABC):

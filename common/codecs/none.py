@@ -7,8 +7,9 @@ from typing import ClassVar
 import torch
 
 from common.codecs.base import Codec
-from common.codecs.buffers import Buffer, as_bytes, read
+from common.codecs.buffers import as_bytes, read
 from common.codecs.names import CodecKind
+from common.wire import Buffer
 
 
 class NoneCodec(Codec):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 
 from common.codecs.base import Codec
-from common.codecs.buffers import Buffer, nbytes
+from common.codecs.buffers import nbytes
 from common.codecs.entropy import EntropyStage
 from common.errors import CodecError
+from common.wire import Buffer
 
 
 class PackedCodec:

@@ -31,8 +31,6 @@ class EpisodeTracker:
 
         A new array after every update, which the caller may keep.
         """
-        self.dropped = 0
-        """Episodes that were not returned because a reward in them was not finite."""
         self._returns = np.zeros(count, np.float64)
         self._steps = 0
         self._first_steps = np.zeros(count, np.int64)
@@ -50,6 +48,7 @@ class EpisodeTracker:
     ) -> Sequence[Episode]:
         """Takes in one step of the batch, three arrays of shape (B,); returns the episodes that ended in it.
 
+        Left out are those with a reward that was not finite.
         now: when the step had been taken, in seconds.
         """
         self._steps += 1
@@ -69,6 +68,5 @@ class EpisodeTracker:
         self._returns[copies] = 0.0
         self._first_steps[copies] = self._steps + 1
         finite = np.isfinite(returns)
-        self.dropped += int(np.count_nonzero(~finite))
         figures = zip(returns[finite].tolist(), lengths[finite].tolist(), seconds[finite].tolist(), strict=True)
         return [Episode(*values) for values in figures]

@@ -39,8 +39,8 @@ def make(
 
     section: `auto` values are resolved here; its `copies` is left to the caller. seed: 0 or more; of the actor.
     render_mode: "rgb_array" to call `render` later, "human" for the environment's own window (first copy), or None.
-    survived: told when a copy raises, which then ends that copy's episode only; None: `step` and `reset` raise. A
-    vector implementation of the environment's own has no copies to end, and raises.
+    survived: told when a copy raises or gives a reward that is no number, which then ends that copy's episode only;
+    None: `step` and `reset` raise. A vector implementation of the environment's own has no copies to end, and raises.
     Raises: EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
     ConfigurationError if the section asks for what the environment cannot do.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+from collections.abc import Collection
 from typing import NamedTuple
 
 import gymnasium
@@ -70,6 +71,19 @@ def resolve(section: Environment) -> Environment:
     )
 
 
+def check_module(identifier: str, allowed: Collection[str]) -> None:
+    """Refuses an id whose module is not among those allowed here: the learner names it, and importing runs its code.
+
+    Raises: ConfigurationError with the option that would allow it.
+    """
+    module = identifier.rpartition(":")[0]
+    if module and module not in allowed:
+        raise ConfigurationError(
+            f"the learner wants the module {module} imported here, for {identifier}: "
+            f"start this actor (or its launcher) with --allow-module {module} if it may"
+        )
+
+
 def find_spec(identifier: str) -> EnvSpec:
     """The registration of an id, after importing the module it is in.
 
@@ -113,7 +127,8 @@ def _import(module: str, identifier: str) -> None:
             importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise EnvironmentMissingError(
-            f"environment {identifier}: no module named {error.name} in this Python's path; install its package"
+            f"environment {identifier}: no module named {error.name} in this Python's path; install its package, or "
+            "set PYTHONPATH to the folder it is in (the working folder is not looked at)"
         ) from error
     except Exception as error:
         raise EnvironmentMissingError(

@@ -1,4 +1,4 @@
-"""An environment that raises now and then ends that one episode, not the work of all copies."""
+"""An environment that raises, or gives NaN, now and then ends that one episode, not the work of all copies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 import gymnasium
+import numpy as np
 
+LARGEST_REWARD = float(np.finfo(np.float32).max)
+"""Rewards are float32 from here on."""
 MOST_FAILURES = 3
 """In a row, without a step between them that went well."""
 
@@ -17,7 +20,7 @@ Survived = Callable[[str, Exception], None]
 class TolerantEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Where the environment raises, the episode is cut off (truncated) at its last observation; the next goes on.
 
-    Raises what the environment raised when it does so for the `MOST_FAILURES`th time in a row.
+    A reward that is no finite number counts as raised (ValueError). The `MOST_FAILURES`th failure in a row is raised.
     """
 
     def __init__(self, environment: gymnasium.Env[Any, Any], survived: Survived) -> None:
@@ -41,12 +44,15 @@ class TolerantEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """As gymnasium.Env.step."""
         try:
-            self._last, reward, terminated, truncated, info = self.env.step(action)
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            if not abs(float(reward)) <= LARGEST_REWARD:
+                raise ValueError(f"the reward {reward} is no finite number")
         except Exception as error:
             self._failed("step", error)
             return self._last, 0.0, False, True, {}
         self._failures = 0
-        return self._last, reward, terminated, truncated, info
+        self._last = observation
+        return observation, reward, terminated, truncated, info
 
     def _failed(self, doing: str, error: Exception) -> None:
         self._failures += 1

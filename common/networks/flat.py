@@ -35,10 +35,6 @@ class FlatParameters:
         """16 hexadecimal digits that differ where two networks do; the two ends of the wire compare them."""
         return hashlib.sha256(repr((self.architecture, self.layout)).encode()).hexdigest()[:16]
 
-    def views(self) -> dict[str, Tensor]:
-        """Each parameter by name, as a view of `vector`."""
-        return _views(self.vector, self.layout)
-
     def zero(self) -> None:
         """Set the gradient to 0. `Module.zero_grad()` must not be used: by default it drops the views."""
         self.gradient.zero_()

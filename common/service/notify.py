@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import socket
-import time
 from collections.abc import Mapping
 
 from common.service.logs import printable
@@ -24,30 +23,34 @@ class Notifier:
         name = environ.get("NOTIFY_SOCKET", "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
         self._interval = _watchdog_seconds(environ) / 2
-        self.deadline = -math.inf if self._interval < math.inf else math.inf
+        self._starting = True
+        self.deadline = 0.0 if self._interval < math.inf else math.inf
         """When `watchdog` has something to do next."""
 
     def ready(self, status: str = "") -> None:
-        """Started, or done with reloading."""
+        """Started."""
+        self._starting = False
         self._send(f"READY=1\nSTATUS={printable(status)}")
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`."""
         self._send(f"STATUS={printable(text)}")
 
-    def reloading(self) -> None:
-        """Reading its configuration again; `ready` follows."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
-
     def stopping(self, status: str = "") -> None:
         """On its way out."""
+        self._starting = False
         self._send(f"STOPPING=1\nSTATUS={printable(status)}")
 
     def watchdog(self, now: float) -> None:
-        """Call from the working loop; sends a sign of life twice per watchdog interval."""
+        """Call from the working loop; sends a sign of life twice per watchdog interval.
+
+        Before `ready` it asks for more time to start as well: what waits for another host may wait for ever, and what
+        hangs may not.
+        """
         if now >= self.deadline:
             self.deadline = now + self._interval
-            self._send("WATCHDOG=1")
+            more = f"\nEXTEND_TIMEOUT_USEC={2e6 * self._interval:.0f}" if self._starting else ""
+            self._send(f"WATCHDOG=1{more}")
 
     def _send(self, state: str) -> None:
         if not self._address:

@@ -22,15 +22,12 @@ _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 class Signals:
     """Context manager, main thread only (`ValueError` elsewhere); register it with a `zmq.Poller` as it is.
 
-    SIGHUP asks for a reload where the daemon has one, and to stop like SIGTERM where not (the terminal was closed);
-    where it was ignored from the start (nohup) it stays so.
+    SIGHUP (the terminal was closed) asks to stop like SIGTERM; where it was ignored from the start (nohup) it stays so.
     """
 
-    def __init__(self, reload: bool = False) -> None:
-        """`reload`: SIGHUP means `take_reload`."""
+    def __init__(self) -> None:
+        """Nothing is watched yet."""
         self.requested: int | None = None
-        self._reload = reload
-        self._reload_asked = False
         self._requested_at = 0.0
         self._undo = ExitStack()
 
@@ -58,9 +55,7 @@ class Signals:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         now = time.monotonic()
-        if number == _HANGUP and self._reload:
-            self._reload_asked = True
-        elif self.requested is None:
+        if self.requested is None:
             self.requested, self._requested_at = number, now
         elif number in _STOP and now - self._requested_at > ECHO_SECONDS:
             os._exit(_exit_code(number))
@@ -69,11 +64,6 @@ class Signals:
     def exit_code(self) -> int:
         """What a process that was asked to stop ends with: 130 or 143; 0 if it was not asked."""
         return EXIT_DONE if self.requested is None else _exit_code(self.requested)
-
-    def take_reload(self) -> bool:
-        """Whether a reload was asked for since the last call."""
-        asked, self._reload_asked = self._reload_asked, False
-        return asked
 
     def fileno(self) -> int:
         """Readable after a signal, until `drain`."""

@@ -85,7 +85,7 @@ class Algorithm(Section, frozen=True):
     normalize_advantages: bool = False
     """Advantages of a rollout to mean 0 and spread 1 before the policy loss."""
     refresh: bool = True
-    """Load the newest weights just before the gradient is computed."""
+    """Load the newest weights as they come: before the gradient and, with correction, while a rollout is played."""
     correction: Literal["vtrace", "none"] = "vtrace"
     """Importance correction between the policy that acted and the one that learns."""
     rho_clip: Positive = 1.0
@@ -177,10 +177,11 @@ class Checkpoint(Section, frozen=True):
     """What is kept of the run."""
 
     every_seconds: NonNegative = 60.0
-    """0: only at the end."""
+    """Between two; 0: only at the end, a new best included."""
     keep: Count = 3
     """The last so many; the best is kept besides."""
     best: bool = True
+    """Keep the best besides, and save a new best without waiting for every_seconds."""
 
 
 class Limits(Section, frozen=True):

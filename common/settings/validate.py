@@ -10,6 +10,7 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.sections import Exchange, Scaling, Settings
+from common.wire import MAX_ITEMS
 
 INT64 = 2**63
 
@@ -29,6 +30,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         )
     if settings.optimizer.anneal == "linear" and settings.limits.frames == 0:
         yield 'optimizer.anneal = "linear" needs limits.frames above 0: the step size reaches 0 there'
+    yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
@@ -47,6 +49,16 @@ def _unusable_numbers(path: str, value: object) -> Iterator[str]:
             yield f"{path} = {value}: must be a finite number"
         case int() if not -INT64 <= value < INT64:
             yield f"{path}: must be a whole number of at most 64 bits"
+
+
+def _episodes(settings: Settings) -> Iterator[str]:
+    copies, rollout, accumulate = settings.environment.copies, settings.algorithm.rollout, settings.exchange.accumulate
+    most = copies * math.ceil(rollout / 2) * accumulate  # an episode takes a step, and another one to begin the next
+    if most > MAX_ITEMS and not settings.algorithm.whole_episodes:
+        yield (
+            f"environment.copies = {copies}, algorithm.rollout = {rollout} and exchange.accumulate = {accumulate}: "
+            f"{most:,} episodes could end in one gradient, its message holds at most {MAX_ITEMS:,}; lower one of these"
+        )
 
 
 def _exchange(exchange: Exchange) -> Iterator[str]:

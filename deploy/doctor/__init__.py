@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from common.addresses import Address
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE
+from common.security.access import Access
 from deploy.doctor import machine, software, way
 from deploy.doctor.finding import Finding
 
@@ -18,7 +18,7 @@ __all__ = ["Finding", "exit_code", "run", "show"]
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "bad": ("BAD", "bold red")}
 
 
-def run(learner: Address | None, port: int, runs: Path = Path("runs")) -> list[Finding]:
+def run(learner: Access | None, port: int, runs: Path = Path("runs")) -> list[Finding]:
     """Everything that is looked at, in a few seconds.
 
     `learner`: also the way to this one; `port`: where a learner here would listen; `runs`: where run folders go.

@@ -1,31 +1,38 @@
-"""The way from here to a learner, step by step: its name, its ports, its answer."""
+"""The way from here to a learner, step by step: its name, its ports, its answer, and what it needs of this host."""
 
 from __future__ import annotations
 
 import socket
 import time
-
-import zmq
+from collections.abc import Mapping
+from importlib.util import find_spec as find_module
 
 from common.addresses import Address
-from common.client import LearnerLink, introduce
-from common.messages import PROTOCOL, Goodbye, Hello, Refused, Welcome
+from common.environments.names import find_spec
+from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
+from common.messages import PROTOCOL
+from common.security.access import Access
 from common.service.logs import printable
+from common.versions import versions
 from deploy.doctor.finding import Finding
+from deploy.observer import fetch
 
 CONNECT_SECONDS = 3.0
 """For a TCP connection to come about."""
 ANSWER_SECONDS = 3.0
-"""For a learner to answer a hello."""
+"""For a learner to answer."""
+CLOCK_SECONDS = 2.0
+"""So far apart clocks may be."""
 
 
-def look(address: Address) -> list[Finding]:
+def look(access: Access) -> list[Finding]:
     """The findings up to the first step that fails; those after it could not succeed."""
+    address = access.address
     findings = [name(address)]
     if findings[-1].state != "bad":
         findings += [port(address), port(address.with_port(address.port + 1), "weights port")]
     if findings[-1].state != "bad" and findings[-2].state != "bad":
-        findings.append(answer(address))
+        findings += answer(access)
     return findings
 
 
@@ -55,32 +62,54 @@ def port(address: Address, called: str = "learner's port") -> Finding:
     return Finding(called, "ok", f"{address} is open")
 
 
-def answer(address: Address) -> Finding:
-    """Whether a learner that speaks this protocol answers a hello."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    hello = introduce("observer")
-    link = LearnerLink(context, address, hello)
+def answer(access: Access) -> list[Finding]:
+    """Whether a learner that speaks this protocol answers, and how its run goes with this host."""
     try:
-        return _ask(link, hello)
-    finally:
-        link.close()
-        context.term()
+        status = fetch(access, ANSWER_SECONDS, lambda _: None)
+    except RefusedError as error:
+        return [Finding("learner", "bad", printable(str(error)))]
+    except UnavailableError:
+        text = f"something listens, but no learner answered within {ANSWER_SECONDS:g} s"
+        mend = "is it the learner's port (--bind), and not the weights port next to it?"
+        return [Finding("learner", "bad", text, mend)]
+    found = Finding("learner", "ok", f"answers: run {printable(status.run)}, protocol {PROTOCOL}, {key(access)}")
+    return [found, clock(status.time, time.time()), likeness(status.versions, versions()), playable(status.env)]
 
 
-def _ask(link: LearnerLink, hello: Hello) -> Finding:
-    until, sent = time.monotonic() + ANSWER_SECONDS, False
-    while time.monotonic() < until:
-        sent = sent or link.send(hello)
-        link.socket.poll(50)
-        for message, _ in link.receive():
-            match message:
-                case Welcome():
-                    link.send(Goodbye(reason="doctor"))
-                    return Finding("learner", "ok", f"answers: run {printable(message.run)}, protocol {PROTOCOL}")
-                case Refused():
-                    mend = "install the same a3cd on both ends" if message.code == "protocol" else ""
-                    return Finding("learner", "bad", f"refuses: {printable(message.reason)}", mend)
-                case _:
-                    pass
-    text = f"something listens, but no learner answered within {ANSWER_SECONDS:g} s"
-    return Finding("learner", "bad", text, "is it the learner's port (--bind), and not the weights port next to it?")
+def key(access: Access) -> str:
+    """What this host shows there."""
+    return f"lets the key of {access.credential.pair.name} in" if access.credential else "takes peers without keys"
+
+
+def clock(there: float, here: float) -> Finding:
+    """How far the two clocks are apart, seconds since 1970; only logs and figures suffer from it."""
+    apart = here - there
+    text = f"this host's is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} the learner's"
+    if abs(apart) <= CLOCK_SECONDS:
+        return Finding("clock", "ok", text)
+    return Finding("clock", "warn", text, "let both keep time (NTP), or their logs cannot be laid side by side")
+
+
+def likeness(there: Mapping[str, str], here: Mapping[str, str]) -> Finding:
+    """Versions on both ends. They may differ, but for a3cd's own protocol, which has been asked."""
+    names = [name for name in here if name in there and here[name] != there[name]]
+    if not names:
+        return Finding("versions", "ok", "the same as the learner's")
+    differ = ", ".join(f"{name} {here[name]} here, {printable(there[name])} there" for name in names)
+    return Finding("versions", "ok", f"differ, which is all right: {differ}")
+
+
+def playable(env: str) -> Finding:
+    """Whether this host has the run's environment. A module that the learner names is not imported by looking."""
+    module = env.rpartition(":")[0]
+    if module and find_module(module.partition(".")[0]) is None:
+        mend = f"install the package that has the module {module}, or set PYTHONPATH"
+        return Finding("environment", "bad", f"{printable(env)} is not here", mend)
+    if module:
+        text = f"{printable(env)}: the module is here, and an actor imports it with --allow-module {printable(module)}"
+        return Finding("environment", "ok", text)
+    try:
+        find_spec(env)
+    except EnvironmentMissingError as error:
+        return Finding("environment", "bad", printable(str(error)))
+    return Finding("environment", "ok", f"{env} is here")

@@ -1,1 +1,1 @@
-"""The launcher daemon: keeps as many actors running on its host as the learner orders."""
+"""The launcher daemon: keeps as many actors running as the learner orders."""

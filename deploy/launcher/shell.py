@@ -1,4 +1,4 @@
-"""The launcher as a process: one thread, one socket, the children."""
+"""The launcher as a process: one thread, one socket, a way to start actors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from common.client import LearnerLink, introduce
 from common.errors import EXIT_DONE, RefusedError
 from common.membership import Membership
 from common.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Stop, Welcome
+from common.security.access import Access
 from common.service import logs
 from common.service.notify import Notifier
 from common.service.signals import Signals
-from deploy.backends.base import Backend
-from deploy.launcher.core import LauncherCore, StartActor, StopActor
+from deploy.backends.base import Backend, Found
+from deploy.launcher.core import LauncherCore
+from deploy.launcher.slot import StartActor, StopActor
 
 _REAP_SECONDS = 0.1
 """How often children are looked at: portable, and two system calls each."""
@@ -27,21 +29,22 @@ _IDLE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-def run(address: Address, *, slots: int, backend: Backend, name: str = "", warm: int = 0) -> int:
-    """Runs actors for the learner at `address` until it says that the run is over, or a signal comes.
+def run(access: Access, *, slots: int, backend: Backend, name: str = "", warm: int = 0) -> int:
+    """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
     At most `slots` actors, and `warm` of them before the first order. The learner need not be there, and may come
     back later. Closes `backend`; main thread only. Returns the exit code: 0, 78 (refused), 130 or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
         stack.callback(backend.close)
-        hello = introduce("launcher", name, slots=slots)
+        hello = introduce("launcher", access, name, slots=slots)
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
-        link = LearnerLink(context, address, hello)
+        link = LearnerLink(context, access, hello)
         stack.callback(link.close)
         membership = Membership(hello, time.monotonic())
-        return _Launcher(link, membership, LauncherCore(slots, warm), backend, signals, address).run()
+        hosts = [backend.host(slot) for slot in range(slots)]
+        return _Launcher(link, membership, LauncherCore(slots, warm, hosts), backend, signals, access.address).run()
 
 
 class _Launcher:
@@ -67,6 +70,7 @@ class _Launcher:
         self._connected = True
         """Until this launcher has said goodbye."""
         self._gave_up = False
+        self._trouble = ""
         self._poller = zmq.Poller()
         self._poller.register(link.socket, zmq.POLLIN)
         self._poller.register(signals, zmq.POLLIN)
@@ -97,8 +101,15 @@ class _Launcher:
         self._signals.drain()
         if self._signals.requested is not None and self._exit_code == EXIT_DONE:
             self._exit_code = self._signals.exit_code
-            self._core.stop(now)
+            self._end(now, keep=self._signals.requested != signal.SIGINT)
             self._leave(f"stopped by {signal.Signals(self._signals.requested).name}")
+
+    def _end(self, now: float, keep: bool) -> None:
+        """`keep` actors that can live on: a service manager stops a launcher to start it again, a Ctrl-C means all."""
+        if keep and self._backend.outlives:
+            self._core.detach()
+        else:
+            self._core.stop(now)
 
     def _take_messages(self, now: float) -> None:
         if not self._connected:
@@ -112,7 +123,7 @@ class _Launcher:
                     self._membership.lost(now)
         except RefusedError as error:
             self._exit_code = logs.fail(error)
-            self._core.stop(now)
+            self._end(now, keep=True)
         if self._core.stopping:
             self._leave("told to")
 
@@ -140,11 +151,15 @@ class _Launcher:
             _log.info(logs.line("leaving", why=reason, actors=len(self._backend.running)))
 
     def _take_ended(self, now: float) -> None:
-        for ended in self._backend.poll():
-            if self._core.ended(now, ended):
-                _log.warning(logs.line("an actor ended", slot=ended.slot, exit_code=ended.exit_code))
+        for event in self._backend.poll():
+            if isinstance(event, Found):
+                self._core.found(now, event.slot)
+                _log.info(logs.line("found an actor at work", slot=event.slot))
+            elif self._core.ended(now, event):
+                _log.warning(logs.line("an actor ended", slot=event.slot, exit_code=event.exit_code))
 
     def _act(self, now: float) -> None:
+        self._look_at_backend(now)
         for effect in self._core.tick(now):
             match effect:
                 case StartActor(slot=slot):
@@ -153,6 +168,15 @@ class _Launcher:
                     self._backend.stop(slot, kill)
                 case FleetReport():
                     self._report(effect)
+        if self._core.ordered:
+            self._backend.wish(self._core.wanted)
+
+    def _look_at_backend(self, now: float) -> None:
+        condition = self._backend.condition
+        self._core.observe(now, condition)
+        if condition.trouble and condition.trouble != self._trouble:
+            _log.warning(condition.trouble)
+        self._trouble = condition.trouble
 
     def _report(self, report: FleetReport) -> None:
         if report.gave_up and not self._gave_up:

@@ -32,7 +32,7 @@ def trained_run(tmp_path: Path) -> MakeRun:
         writer = CheckpointWriter(run.folder, keep=2, best=True)
         for version, score in ((1, 5.0), (2, 4.0)):
             flat.vector.zero_()
-            flat.views()["head_bias"][(favoured + version - 1) % network.actions] = 1.0
+            network.head_bias.data[(favoured + version - 1) % network.actions] = 1.0
             writer.write(version, flat.vector, {}, {"model": model or flat.hash}, score)
         run.close()
         return run.folder.path

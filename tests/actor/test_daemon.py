@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -36,6 +38,7 @@ from common.messages import (
 )
 from common.networks.flat import flatten
 from common.networks.registry import build
+from common.security.access import Access
 from common.settings.sections import Settings
 from common.wire import Buffer, pack, split
 from tests.helpers.daemons import BROKEN, free_address
@@ -123,7 +126,7 @@ def act(context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
         thread = threading.Thread(target=play)
         thread.start()
         try:
-            return run(learner.address, name="a", launcher="here")
+            return run(Access(learner.address), name="a", launcher="here", modules=["broken_environments"])
         finally:
             thread.join()
             for failure in failures:
@@ -136,7 +139,7 @@ def test_it_plays_until_the_run_is_over(act: Callable[..., int]) -> None:
     def script(learner: Learner) -> None:
         hello = learner.welcome()
         assert (hello.role, hello.name, hello.launcher, hello.pid) == ("actor", "a", "here", os.getpid())
-        assert {"torch", "gymnasium", "zmq", "python"} <= hello.versions.keys()
+        assert {"torch", "gymnasium", "pyzmq", "python"} <= hello.versions.keys()
         assert "none" in hello.codecs
         gradient, body = learner.hear(Gradient)
         assert (gradient.sequence, gradient.version, gradient.steps, gradient.count) == (1, 0, 10, 1)
@@ -173,6 +176,29 @@ def test_it_outlives_its_learner_and_works_in_the_next_epoch(act: Callable[..., 
         learner.say(Stop(reason="enough", final=True))
 
     assert act(script) == 0
+
+
+def test_the_service_manager_is_told_whether_it_plays_or_waits(
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    where: list[Address] = []
+
+    def script(learner: Learner) -> None:
+        where.append(learner.address)
+        for epoch in (1, 2):
+            learner.welcome(epoch=epoch)
+            learner.hear(Gradient)
+            learner.say(Stop(reason="back soon, or not", final=epoch == 2))
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        assert act(script) == 0
+        manager.setblocking(False)
+        told = [manager.recv(4096).decode() for _ in range(6)]
+    waiting = f"STATUS=waiting for the learner at {where[0]}"
+    playing = "STATUS=playing broken_environments:Counter-v0 x2 in run a-run"
+    assert told == [waiting, f"READY=1\n{playing}", playing, waiting, playing, "STOPPING=1\nSTATUS=back soon, or not"]
 
 
 def test_a_gradient_that_nobody_answers_is_sent_again(act: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,9 +277,9 @@ def test_an_environment_that_raises_now_and_then_is_played_on(
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("name", ["NanReward", "RaisesMidEpisode"])
+@pytest.mark.parametrize(("name", "option"), [("NanReward", "length=1"), ("RaisesMidEpisode", "every=1")])
 def test_an_environment_that_always_fails_is_given_up(
-    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str, option: str
 ) -> None:
     monkeypatch.setattr(actor.daemon, "FAILING_SECONDS", 0.0)
 
@@ -262,7 +288,7 @@ def test_an_environment_that_always_fails_is_given_up(
         assert "gave up after 10 rollouts lost in a row" in learner.hear(Goodbye)[0].reason
 
     with pytest.raises(UnavailableError, match=r"10 rollouts lost in a row: .*(no finite number|the emulator is gone)"):
-        act(script, *SMALL, f"environment.id='broken_environments:{name}-v0'", "environment.options.every=1")
+        act(script, *SMALL, f"environment.id='broken_environments:{name}-v0'", f"environment.options.{option}")
 
 
 def test_failures_in_a_row_are_no_reason_before_their_time(
@@ -276,7 +302,9 @@ def test_failures_in_a_row_are_no_reason_before_their_time(
             learner.hear(Heartbeat, lambda heartbeat: heartbeat.trouble)
         interrupt()
 
-    assert act(script, *SMALL, "environment.id='broken_environments:NanReward-v0'") == 143
+    assert (
+        act(script, *SMALL, "environment.id='broken_environments:NanReward-v0'", "environment.options.length=1") == 143
+    )
 
 
 def test_it_waits_for_a_learner_and_says_so(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -292,6 +320,6 @@ def test_it_waits_for_a_learner_and_says_so(monkeypatch: pytest.MonkeyPatch, cap
     thread = threading.Thread(target=stop_when_said)
     thread.start()
     with caplog.at_level(logging.WARNING, "actor"):
-        assert run(address) == 143
+        assert run(Access(address)) == 143
     thread.join()
     assert f"no answer from the learner at {address} for" in caplog.text

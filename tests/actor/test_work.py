@@ -104,8 +104,23 @@ def test_the_gradient_is_packed_by_the_codec_of_the_welcome(environments: Script
     np.testing.assert_allclose(got, expected, atol=np.abs(expected).max() / 100)
 
 
-def test_with_refresh_weights_are_loaded_before_the_gradient_and_never_while_playing(environments: Scripted) -> None:
+def test_with_refresh_weights_are_loaded_as_they_come(environments: Scripted) -> None:
     work = work_of("algorithm.refresh=true", body=weights(0.0))
+    work.advance(NO_TIME)
+    work.offer(11, weights(0.25))
+    for _ in range(3):
+        assert work.advance(NO_TIME) is None
+        assert held(work) == 0.25, "in the middle of a rollout"
+    work.offer(20, weights(0.5))
+    assert work.advance(NO_TIME) is None
+    harvest = work.advance(NO_TIME)
+    assert harvest is not None
+    mean = (10 + 3 * 11 + 2 * 20) // 6
+    assert (harvest.version, held(work)) == (mean, 0.5), "its version is that of the weights that acted, on average"
+
+
+def test_without_correction_they_are_loaded_before_the_gradient_and_never_while_playing(environments: Scripted) -> None:
+    work = work_of("algorithm.correction='none'", body=weights(0.0))
     work.advance(NO_TIME)
     work.offer(11, weights(0.25))
     for _ in range(4):

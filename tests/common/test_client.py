@@ -11,10 +11,13 @@ from common.addresses import Address
 from common.client import LearnerLink, introduce
 from common.errors import ConfigurationError
 from common.messages import MAX_NAME, PROTOCOL, AnyMessage, Goodbye, Heartbeat, Hello, Pull, Weights
+from common.security.access import Access
+from common.versions import versions
 from common.wire import Buffer, pack, split, unpack
 
 Context = zmq.Context[zmq.Socket[bytes]]
 PATIENCE_MS = 10_000
+NOBODY = Access(Address("127.0.0.1", 5555))
 
 
 class Learner:
@@ -38,9 +41,9 @@ def learner(context: Context) -> Learner:
 
 def connect(context: Context, learner: Learner, hello: Hello | None = None) -> tuple[LearnerLink, bytes]:
     """A link whose hello has been heard, and its routing id."""
-    link = LearnerLink(context, learner.address, hello or introduce("actor", "lab7"))
+    link = LearnerLink(context, Access(learner.address), hello or introduce("actor", NOBODY, "lab7"))
     assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
-    assert link.send(hello or introduce("actor", "lab7"))
+    assert link.send(hello or introduce("actor", NOBODY, "lab7"))
     peer, message, body = learner.hear()
     assert isinstance(message, Hello)
     assert body is None
@@ -48,34 +51,34 @@ def connect(context: Context, learner: Learner, hello: Hello | None = None) -> t
 
 
 def test_introduce() -> None:
-    hello = introduce("actor", launcher="here", codecs=("none", "fp16"), versions={"torch": "2.3"})
+    hello = introduce("actor", NOBODY, launcher="here", codecs=("none", "fp16"))
     assert hello.protocol == PROTOCOL
     assert (hello.role, hello.launcher, hello.codecs) == ("actor", "here", ["none", "fp16"])
     assert hello.name == f"{hello.host}-{os.getpid()}"
     assert hello.pid == os.getpid()
-    assert hello.versions == {"python": platform.python_version(), "torch": "2.3"}
+    assert hello.versions == versions()
     assert unpack(pack(hello)) == hello
 
 
 def test_each_process_has_an_incarnation_of_its_own() -> None:
-    assert introduce("observer", "a").incarnation != introduce("observer", "a").incarnation
+    assert introduce("observer", NOBODY, "a").incarnation != introduce("observer", NOBODY, "a").incarnation
 
 
 def test_a_host_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "node", lambda: "")
-    assert introduce("observer").host == "unknown"
+    assert introduce("observer", NOBODY).host == "unknown"
 
 
 def test_a_name_no_learner_would_read_is_refused_here() -> None:
-    assert introduce("actor", "n" * MAX_NAME).name == "n" * MAX_NAME
+    assert introduce("actor", NOBODY, "n" * MAX_NAME).name == "n" * MAX_NAME
     with pytest.raises(ConfigurationError, match=r"a name of 129 characters: .* at most 128"):
-        introduce("actor", "n" * (MAX_NAME + 1))
+        introduce("actor", NOBODY, "n" * (MAX_NAME + 1))
 
 
 @pytest.mark.parametrize("name", ["lab7", "\U0001f427" * MAX_NAME, "bad \udcff bytes"])
 def test_two_incarnations_never_share_a_routing_id(context: Context, learner: Learner, name: str) -> None:
-    _, first = connect(context, learner, introduce("actor", name))
-    _, second = connect(context, learner, introduce("actor", name))
+    _, first = connect(context, learner, introduce("actor", NOBODY, name))
+    _, second = connect(context, learner, introduce("actor", NOBODY, name))
     assert first != second
     assert first.startswith(b"actor/")
     assert len(first) <= client.MAX_ROUTING_ID
@@ -84,10 +87,9 @@ def test_two_incarnations_never_share_a_routing_id(context: Context, learner: Le
 def test_without_a_learner_nothing_is_sent_and_nothing_queued(context: Context) -> None:
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
         address = Address("127.0.0.1", listener.getsockname()[1])
-    link = LearnerLink(context, address, introduce("actor"))
-    assert not link.send(link_hello := introduce("actor"))
+    link = LearnerLink(context, Access(address), introduce("actor", NOBODY))
+    assert not link.send(link_hello := introduce("actor", NOBODY))
     assert not link.send(link_hello, b"body")
-    assert link.bytes_sent == 0
     assert list(link.receive()) == []
     link.close()
 
@@ -95,12 +97,11 @@ def test_without_a_learner_nothing_is_sent_and_nothing_queued(context: Context) 
 @pytest.mark.parametrize("size", [0, 10, 100_000])
 def test_a_message_with_its_body(context: Context, learner: Learner, size: int) -> None:
     link, _ = connect(context, learner)
-    before, body = link.bytes_sent, bytes(size)
+    body = bytes(size)
     assert link.send(Pull(version=1), body)
     _, message, received = learner.hear()
     assert message == Pull(version=1)
     assert received == body
-    assert link.bytes_sent == before + len(pack(Pull(version=1))) + size
 
 
 def test_what_arrives(context: Context, learner: Learner) -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from common.addresses import Address
 from common.client import introduce
 from common.errors import A3cdError, RefusedError, UnavailableError
 from common.membership import FIRST_NOTICE_SECONDS, HELLO_SECONDS, UNSENT_SECONDS, Membership
 from common.messages import AnyMessage, FleetOrder, Heartbeat, RefusalCode, Refused, Stop, Welcome
+from common.security.access import Access
 
 BEGIN = 1000.0
 WELCOME = Welcome(run="r", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0)
@@ -13,7 +15,7 @@ WELCOME = Welcome(run="r", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0)
 
 @pytest.fixture
 def joining() -> Membership:
-    return Membership(introduce("launcher", "lab"), BEGIN)
+    return Membership(introduce("launcher", Access(Address("127.0.0.1", 5555)), "lab"), BEGIN)
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +14,8 @@ import zmq
 from common import sockets
 from common.addresses import Address
 from common.errors import ConfigurationError, UnavailableError
+from tests.helpers.flooded import MESSAGES
+from tests.helpers.flooded import __file__ as FLOODED
 
 Context = zmq.Context[zmq.Socket[bytes]]
 Socket = zmq.Socket[bytes]
@@ -239,6 +243,13 @@ def test_a_peer_that_does_not_read_holds_nobody_up(context: Context, router: Soc
             router.send_multipart([b"asleep", bytes(MAX_BYTES)], zmq.NOBLOCK)
     router.send_multipart([b"awake", b"welcome"], zmq.NOBLOCK)
     assert receive(awake) == [b"welcome"]
+
+
+def test_a_peer_that_floods_a_learner_and_goes_away_does_not_abort_it() -> None:
+    found = subprocess.run(
+        [sys.executable, "-P", FLOODED], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert (found.returncode, found.stdout.strip()) == (0, str(MESSAGES)), found.stderr
 
 
 # -- broadcast ----------------------------------------------------------------------------------------------------

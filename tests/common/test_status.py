@@ -6,53 +6,19 @@ import msgspec
 import pytest
 
 from common.messages import Status
-from common.status import SUMMARY_KEYS, FleetStatus, PeerStatus, RunStatus, summary
+from common.status import SUMMARY_KEYS, RunStatus, summary
 from common.wire import pack, unpack
+from tests.helpers.status import fleet_status, peer_status, run_status
 
 PROMISED = (
     *("env", "algorithm", "network", "seed", "frames", "episodes", "seconds", "frames_per_second", "mean_return"),
     *("reached", "gradients", "gradient_bytes", "weight_bytes", "lag_mean", "lag_p95", "actors_peak", "learner_busy"),
     "run_dir",
 )
-PEER = PeerStatus(
-    name="lab7-1",
-    host="lab7",
-    pid=1,
-    launcher="lab7",
-    state="working",
-    trouble="",
-    frames=10,
-    frames_per_second=1.5,
-    gradients=2,
-    stale=0,
-    refused=0,
-    lag=0.5,
-    seen=0.1,
-    versions={"python": "3.11"},
-)
-FLEET = FleetStatus(
-    name="lab7",
-    host="lab7",
-    slots=8,
-    ordered=4,
-    running=3,
-    starting=1,
-    failed=0,
-    gave_up=False,
-    exit_code=0,
-    why="",
-)
+BARE = run_status(mean_return=None, best_return=None, episode_length=None, episode_seconds=None, goal=None)
 
 
-def run_status(**changes: Any) -> RunStatus:
-    """One with every optional figure missing."""
-    zeros: dict[type, Any] = {int: 0, float: 0.0, str: "", bool: False}
-    kinds = {field.name: field.type for field in msgspec.structs.fields(RunStatus) if field.required}
-    fields: dict[str, Any] = {name: zeros.get(kind) for name, kind in kinds.items()}
-    return RunStatus(**fields | changes)
-
-
-@pytest.mark.parametrize("status", [run_status(), run_status(mean_return=1.5, peers=[PEER], fleets=[FLEET])])
+@pytest.mark.parametrize("status", [BARE, run_status(peers=[peer_status()], fleets=[fleet_status()])])
 def test_over_the_wire_and_back(status: RunStatus) -> None:
     message = unpack(pack(Status(report=msgspec.to_builtins(status))))
     assert isinstance(message, Status)
@@ -73,7 +39,7 @@ def test_another_learners_report_is_refused(report: dict[str, Any], why: str) ->
 
 
 def test_the_summary_has_the_keys_promised_and_no_lists() -> None:
-    found = summary(run_status(env="CartPole-v1", mean_return=475.0, peers=[PEER]))
+    found = summary(run_status(env="CartPole-v1", mean_return=475.0, peers=[peer_status()]))
     assert tuple(found) == SUMMARY_KEYS
     assert set(PROMISED) <= set(found)
     assert all(value is None or isinstance(value, int | float | str) for value in found.values())

@@ -1,5 +1,6 @@
 """A run's status to look at (each maker takes fields to change), and a learner that does no more than talk."""
 
+import logging
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -12,95 +13,26 @@ import zmq
 from common import sockets
 from common.addresses import Address
 from common.messages import AnyMessage, Hello, Inspect, Refused, Status, Welcome
+from common.security.access import Access
 from common.status import FleetStatus, PeerStatus, RunStatus
 from common.wire import pack, split
-
-PEER: dict[str, Any] = {
-    "name": "lab-01",
-    "host": "lab",
-    "pid": 4100,
-    "launcher": "gpu-box",
-    "state": "working",
-    "trouble": "",
-    "frames": 30_100,
-    "frames_per_second": 1071.3,
-    "gradients": 900,
-    "stale": 2,
-    "refused": 0,
-    "lag": 1.1,
-    "seen": 0.2,
-}
-FLEET: dict[str, Any] = {
-    "name": "gpu-box",
-    "host": "gpu-box",
-    "slots": 8,
-    "ordered": 7,
-    "running": 6,
-    "starting": 1,
-    "failed": 2,
-    "gave_up": False,
-    "exit_code": 0,
-    "why": "",
-}
-RUN: dict[str, Any] = {
-    "run": "9649236e67ffe1b7",
-    "epoch": 1,
-    "state": "running",
-    "env": "FlappyBird-v0",
-    "algorithm": "a3c",
-    "network": "dense",
-    "parameters": 17_538,
-    "seed": 3,
-    "codec": "int8+lz4",
-    "device": "cpu",
-    "run_dir": "runs/x",
-    "seconds": 724.0,
-    "frames": 1_204_320,
-    "emulator_frames": 1_204_320,
-    "episodes": 12_345,
-    "version": 21_000,
-    "gradients": 60_216,
-    "stale": 12,
-    "refused": 0,
-    "duplicates": 0,
-    "gradient_bytes": 1_100_000_000,
-    "weight_bytes": 4_230_000_000,
-    "mean_return": 87.3,
-    "best_return": 92.14,
-    "episode_length": 86.4,
-    "episode_seconds": 23.1,
-    "frames_per_second": 4312.0,
-    "gradients_per_second": 215.3,
-    "bytes_per_second": 5e6,
-    "lag_mean": 1.23,
-    "lag_p95": 4.0,
-    "learner_busy": 0.34,
-    "goal": 100.0,
-    "seconds_left": None,
-    "frames_left": 795_680,
-    "episodes_left": None,
-    "reached": False,
-    "actors": 12,
-    "actors_wanted": 13,
-    "actors_peak": 12,
-    "why": "mean episode 23.1 s > 20 s: 12 -> 13 actors",
-    "losses": {"policy_loss": -0.0123, "value_loss": 0.231, "entropy": 0.612, "gradient_norm": 1.73},
-}
+from tests.helpers import status as helpers
+from tests.helpers.command_line import Stand
 
 
 @pytest.fixture
 def peer() -> Callable[..., PeerStatus]:
-    return lambda **changed: PeerStatus(**(PEER | changed))
+    return helpers.peer_status
 
 
 @pytest.fixture
 def fleet() -> Callable[..., FleetStatus]:
-    return lambda **changed: FleetStatus(**(FLEET | changed))
+    return helpers.fleet_status
 
 
 @pytest.fixture
 def run_status() -> Callable[..., RunStatus]:
-    return lambda **changed: RunStatus(**(RUN | changed))
+    return helpers.run_status
 
 
 class FakeLearner:
@@ -109,6 +41,7 @@ class FakeLearner:
     def __init__(self, report: dict[str, Any], port: int = 0) -> None:
         listener = sockets.reserve(Address("127.0.0.1", port))
         self.address = Address("127.0.0.1", listener.getsockname()[1])
+        self.access = Access(self.address)
         self.report = report
         self.refusal: Refused | None = None
         self.answers = True
@@ -170,3 +103,23 @@ def start_learner(run_status: Callable[..., RunStatus]) -> Iterator[Callable[...
     yield start
     for learner in started:
         learner.stop()
+
+
+@pytest.fixture
+def stand(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Puts a stand-in in the place of what `name` says."""
+
+    def put(name: str, answer: Any = 0) -> Stand:
+        one = Stand(answer)
+        monkeypatch.setattr(name, one)
+        return one
+
+    return put
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from deploy.children import Child, Children
+from deploy.child import Child
+from deploy.children import Children
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 LAUNCHER = ("launcher", "tcp://127.0.0.1:1", "--slots", "1")

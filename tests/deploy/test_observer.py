@@ -9,6 +9,7 @@ from common import membership, sockets
 from common.addresses import Address
 from common.errors import EXIT_TRY_LATER, RefusedError, UnavailableError
 from common.messages import Goodbye, Heartbeat, Hello, Inspect, Refused, Stop
+from common.security.access import Access
 from common.status import RunStatus
 from deploy import observer as module
 from deploy.observer import Observer, fetch, watch
@@ -34,7 +35,7 @@ def nobody() -> Address:
 
 def test_asks_again_and_again(start_learner: Start) -> None:
     learner = start_learner(frames=1)
-    with Observer(learner.address, ask_seconds=0.02) as observer:
+    with Observer(learner.access, ask_seconds=0.02) as observer:
         until(observer, lambda status: status.frames == 1)
         learner.report["frames"] = 2
         until(observer, lambda status: status.frames == 2)
@@ -47,7 +48,7 @@ def test_asks_again_and_again(start_learner: Start) -> None:
 
 def test_says_goodbye(start_learner: Start) -> None:
     learner = start_learner()
-    with Observer(learner.address) as observer:
+    with Observer(learner.access) as observer:
         until(observer, lambda _: True)
     deadline = time.monotonic() + PATIENCE
     while not isinstance(learner.heard[-1], Goodbye) and time.monotonic() < deadline:
@@ -56,13 +57,13 @@ def test_says_goodbye(start_learner: Start) -> None:
 
 
 def test_none_when_nobody_answers_in_time() -> None:
-    with Observer(nobody()) as observer:
+    with Observer(Access(nobody())) as observer:
         assert observer.next(0.05) is None
 
 
 def test_a_learner_that_comes_later_is_found(start_learner: Start) -> None:
     address = nobody()
-    with Observer(address) as observer:
+    with Observer(Access(address)) as observer:
         assert observer.next(0.05) is None
         start_learner(address.port, frames=7)
         assert until(observer, lambda _: True).frames == 7
@@ -70,7 +71,7 @@ def test_a_learner_that_comes_later_is_found(start_learner: Start) -> None:
 
 def test_a_learner_that_restarts_is_joined_again(start_learner: Start) -> None:
     learner = start_learner(epoch=1)
-    with Observer(learner.address, ask_seconds=0.02) as observer:
+    with Observer(learner.access, ask_seconds=0.02) as observer:
         until(observer, lambda status: status.epoch == 1)
         learner.say(Stop(reason="signal", final=False))
         deadline = time.monotonic() + PATIENCE
@@ -91,7 +92,7 @@ def test_a_learner_that_forgets_its_observer_is_joined_again(
     monkeypatch.setattr(module, "LOST_SECONDS", 0.1)
     learner = start_learner()
     learner.answers = False
-    with Observer(learner.address, ask_seconds=0.02) as observer:
+    with Observer(learner.access, ask_seconds=0.02) as observer:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             observer.next(0.02)
@@ -104,14 +105,14 @@ def test_a_learner_that_forgets_its_observer_is_joined_again(
 
 def test_fetch(start_learner: Start) -> None:
     learner = start_learner(frames=42)
-    assert fetch(learner.address, PATIENCE, lambda _: None).frames == 42
+    assert fetch(learner.access, PATIENCE, lambda _: None).frames == 42
 
 
 def test_fetch_waits_and_says_so_and_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "FIRST_NOTICE_SECONDS", 0.05)
     address, said = nobody(), list[str]()
     with pytest.raises(UnavailableError, match=f"no learner answers at {address} .*a3cd doctor") as raised:
-        fetch(address, 0.5, said.append)
+        fetch(Access(address), 0.5, said.append)
     assert raised.value.exit_code == EXIT_TRY_LATER
     assert said
     assert said[0].startswith(f"no learner answers at {address} for 0 s")
@@ -121,14 +122,14 @@ def test_a_learner_of_another_protocol_is_told(start_learner: Start) -> None:
     learner = start_learner()
     learner.refusal = Refused(code="protocol", reason="protocol 1 is not 2")
     with pytest.raises(RefusedError, match="protocol 1 is not 2"):
-        fetch(learner.address, PATIENCE, lambda _: None)
+        fetch(learner.access, PATIENCE, lambda _: None)
 
 
 def test_a_report_that_cannot_be_read_is_told(start_learner: Start) -> None:
     learner = start_learner()
     learner.report["frames"] = "many"
     with pytest.raises(RefusedError, match=r"frames.*same a3cd on both ends"):
-        fetch(learner.address, PATIENCE, lambda _: None)
+        fetch(learner.access, PATIENCE, lambda _: None)
 
 
 def test_watch_goes_on_until_the_run_is_over(start_learner: Start) -> None:
@@ -138,7 +139,7 @@ def test_watch_goes_on_until_the_run_is_over(start_learner: Start) -> None:
         learner.say(Stop(reason="paused", final=False))
         learner.say(Stop(reason="it plays", final=True))
 
-    for status in watch(learner.address, PATIENCE, said.append):
+    for status in watch(learner.access, PATIENCE, said.append):
         seen.append(status.frames)
         if len(seen) == 3:
             learner.answers = False
@@ -149,4 +150,4 @@ def test_watch_goes_on_until_the_run_is_over(start_learner: Start) -> None:
 
 def test_watch_gives_up_on_a_learner_that_never_was() -> None:
     with pytest.raises(UnavailableError):
-        next(watch(nobody(), 0.1, lambda _: None))
+        next(watch(Access(nobody()), 0.1, lambda _: None))

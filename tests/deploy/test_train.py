@@ -17,6 +17,7 @@ import pytest
 from common.addresses import DEFAULT_PORT, Address
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.run_folder import RunFolder
+from common.security.access import Access
 from common.settings.toml import dump, parse, read
 from common.status import FleetStatus, RunStatus, summary
 from deploy import train as module
@@ -149,8 +150,8 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             return one.children[-1]
 
     class Window:
-        def __init__(self, address: Address) -> None:
-            one.address = address
+        def __init__(self, access: Access) -> None:
+            one.address = access.address
 
         def __enter__(self) -> Self:
             return self
@@ -212,12 +213,17 @@ def test_the_result_in_words(
     train(planned(run_dir=tmp_path / "x"), as_json=False)
     shown = capsys.readouterr().out
     assert "mean return 87.3 after 1,204,320 frames, 12,345 episodes" in shown
-    for text in ("runs/x/curve.png", "a3cd evaluate runs/x", "a3cd record runs/x", "--resume --run-dir runs/x"):
+    for text in ("runs/x/curve.png", "a3cd evaluate runs/x", "a3cd record runs/x"):
         assert text in shown
+    assert "--resume" not in shown, "a run at its limit would end at once"
     stage.children.clear()
     stage.looks = [ends(stage, 0, run_status(mean_return=None))]
     train(planned(run_dir=tmp_path / "y"), as_json=False)
     assert "no episode finished" in capsys.readouterr().out
+    stage.children.clear()
+    stage.looks = [ends(stage, 143, run_status(state="stopped", run_dir="runs/z"))]
+    train(planned(run_dir=tmp_path / "z"), as_json=False)
+    assert "a3cd train FlappyBird-v0 --resume --run-dir runs/z" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -20,6 +20,7 @@ import pytest
 
 from common import sockets
 from common.addresses import Address
+from common.security.access import Access
 from common.status import RunStatus
 from deploy.observer import Observer
 
@@ -47,7 +48,7 @@ def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SEC
 class Daemon:
     """One `a3cd` process; what it writes goes to files."""
 
-    def __init__(self, arguments: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, arguments: tuple[str, ...], folder: Path, prefix: tuple[str, ...] = ()) -> None:
         self.arguments = arguments
         self._family = secrets.token_hex(8)
         self._out, self._err = folder / f"{self._family}.out", folder / f"{self._family}.err"
@@ -61,7 +62,7 @@ class Daemon:
         }
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "deploy.command", *arguments],
+                [*prefix, sys.executable, "-P", "-m", "deploy.command", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -156,15 +157,15 @@ def _marked(family: str) -> Iterator[psutil.Process]:
 
 
 class Daemons:
-    """Starts them in a folder of their own."""
+    """Starts them in a folder of their own; `prefix`: a command that runs another one, and becomes it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, prefix: tuple[str, ...] = ()) -> None:
+        self.folder, self._prefix = folder, prefix
         self._started: list[Daemon] = []
 
     def start(self, *arguments: object) -> Daemon:
         """`a3cd` with these arguments."""
-        self._started.append(Daemon(tuple(map(str, arguments)), self.folder))
+        self._started.append(Daemon(tuple(map(str, arguments)), self.folder, self._prefix))
         return self._started[-1]
 
     def run(self, *arguments: object, code: int = 0, seconds: float = PATIENCE_SECONDS) -> Daemon:
@@ -174,6 +175,10 @@ class Daemons:
         assert found == code, daemon
         return daemon
 
+    def __str__(self) -> str:
+        """For a test that failed."""
+        return "\n".join(map(str, self._started))
+
     def config(self, text: str, name: str = "run.toml") -> Path:
         """A file of settings."""
         file = self.folder / name
@@ -182,9 +187,9 @@ class Daemons:
 
 
 @contextmanager
-def daemons(folder: Path) -> Iterator[Daemons]:
+def daemons(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Daemons]:
     """Whatever was started is gone afterwards."""
-    one = Daemons(folder)
+    one = Daemons(folder, prefix)
     try:
         yield one
     finally:
@@ -205,7 +210,7 @@ def status_when(
     address: Address, good: Callable[[RunStatus], object], what: str, seconds: float = PATIENCE_SECONDS
 ) -> RunStatus:
     """The first status of the run at `address` that is as wanted."""
-    with Observer(address, ask_seconds=0.1) as observer:
+    with Observer(Access(address), ask_seconds=0.1) as observer:
 
         def look() -> RunStatus | None:
             status = observer.next(1.0)

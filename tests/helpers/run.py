@@ -37,7 +37,7 @@ class NotedStore:
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
         """What went into each step, its scale and its frames."""
 
-    def add(self, body: Buffer, codec: str, weight: float) -> None:
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
         if bytes(body) == BAD:
             raise CodecError("not finite (NaN or infinity)")
         self.added.append((bytes(body), codec, weight))

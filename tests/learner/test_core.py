@@ -131,6 +131,18 @@ def test_goodbye_is_told_with_its_reason() -> None:
     assert core.peers.actors == 0
 
 
+def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
+    core, _ = learner_of()
+    core.handle(0.0, b"x1", hello_of("box-0", launcher="box"), None)
+    effects = core.handle(3.0, b"x2", hello_of("box-0", launcher="box", incarnation="successor"), None)
+    assert logged(effects) == [
+        "info: actor box-0 was started anew: the one before is taken for gone",
+        "info: actor box-0 on lab joined (by box)",
+    ]
+    assert (core.peers.actors, core.ledger.counters.actors_peak) == (1, 1)
+    assert sent(effects, Welcome, b"x2")[0].actors == 1
+
+
 def test_who_is_silent_for_too_long_is_taken_for_gone_and_told_so_when_it_speaks_again() -> None:
     core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
     joined(core, "silent", "speaks")
@@ -187,13 +199,16 @@ def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
 
 
 def test_without_an_interval_no_checkpoint_is_due() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=0")
-    assert not any(kinds(core.tick(10.0 * n), Save) for n in range(100))
+    core, _ = learner_of("checkpoint.every_seconds=0", "limits.window=1")
+    joined(core, "x")
+    for n in range(1, 30):
+        play(core, n, 10.0 * n, episodes=[(float(n), 10, 0.1)])
+        assert not kinds(core.tick(10.0 * n), Save), "not for a new best either"
     assert math.isfinite(core.deadline)
 
 
 def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() -> None:
-    core, _ = learner_of("checkpoint.every_seconds=0", "limits.window=2")
+    core, _ = learner_of("checkpoint.every_seconds=1000", "limits.window=2")
     joined(core, "x")
     saves = []
     for sequence, value in enumerate([1.0, 5.0, 9.0, 9.0, 9.0, 0.0, 30.0], start=1):

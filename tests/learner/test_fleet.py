@@ -51,6 +51,27 @@ def test_orders_go_to_all_launchers_when_one_joins_or_leaves() -> None:
     assert [order.actors for order in sent(effects, FleetOrder, b"third")] == [6], "the second fell silent"
 
 
+def test_three_launchers_share_by_the_room_that_each_has_now() -> None:
+    core, _ = learner_of(*FIXED)
+    for name in ("a", "b", "c"):
+        effects = core.handle(0.0, name.encode(), hello_of(name, "launcher", slots=4), None)
+
+    def orders() -> list[int]:
+        return [order.actors for name in (b"a", b"b", b"c") for order in sent(effects, FleetOrder, name)]
+
+    assert orders() == [2, 2, 2]
+    effects = core.handle(1.0, b"b", FleetReport(slots=1, running=0, starting=1, failed=0, why="h2: no route"), None)
+    assert orders() == [3, 1, 2]
+    effects = core.handle(2.0, b"b", FleetReport(slots=1, running=1, starting=0, failed=0), None)
+    assert orders() == []
+    effects = core.handle(3.0, b"c", FleetReport(slots=0, running=0, starting=0, failed=5, gave_up=True), None)
+    assert orders() == [4, 1, 0]
+    effects = core.handle(4.0, b"b", FleetReport(slots=4, running=1, starting=0, failed=0), None)
+    assert orders() == [3, 3, 0]
+    effects = core.handle(5.0, b"a", Goodbye(reason="stopped"), None)
+    assert orders() == [4, 0]
+
+
 def test_an_order_that_was_lost_is_given_again_when_a_report_shows_it() -> None:
     core, _ = learner_of(*FIXED)
     core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)

@@ -222,6 +222,22 @@ def test_resume_takes_the_resolved_values_of_the_run(tmp_path: Path) -> None:
     run.close()
 
 
+@pytest.mark.parametrize("removable", [True, False])
+def test_discard_leaves_an_empty_folder_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removable: bool
+) -> None:
+    run = create(tmp_path / "x", SETTINGS)
+    if not removable:
+        monkeypatch.setattr(Path, "rmdir", _refuse)
+    run.discard()
+    run.close()
+    assert list(tmp_path.rglob("*")) == ([] if removable else [tmp_path / "x"])
+
+
+def _refuse(_: Path) -> None:
+    raise PermissionError
+
+
 def test_keep_writes_resolved_settings(tmp_path: Path) -> None:
     run = create(tmp_path, Settings())
     run.keep(SETTINGS)

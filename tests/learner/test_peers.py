@@ -37,6 +37,37 @@ def test_seeds_count_actors_only() -> None:
     assert join(peers, "a").seed == 3
 
 
+def test_a_launcher_replaces_its_actor_by_one_of_the_same_name() -> None:
+    peers = Peers()
+    join(peers, "box-0", launcher="box")
+    successor = hello_of("box-0", launcher="box", incarnation="successor")
+    assert peers.replaced_by(successor) == [b"box-0"]
+    for other in (
+        hello_of("box-0", launcher="box"),
+        hello_of("box-1", launcher="box", incarnation="successor"),
+        hello_of("box-0", launcher="attic", incarnation="successor"),
+        hello_of("box-0", "launcher", launcher="box", incarnation="successor"),
+    ):
+        assert peers.replaced_by(other) == []
+
+
+def test_actors_started_by_hand_may_have_one_name() -> None:
+    peers = Peers()
+    join(peers, "mine")
+    assert peers.replaced_by(hello_of("mine", incarnation="another")) == []
+
+
+def test_actors_of_two_launchers_of_one_name_do_not_drive_each_other_out_for_ever() -> None:
+    peers = Peers()
+    first = join(peers, "box-0", launcher="box")
+    peers.is_duplicate(first, 1)
+    second = hello_of("box-0", launcher="box", incarnation="on another host")
+    assert peers.replaced_by(second) == [b"box-0"]
+    peers.leave(b"box-0")
+    peers.join(b"second", second, 0.0)
+    assert peers.replaced_by(first.hello) == [], "it has been here before, and lives"
+
+
 def test_silent_for_longer_than() -> None:
     peers = Peers()
     join(peers, "x")

@@ -36,8 +36,9 @@ def reference(kind: str, gradients: NDArray[np.float32], steps: list[list[float]
     theta, mean, square = np.ones(SIZE), np.zeros(SIZE), np.zeros(SIZE)
     used = iter(gradients.astype(np.float64))
     for number, weights in enumerate(steps, start=1):
-        scale = sum(weights) / len(weights)
-        gradient = sum(weight * next(used) for weight in weights) / scale
+        scale, root = sum(weights) / len(weights), len(weights) ** 0.5
+        gradient = sum(weight * next(used) for weight in weights) / scale / root
+        scale *= root
         if kind == "sgd":
             theta -= 0.1 * scale * gradient
         elif kind == "rmsprop":
@@ -46,8 +47,8 @@ def reference(kind: str, gradients: NDArray[np.float32], steps: list[list[float]
         else:
             mean = 0.9 * mean + 0.1 * gradient
             square = 0.999 * square + 0.001 * gradient**2
-            root = np.sqrt(square / (1 - 0.999**number)) + 1e-5
-            theta -= 0.1 * scale * (mean / (1 - 0.9**number)) / root
+            spread = np.sqrt(square / (1 - 0.999**number)) + 1e-5
+            theta -= 0.1 * scale * (mean / (1 - 0.9**number)) / spread
     return theta
 
 
@@ -189,3 +190,23 @@ def test_a_delay_is_slept_out(monkeypatch: pytest.MonkeyPatch) -> None:
     store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
     store.step(scale=1.0, frames=0)
     assert 50.0 < slept[0] <= 60.0
+
+
+@pytest.mark.parametrize("kind", ["rmsprop", "adam"])
+def test_gradients_added_up_move_the_weights_as_far_as_one_by_one(kind: str) -> None:
+    """Where gradients are mostly noise; a sum that is normalised like a single one would go half as far for four."""
+    gradients = random(4_000)
+    apart, together = store_of(kind), store_of(kind)
+    for number, gradient in enumerate(gradients, start=1):
+        apart.add(packed(gradient), "none", 1.0)
+        apart.step(scale=1.0, frames=0)
+        together.add(packed(gradient), "none", 1.0)
+        if number % 4 == 0:
+            together.step(scale=1.0, frames=0)
+    summed = store_of(kind)
+    for four in gradients.reshape(-1, 4, gradients.shape[1]):
+        summed.add(packed(four.sum(axis=0)), "none", 1.0, count=4)
+        summed.step(scale=1.0, frames=0)
+    np.testing.assert_allclose(summed.vector.numpy(), together.vector.numpy(), rtol=1e-3, atol=1e-3)
+    far, alike = (float((store.vector - 1).norm()) for store in (apart, together))
+    assert 0.7 < alike / far < 1.4

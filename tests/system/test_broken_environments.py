@@ -24,12 +24,14 @@ def test_one_that_raises_now_and_then_is_trained_on(daemons: Daemons) -> None:
 
 
 def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) -> None:
+    env = "broken_environments:NanReward-v0"
     training = daemons.run(
-        *("train", "broken_environments:NanReward-v0", "--actors", 2, "--run-dir", "run", "--json"),
+        *("train", env, "--actors", 2, "--run-dir", "run", "--json"),
+        *("--set", "environment.options={length=1}"),
         code=EXIT_TRY_LATER,
         seconds=280,
     )
-    reason = "the environment gave a reward that is no finite number"
+    reason = f"environment {env} failed in step: ValueError: the reward nan is no finite number"
     assert 5 <= training.said.count(f"actor    warning: {reason}") <= 6, "once for each actor that was tried"
     assert f"learner  warning: here-0: {reason}" in training.said
     assert 5 <= training.said.count("exit_code=75") <= 6

@@ -3,7 +3,8 @@ import array
 import pytest
 import torch
 
-from common.codecs.buffers import Buffer, as_bytes, nbytes, read
+from common.codecs.buffers import as_bytes, nbytes, read
+from common.wire import Buffer
 
 VALUES = torch.tensor([1.5, -2.0, 0.25, 65504.0])
 

@@ -66,7 +66,7 @@ def test_a_module_before_the_id_is_imported() -> None:
         ("ALE/Pong", "did you mean ALE/Pong-v5"),
         ("xyzzy", "environment xyzzy does not exist; the module it is in goes before it: module:Id-v0"),
         ("broken_environments:Gridd-v0", "did you mean .*Grid-v0"),
-        ("no_such_module:Grid-v0", "no_such_module:Grid-v0: no module named no_such_module"),
+        ("no_such_module:Grid-v0", "no_such_module:Grid-v0: no module named no_such_module .*set PYTHONPATH to the"),
         ("no_such.module:Grid-v0", "no module named no_such "),
     ],
 )

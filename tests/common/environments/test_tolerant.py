@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium
@@ -9,10 +10,11 @@ from common.environments.tolerant import MOST_FAILURES, TolerantEnvironment
 
 
 class Flaky(gymnasium.Env[Any, Any]):
-    """Observes the number of calls; raises at those in `bad`."""
+    """Observes the number of calls; raises at those in `bad`; gives `reward`."""
 
     def __init__(self, *bad: int) -> None:
         self.bad = bad
+        self.reward = 1.0
         self.calls = 0
         self.seeds: list[int | None] = []
 
@@ -27,7 +29,7 @@ class Flaky(gymnasium.Env[Any, Any]):
         return self._call(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return self._call(), 1.0, False, False, {}
+        return self._call(), self.reward, False, False, {}
 
 
 def tolerant(*bad: int) -> tuple[TolerantEnvironment, Flaky, list[str]]:
@@ -43,6 +45,21 @@ def test_a_step_that_raises_cuts_the_episode_off_at_the_last_observation() -> No
     assert told == ["step: call 3"]
     assert environment.reset() == (4, {})
     assert environment.step(0)[0] == 5
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, 1e39])
+def test_a_reward_that_is_no_number_cuts_the_episode_off_and_thrice_in_a_row_is_raised(reward: float) -> None:
+    environment, flaky, told = tolerant()
+    environment.reset()
+    environment.step(0)
+    flaky.reward = reward
+    assert environment.step(0) == (2, 0.0, False, True, {})
+    assert told == [f"step: the reward {reward} is no finite number"]
+    environment.reset()
+    assert environment.step(0) == (4, 0.0, False, True, {})
+    environment.reset()
+    with pytest.raises(ValueError, match="no finite number"):
+        environment.step(0)
 
 
 def test_the_first_step_that_raises_gives_the_first_observation() -> None:

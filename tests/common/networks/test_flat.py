@@ -51,7 +51,8 @@ def test_writing_the_vector_changes_the_network() -> None:
     network, flat, x = make(Network(), BOX)
     flat.vector.zero_()
     assert not network.outputs(x).any()
-    flat.views()["head_bias"].fill_(2.0)
+    before = network.head_weight.numel()
+    flat.vector[before : before + network.head_bias.numel()] = 2.0
     assert torch.equal(network.outputs(x).detach(), torch.full((6, 4), 2.0))
 
 

@@ -44,16 +44,15 @@ def test_states(manager: Manager) -> None:
     assert manager.hears() == "READY=1\nSTATUS=waiting"
     notifier.status("two\nREADY=0")
     assert manager.hears() == "STATUS=two | READY=0"
-    notifier.reloading()
-    state, stamp = manager.hears().split("\n")
-    assert state == "RELOADING=1"
-    assert int(stamp.removeprefix("MONOTONIC_USEC=")) > 0
     notifier.stopping("bye")
     assert manager.hears() == "STOPPING=1\nSTATUS=bye"
 
 
 def test_watchdog_twice_per_interval(manager: Manager) -> None:
     notifier = Notifier(manager.environ | {"WATCHDOG_USEC": "4000000", "WATCHDOG_PID": str(os.getpid())})
+    assert notifier.deadline == 0.0, "a poller's timeout is made of it, and must be finite"
+    notifier.ready()
+    manager.hears()
     notifier.watchdog(100.0)
     assert manager.hears() == "WATCHDOG=1"
     assert notifier.deadline == 102.0
@@ -61,6 +60,18 @@ def test_watchdog_twice_per_interval(manager: Manager) -> None:
     notifier.status("nothing in between")
     assert manager.hears() == "STATUS=nothing in between"
     notifier.watchdog(102.0)
+    assert manager.hears() == "WATCHDOG=1"
+
+
+@pytest.mark.parametrize("done", ["ready", "stopping"])
+def test_more_time_to_start_until_it_has(manager: Manager, done: str) -> None:
+    notifier = Notifier(manager.environ | {"WATCHDOG_USEC": "4000000"})
+    for now in (0.0, 2.0):
+        notifier.watchdog(now)
+        assert manager.hears() == "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=4000000"
+    getattr(notifier, done)()
+    manager.hears()
+    notifier.watchdog(4.0)
     assert manager.hears() == "WATCHDOG=1"
 
 

@@ -70,15 +70,6 @@ def test_an_ignored_hangup_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, old)
 
 
-def test_hangup_asks_for_a_reload_where_there_is_one() -> None:
-    with Signals(reload=True) as noted:
-        assert not noted.take_reload()
-        signal.raise_signal(signal.SIGHUP)
-        assert noted.take_reload()
-        assert not noted.take_reload()
-        assert noted.requested is None
-
-
 class Gone(BaseException):
     """In place of the end of this process."""
 

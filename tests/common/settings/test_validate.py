@@ -51,6 +51,11 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ({"limits": {"until_return": float("nan")}}, "limits.until_return = nan: must be a finite number"),
         ({"scaling": {"thresholds_seconds": [float("inf")]}}, "scaling.thresholds_seconds = inf: must be"),
         ({"environment": {"options": {"gravity": float("-inf")}}}, "environment.options.gravity = -inf: must be"),
+        (
+            {"environment": {"copies": 1024}, "algorithm": {"rollout": 33}},
+            "environment.copies = 1024, algorithm.rollout = 33 and exchange.accumulate = 4: 69,632 episodes could end "
+            "in one gradient, its message holds at most 65,536; lower one of these",
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )
@@ -69,6 +74,7 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         {"scaling": {"policy": "fixed", "minimum": 8, "maximum": 2, "additions": []}},
         {"scaling": {"policy": "episode-duration", "form": "linear", "additions": []}},
         {"limits": {"frames": 2**63 - 1}},
+        {"environment": {"copies": 1024}, "algorithm": {"rollout": 32}},
     ],
 )
 def test_accepted(sections: dict[str, dict[str, Any]]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.addresses import Address
 from deploy.backends.base import Ended
 from deploy.backends.process import ProcessBackend, actor_command, actor_environment, actor_name
 
@@ -195,7 +194,8 @@ def test_children_end_with_a_launcher_that_is_killed() -> None:
 
 
 def test_the_command_of_an_actor() -> None:
-    command = actor_command(Address("host", 5555), "lab", 3)
+    command = actor_command(["tcp://host:5555", "--insecure"], "lab", "lab-3")
     assert command[0] == sys.executable
-    assert command[-7:] == ["actor", "tcp://host:5555", "--name", "lab-3", "--launcher", "lab", "--lifeline"]
+    assert command[-8:-5] == ["actor", "tcp://host:5555", "--insecure"]
+    assert command[-5:] == ["--name", "lab-3", "--launcher", "lab", "--lifeline"]
     assert actor_name("lab", 3) == "lab-3"

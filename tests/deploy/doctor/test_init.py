@@ -18,7 +18,7 @@ def test_the_way_is_looked_at_only_when_there_is_a_learner(start_learner: Callab
     alone = run(None, 40_000, tmp_path)
     assert {"python", "disk"} <= {finding.name for finding in alone}
     assert "learner's name" not in {finding.name for finding in alone}
-    assert "learner's name" in {finding.name for finding in run(start_learner().address, 40_000, tmp_path)}
+    assert "learner's name" in {finding.name for finding in run(start_learner().access, 40_000, tmp_path)}
 
 
 def test_the_table_says_how_to_mend() -> None:

@@ -6,8 +6,11 @@ import pytest
 from common import sockets
 from common.addresses import Address
 from common.messages import Goodbye, Refused
+from common.security.access import Access
+from common.security.credential import Credential
+from common.security.keys import KeyPair
 from deploy.doctor import way
-from deploy.doctor.way import answer, look, name, port
+from deploy.doctor.way import answer, clock, key, likeness, look, name, playable, port
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -19,8 +22,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:
     learner = start_learner()
-    finding = answer(learner.address)
-    assert (finding.state, finding.text) == ("ok", "answers: run a-run, protocol 1")
+    finding = answer(learner.access)[0]
+    run = learner.report["run"]
+    assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol 1, takes peers without keys")
     learner.stop()
     assert isinstance(learner.heard[-1], Goodbye)
 
@@ -28,15 +32,14 @@ def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:
 def test_a_learner_of_another_protocol(start_learner: Callable[..., Any]) -> None:
     learner = start_learner()
     learner.refusal = Refused(code="protocol", reason="protocol 1 is not 2")
-    finding = answer(learner.address)
-    assert (finding.state, finding.text) == ("bad", "refuses: protocol 1 is not 2")
-    assert "same a3cd on both ends" in finding.mend
+    (finding,) = answer(learner.access)
+    assert (finding.state, finding.text) == ("bad", "the learner refused this observer: protocol 1 is not 2")
 
 
 def test_what_listens_but_is_no_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(way, "ANSWER_SECONDS", 0.1)
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
-        finding = answer(Address("127.0.0.1", listener.getsockname()[1]))
+        (finding,) = answer(Access(Address("127.0.0.1", listener.getsockname()[1])))
     assert finding.state == "bad"
     assert "no learner answered within 0.1 s" in finding.text
 
@@ -46,10 +49,18 @@ def test_the_way_is_looked_at_step_by_step(start_learner: Callable[..., Any]) ->
     at = pair[0].getsockname()[1]
     pair[0].close()
     learner = start_learner(port=at)
-    states = {finding.name: finding.state for finding in look(learner.address)}
-    assert states == {"learner's name": "ok", "learner's port": "ok", "weights port": "ok", "learner": "ok"}
+    states = {finding.name: finding.state for finding in look(learner.access)}
+    assert states == {
+        "learner's name": "ok",
+        "learner's port": "ok",
+        "weights port": "ok",
+        "learner": "ok",
+        "clock": "warn",
+        "versions": "ok",
+        "environment": "ok",
+    }
     pair[1].close()
-    states = {finding.name: finding.state for finding in look(learner.address)}
+    states = {finding.name: finding.state for finding in look(learner.access)}
     assert states == {"learner's name": "ok", "learner's port": "ok", "weights port": "bad"}
 
 
@@ -76,7 +87,7 @@ def test_a_name_nobody_knows_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -
         raise way.socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(way.socket, "getaddrinfo", unknown)
-    findings = look(Address("no.such.host", 5555))
+    findings = look(Access(Address("no.such.host", 5555)))
     assert [(finding.state, finding.text) for finding in findings] == [
         ("bad", "no.such.host: Name or service not known")
     ]
@@ -85,3 +96,44 @@ def test_a_name_nobody_knows_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -
 def test_addresses_of_a_name_are_named_once() -> None:
     assert name(Address("127.0.0.1", 5555)).text == "127.0.0.1 is 127.0.0.1"
     assert name(Address("[::1]", 5555)).text == "[::1] is ::1"
+
+
+def test_the_key_that_is_shown() -> None:
+    there = Address("gpu-box", 5555)
+    assert key(Access(there)) == "takes peers without keys"
+    credential = Credential(there, KeyPair.generate("learner").public, KeyPair.generate("lab7"))
+    assert key(Access(there, credential)) == "lets the key of lab7 in"
+
+
+@pytest.mark.parametrize(
+    ("there", "state", "text"),
+    [
+        (1000.0, "ok", "this host's is 0.0 s behind the learner's"),
+        (940.0, "warn", "this host's is 60.0 s ahead of the learner's"),
+        (1003.5, "warn", "this host's is 3.5 s behind the learner's"),
+    ],
+)
+def test_clocks(there: float, state: str, text: str) -> None:
+    finding = clock(there, 1000.0)
+    assert (finding.state, finding.text) == (state, text)
+
+
+def test_versions_may_differ() -> None:
+    assert likeness({"torch": "2.13"}, {"torch": "2.13", "numpy": "2"}).text == "the same as the learner's"
+    finding = likeness({"torch": "2.13"}, {"torch": "2.4"})
+    assert (finding.state, finding.text) == ("ok", "differ, which is all right: torch 2.4 here, 2.13 there")
+
+
+@pytest.mark.parametrize(
+    ("env", "state", "text"),
+    [
+        ("CartPole-v1", "ok", "CartPole-v1 is here"),
+        ("CartPool-v1", "bad", "does not exist; did you mean"),
+        ("no_such_module.envs:Car-v0", "bad", "no_such_module.envs:Car-v0 is not here"),
+        ("antigravity:Car-v0", "ok", "an actor imports it with --allow-module antigravity"),
+    ],
+)
+def test_the_environment(env: str, state: str, text: str) -> None:
+    finding = playable(env)
+    assert finding.state == state
+    assert text in finding.text

@@ -1,60 +1,12 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.messages import FleetOrder, FleetReport, Stop, Welcome
-from deploy.backends.base import Ended
-from deploy.launcher.core import LauncherCore, StartActor, StopActor
-
-
-class Bench:
-    """A core with a clock and the actors it believes to have."""
-
-    def __init__(self, slots: int = 4, warm: int = 0) -> None:
-        self.core = LauncherCore(slots, warm)
-        self.now = 1000.0
-        self.reports: list[FleetReport] = []
-        self.alive: set[int] = set()
-        self.told: set[int] = set()
-
-    def tick(self) -> list[StartActor | StopActor]:
-        actions: list[StartActor | StopActor] = []
-        for effect in self.core.tick(self.now):
-            if isinstance(effect, FleetReport):
-                self.reports.append(effect)
-                continue
-            actions.append(effect)
-            if isinstance(effect, StartActor):
-                assert effect.slot not in self.alive
-                self.alive.add(effect.slot)
-                self.told.discard(effect.slot)
-            else:
-                assert effect.slot in self.alive
-                assert effect.kill == (effect.slot in self.told)
-                self.told.add(effect.slot)
-        return actions
-
-    def order(self, actors: int) -> list[StartActor | StopActor]:
-        self.core.handle(self.now, FleetOrder(actors=actors, why="test"))
-        return self.tick()
-
-    def welcome(self, epoch: int = 1) -> list[StartActor | StopActor]:
-        self.core.handle(self.now, Welcome(run="r", epoch=epoch, heartbeat_seconds=2.0, expiry_seconds=30.0))
-        return self.tick()
-
-    def ended(self, slot: int, exit_code: int = 1, last_words: str = "") -> bool:
-        self.alive.remove(slot)
-        return self.core.ended(self.now, Ended(slot, exit_code, last_words))
-
-    def after(self, seconds: float) -> list[StartActor | StopActor]:
-        self.now += seconds
-        return self.tick()
-
-    @property
-    def report(self) -> FleetReport:
-        return self.core.report()
+from common.messages import FleetReport, Stop
+from deploy.backends.base import Condition
+from deploy.launcher.slot import StartActor, StopActor
+from tests.helpers.bench import Bench
 
 
 def test_nothing_before_an_order() -> None:
@@ -109,50 +61,6 @@ def test_a_slot_is_free_only_when_its_actor_is_gone() -> None:
     assert bench.report.failed == 0
 
 
-def test_one_that_does_not_leave_is_killed_once() -> None:
-    bench = Bench()
-    bench.order(1)
-    assert bench.order(0) == [StopActor(0)]
-    assert bench.core.deadline == bench.now + 3
-    assert bench.after(2.9) == []
-    assert bench.after(0.1) == [StopActor(0, kill=True)]
-    assert bench.after(100) == []
-
-
-def test_back_off_doubles_to_half_a_minute() -> None:
-    bench = Bench(slots=2)
-    bench.order(2)
-    bench.now += 60  # the other one runs on: no reason for giving up
-    for delay in (0.5, 1, 2, 4, 8, 16, 30, 30):
-        assert bench.ended(0)
-        assert bench.core.deadline == bench.now + delay
-        assert bench.after(delay * 0.99) == []
-        assert bench.report.starting == 1
-        assert bench.after(delay * 0.01) == [StartActor(0)]
-        bench.now += 40
-    assert bench.report.failed == 8
-    assert not bench.report.gave_up
-
-
-def test_a_minute_of_running_resets_the_back_off() -> None:
-    bench = Bench(slots=1)
-    bench.order(1)
-    for lived, delay in ((59.9, 0.5), (59.9, 1.0), (60.0, 0.5), (0.0, 1.0)):
-        bench.now += lived
-        bench.ended(0)
-        assert bench.core.deadline == bench.now + delay
-        assert bench.after(delay) == [StartActor(0)]
-
-
-def test_an_actor_in_back_off_is_not_hurried_by_orders() -> None:
-    bench = Bench(slots=1)
-    bench.order(1)
-    bench.ended(0)
-    assert bench.order(0) == []
-    assert bench.order(1) == []
-    assert bench.after(0.5) == [StartActor(0)]
-
-
 def test_exit_zero_is_no_failure_but_the_actor_comes_back() -> None:
     bench = Bench(slots=1)
     bench.order(1)
@@ -160,70 +68,6 @@ def test_exit_zero_is_no_failure_but_the_actor_comes_back() -> None:
         assert not bench.ended(0, exit_code=0)
         assert bench.after(30) == [StartActor(0)]
     assert (bench.report.failed, bench.report.gave_up) == (0, False)
-
-
-@pytest.mark.parametrize("exit_code", [2, 78])
-def test_some_exit_codes_are_hopeless_at_once(exit_code: int) -> None:
-    bench = Bench()
-    bench.order(2)
-    bench.now += 0.5
-    assert bench.ended(1, exit_code, "one\nno environment 'x'\n")
-    assert bench.after(100) == []
-    report = bench.report
-    assert (report.gave_up, report.exit_code, report.running, report.starting) == (True, exit_code, 1, 0)
-    assert report.why == f"the actor in slot 1 ended with exit code {exit_code} after 0.5 s: no environment 'x'"
-    assert bench.order(4) == []
-    bench.ended(0, 1)
-    assert bench.after(100) == []
-    assert bench.report.exit_code == exit_code
-
-
-def test_five_failures_in_a_row_are_hopeless() -> None:
-    bench = Bench()
-    bench.order(2)
-    for back_off in (0.5, 1.0):
-        bench.ended(0)
-        bench.ended(1)
-        assert bench.after(back_off) == [StartActor(0), StartActor(1)]
-    bench.now += 59.9
-    assert not bench.core.gave_up
-    bench.ended(0, 137)
-    assert bench.after(100) == []
-    report = bench.report
-    assert (report.gave_up, report.exit_code, report.failed, report.running) == (True, 137, 5, 1)
-    assert report.why == (
-        "5 failures in a row; the actor in slot 0 ended with exit code 137 after 59.9 s: it said nothing"
-    )
-
-
-def test_one_that_lives_is_reason_to_go_on() -> None:
-    bench = Bench()
-    bench.order(2)
-    bench.now += 60.0
-    for _ in range(10):
-        bench.ended(0)
-        assert bench.after(30) == [StartActor(0)]
-    assert not bench.core.gave_up
-    assert bench.report.failed == 10
-
-
-def test_why_is_bounded() -> None:
-    bench = Bench()
-    bench.order(1)
-    bench.ended(0, 78, "x" * 100_000)
-    assert 1000 < len(bench.report.why) < 1200
-
-
-def test_another_epoch_is_reason_to_try_again() -> None:
-    bench = Bench(slots=1)
-    bench.welcome(epoch=1)
-    bench.order(1)
-    bench.ended(0, 78)
-    assert bench.after(100) == []
-    assert bench.welcome(epoch=1) == []
-    assert bench.core.gave_up
-    assert bench.welcome(epoch=2) == [StartActor(0)]
-    assert not bench.report.gave_up
 
 
 def test_reports_when_something_changed_and_every_heartbeat() -> None:
@@ -304,6 +148,69 @@ def test_a_stop_during_back_off_is_the_end() -> None:
     bench.core.stop(bench.now)
     assert bench.after(100) == []
     assert bench.core.finished(bench.now)
+
+
+def test_actors_found_are_kept_until_the_first_order_says_how_many() -> None:
+    bench = Bench()
+    assert bench.found(3, 1) == []
+    assert bench.after(100) == []
+    assert (bench.core.wanted, bench.report.running) == (2, 2)
+    assert bench.order(3) == [StartActor(0)]
+    assert bench.order(1) == [StopActor(0), StopActor(3)]
+
+
+def test_too_many_found_are_stopped_with_the_first_order() -> None:
+    bench = Bench()
+    bench.found(0, 1, 2)
+    assert bench.order(1) == [StopActor(1), StopActor(2)]
+
+
+def test_one_found_after_the_order_counts_at_once_and_the_surplus_leaves() -> None:
+    bench = Bench()
+    bench.order(2)
+    bench.now += 1
+    assert bench.found(3) == [StopActor(3)]
+    bench.core.found(bench.now, 0)
+    assert bench.tick() == [], "known already"
+
+
+def test_one_found_in_the_end_is_stopped() -> None:
+    bench = Bench()
+    bench.core.handle(bench.now, Stop(reason="goal", final=True))
+    assert bench.found(2) == [StopActor(2)]
+
+
+def test_nothing_is_started_where_it_cannot_be() -> None:
+    bench = Bench()
+    bench.observe(Condition("connecting", ready=frozenset(), settled=False))
+    assert bench.order(2) == []
+    assert (bench.report.slots, bench.report.starting, bench.report.why) == (4, 0, "connecting")
+    assert bench.observe(Condition("h2: no route", ready=frozenset({1, 3}))) == [StartActor(1), StartActor(3)]
+    assert bench.report.slots == 2
+    bench.ended(1)
+    assert bench.observe(Condition("h2, h3: no route", ready=frozenset())) == []
+    assert (bench.report.slots, bench.report.running, bench.report.starting) == (1, 1, 0), "one plays on unseen"
+    assert bench.observe(Condition(ready=frozenset({0, 2}))) == [StartActor(0)]
+
+
+def test_what_is_not_at_work_yet_is_starting_and_has_not_lived() -> None:
+    bench = Bench(slots=2)
+    bench.order(2)
+    bench.observe(Condition(starting=frozenset({0, 1})))
+    assert (bench.report.running, bench.report.starting) == (0, 2)
+    bench.now += 100
+    bench.observe(Condition(starting=frozenset({1})))
+    assert (bench.report.running, bench.report.starting) == (1, 1)
+    assert bench.order(1) == [StopActor(1)], "the one that still waits"
+
+
+def test_a_launcher_that_detaches_leaves_its_actors_alone() -> None:
+    bench = Bench()
+    bench.order(2)
+    bench.core.detach()
+    assert bench.after(100) == []
+    assert bench.core.finished(bench.now)
+    assert bench.core.wanted == 2
 
 
 happenings = st.one_of(

@@ -6,98 +6,32 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-import zmq
 
 from common import membership
-from common.addresses import Address
 from common.errors import ConfigurationError
 from common.messages import (
-    AnyMessage,
     FleetOrder,
     FleetReport,
     Goodbye,
     Heartbeat,
     Hello,
-    Message,
     Refused,
     Stop,
     Welcome,
 )
-from common.wire import pack, unpack
-from deploy.backends.base import Backend, Ended
+from common.security.access import Access
+from deploy.backends.base import Condition, Ended
 from deploy.backends.process import ProcessBackend
-from deploy.launcher import core, shell
+from deploy.launcher import core, shell, slot
+from tests.helpers.launching import Actors, Learner, lasting, launch
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(60)"
-M = TypeVar("M", bound=Message)
-
-
-class Learner:
-    """Its side of the wire; the test says what it does."""
-
-    def __init__(self, port: int = 0) -> None:
-        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.socket = self.context.socket(zmq.ROUTER)
-        self.socket.bind(f"tcp://127.0.0.1:{port or '*'}")
-        self.address = Address.parse(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        self.peer = b""
-
-    def hear(self, kind: type[M], where: Callable[[M], bool] = lambda _: True) -> M:
-        """The next message of this kind; others are dropped."""
-        while self.socket.poll(10_000):
-            self.peer, header = self.socket.recv_multipart()
-            message = unpack(header)
-            if isinstance(message, kind) and where(message):
-                return message
-        raise AssertionError(f"no {kind.__name__}")
-
-    def say(self, message: AnyMessage) -> None:
-        self.socket.send_multipart([self.peer, pack(message)])
-
-    def welcome(self, actors: int) -> None:
-        self.hear(Hello)
-        self.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=30.0))
-        self.say(FleetOrder(actors=actors, why="test"))
-
-    def close(self) -> None:
-        self.socket.close(0)
-        self.context.term()
-
-
-class Actors(Backend):
-    """Actors that exist on paper."""
-
-    def __init__(self) -> None:
-        self.alive: set[int] = set()
-        self.ended: list[Ended] = []
-        self.calls: list[str] = []
-
-    def start(self, slot: int) -> None:
-        self.alive.add(slot)
-        self.calls.append(f"start {slot}")
-
-    def stop(self, slot: int, kill: bool = False) -> None:
-        self.calls.append(f"{'kill' if kill else 'stop'} {slot}")
-        self.ended.append(Ended(slot, 143))
-
-    def poll(self) -> list[Ended]:
-        ended, self.ended = self.ended, []
-        self.alive -= {one.slot for one in ended}
-        return ended
-
-    @property
-    def running(self) -> set[int]:
-        return set(self.alive)
-
-    def close(self) -> None:
-        self.calls.append("close")
 
 
 @pytest.fixture
@@ -105,30 +39,6 @@ def learner(nothing_left_behind: None) -> Iterator[Learner]:
     one = Learner()
     yield one
     one.close()
-
-
-def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, warm: int = 0) -> int:
-    """Exit code of a launcher in this thread, while `script` plays in another."""
-    failures: list[BaseException] = []
-    over = threading.Event()
-
-    def play() -> None:
-        try:
-            script()
-        except BaseException as error:
-            failures.append(error)
-            if not over.is_set():
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=play)
-    thread.start()
-    try:
-        return shell.run(address, slots=slots, backend=backend, name="lab", warm=warm)
-    finally:
-        over.set()
-        thread.join()
-        if failures:
-            raise failures[0]
 
 
 def test_from_hello_to_the_end_of_the_run(learner: Learner) -> None:
@@ -181,7 +91,7 @@ def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) ->
 def test_a_name_that_cannot_be_closes_the_backend_too(learner: Learner) -> None:
     actors = Actors()
     with pytest.raises(ConfigurationError, match="name"):
-        shell.run(learner.address, slots=1, backend=actors, name="x" * 1000)
+        shell.run(Access(learner.address), slots=1, backend=actors, name="x" * 1000)
     assert actors.calls == ["close"]
 
 
@@ -254,7 +164,8 @@ def test_a_launcher_that_gave_up_says_so_and_stays(learner: Learner, caplog: pyt
 def test_real_children_that_do_not_listen(
     learner: Learner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(core, "GRACE_SECONDS", 0.2)
+    for module in (core, slot):
+        monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
 
     def script() -> None:
         learner.welcome(actors=2)
@@ -263,6 +174,55 @@ def test_real_children_that_do_not_listen(
         learner.hear(Goodbye)
 
     assert launch(script, learner.address, ProcessBackend(lambda _: [sys.executable, "-c", DEAF], str)) == 130
+
+
+@pytest.mark.parametrize(("number", "calls"), [(signal.SIGTERM, []), (signal.SIGINT, ["stop 1", "stop 2"])])
+def test_actors_that_outlive_are_adopted_and_only_ctrl_c_stops_them(
+    learner: Learner, number: signal.Signals, calls: list[str]
+) -> None:
+    actors = lasting()
+
+    def script() -> None:
+        learner.welcome(actors=3)
+        learner.hear(FleetReport, lambda report: report.running == 3)
+        learner.say(FleetOrder(actors=2, why="test"))
+        learner.hear(FleetReport, lambda report: report.running == 2)
+        os.kill(os.getpid(), number)
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, actors) == 128 + number
+    assert actors.calls == ["start 0", "stop 0", *calls, "close"]
+    assert actors.wishes == [3, 2] + [0] * bool(calls)
+
+
+def test_refused_for_good_leaves_them_too(learner: Learner) -> None:
+    actors = lasting()
+
+    def script() -> None:
+        learner.hear(Hello)
+        learner.say(Refused(code="protocol", reason="another a3cd"))
+
+    assert launch(script, learner.address, actors) == 78
+    assert actors.calls == ["close"]
+
+
+def test_trouble_of_the_backend_is_reported_and_logged_once(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
+    actors = Actors()
+    actors.now = Condition("h2: ssh: Permission denied (publickey).", ready=frozenset({1}))
+
+    def script() -> None:
+        learner.welcome(actors=2)
+        report = learner.hear(FleetReport, lambda report: report.running == 1)
+        assert report.why == "h2: ssh: Permission denied (publickey)."
+        assert (report.slots, report.starting) == (1, 0)
+        learner.hear(FleetReport)
+        actors.now = Condition()
+        learner.hear(FleetReport, lambda report: report.running == 2 and report.why == "")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert launch(script, learner.address, actors) == 143
+    assert caplog.text.count("Permission denied") == 1
+    assert actors.calls[:2] == ["start 1", "start 0"]
 
 
 def test_systemd_is_told(learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,210 @@
+"""Against a Slurm of three programs and a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.backends.base import Condition, Ended, Found
+from deploy.backends.slurm import SlurmBackend, job_name, script
+from tests.helpers.programs import first_in_path, lines, program, until
+
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+PROGRAM = """
+import json, sys
+from pathlib import Path
+base, name = Path({base!r}), Path(sys.argv[0]).name
+with (base / "calls").open("a") as file:
+    file.write(json.dumps([name, *sys.argv[1:]]) + "\\n")
+if (base / f"no-{{name}}").exists():
+    sys.exit((base / f"no-{{name}}").read_text())
+state = json.loads((base / "state").read_text())
+given = dict(word[2:].partition("=")[::2] for word in sys.argv[1:] if word.startswith("--"))
+if name == "squeue":
+    for task, (job_name, *shown) in state.items():
+        if job_name == given["name"]:
+            print(task.replace("_", "|"), *shown, sep="|")
+elif name == "sbatch":
+    job = 100 + sum(line.startswith('["sbatch"') for line in (base / "calls").read_text().splitlines())
+    state |= {{f"{{job}}_{{slot}}": [given["job-name"], "PENDING", "Priority"] for slot in given["array"].split(",")}}
+    (base / "script").write_text(sys.stdin.read())
+    print(job)
+elif name == "scancel":
+    state = {{task: shown for task, shown in state.items() if task not in sys.argv[1:]}}
+else:
+    print((base / "job").read_text())
+(base / "state").write_text(json.dumps(state))
+"""
+
+
+class Slurm:
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        for name in ("squeue", "sbatch", "scancel", "scontrol"):
+            program(base, name, PROGRAM.format(base=str(base)))
+        self.put({})
+
+    def put(self, tasks: dict[str, tuple[str, ...]]) -> None:
+        (self.base / "state").write_text(json.dumps(tasks))
+
+    def get(self) -> dict[str, Any]:
+        known: dict[str, Any] = json.loads((self.base / "state").read_text())
+        return known
+
+    def calls(self, name: str) -> list[list[str]]:
+        return [call[1:] for call in map(json.loads, lines(self.base / "calls")) if call[0] == name]
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
+    monkeypatch.setenv("PATH", first_in_path(tmp_path))
+    return Slurm(tmp_path)
+
+
+@pytest.fixture
+def backend(nothing_left_behind: None, slurm: Slurm) -> Iterator[SlurmBackend]:
+    one = SlurmBackend("a3cd-lab", "#!/bin/sh\ntrue\n", ["partition=cpu", "exclusive"])
+    yield one
+    one.close()
+
+
+def turned(backend: SlurmBackend) -> list[Ended | Found]:
+    backend._turn()
+    with backend._lock:
+        news, backend._news = backend._news, []
+    return news
+
+
+def running(*slots: int, job: int = 7) -> dict[str, tuple[str, ...]]:
+    return {f"{job}_{slot}": ("a3cd-lab", "RUNNING", "None") for slot in slots}
+
+
+def test_grows_by_one_array_and_shrinks_by_tasks(backend: SlurmBackend, slurm: Slurm) -> None:
+    turned(backend)
+    for slot in (0, 1, 3):
+        backend.start(slot)
+    turned(backend)
+    assert slurm.calls("sbatch") == [
+        [
+            *("--parsable", "--job-name=a3cd-lab", "--array=0,1,3", "--ntasks=1", "--open-mode=truncate"),
+            *("--output=a3cd-lab-%a.log", "--partition=cpu", "--exclusive"),
+        ]
+    ]
+    assert (slurm.base / "script").read_text() == "#!/bin/sh\ntrue\n"
+    assert turned(backend) == []
+    assert backend.condition == Condition(starting=frozenset({0, 1, 3})), "waiting in the queue"
+    backend.stop(1)
+    backend.stop(3)
+    turned(backend)
+    assert slurm.calls("scancel") == [["101_1", "101_3"]]
+    (slurm.base / "job").write_text("JobId=1 JobState=CANCELLED ExitCode=0:15")
+    assert turned(backend) == [Ended(1, 0), Ended(3, 0)]
+    backend.start(3)
+    turned(backend)
+    assert sorted(slurm.get()) == ["101_0", "102_3"]
+
+
+def test_a_launcher_that_comes_back_finds_its_tasks_and_leaves_them_again(slurm: Slurm) -> None:
+    slurm.put(running(0, 2) | {"9_1": ("a3cd-other", "RUNNING", "None"), "8_N/A": ("a3cd-lab", "RUNNING", "None")})
+    backend = SlurmBackend("a3cd-lab", "")
+    news: list[Ended | Found] = []
+    until(lambda: news.extend(backend.poll()) or backend.condition.settled)
+    assert news == [Found(0), Found(2)]
+    backend.start(0)
+    backend.poll()
+    backend.close()
+    assert (slurm.calls("sbatch"), slurm.calls("scancel")) == ([], [])
+    assert slurm.calls("squeue")[0][:4] == ["--noheader", "--array", f"--user={os.getuid()}", "--name=a3cd-lab"]
+
+
+def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slurm: Slurm) -> None:
+    slurm.put(running(0, job=9) | running(0, 1, job=8))
+    assert turned(backend) == [Found(0), Found(1)]
+    assert sorted(slurm.get()) == ["8_0", "8_1"]
+
+
+@pytest.mark.parametrize(
+    ("told", "exit_code", "what"),
+    [
+        ("JobState=FAILED Reason=NonZeroExitCode ExitCode=78:0", 78, "FAILED (NonZeroExitCode)"),
+        ("JobState=FAILED Reason=RaisedSignal:9 ExitCode=0:9", 137, "FAILED (RaisedSignal:9)"),
+        ("JobState=TIMEOUT Reason=TimeLimit ExitCode=0:0", 1, "TIMEOUT (TimeLimit)"),
+        ("", 1, "gone from the queue (no reason given)"),
+    ],
+)
+def test_a_task_that_ended(backend: SlurmBackend, slurm: Slurm, told: str, exit_code: int, what: str) -> None:
+    slurm.put(running(2))
+    turned(backend)
+    output = slurm.base / "out.log"
+    output.write_text("loading\nerror: no environment 'x'\n")
+    (slurm.base / "job").write_text(f"JobId=7 ArrayTaskId=2 {told} StdOut={output}")
+    slurm.put({})
+    assert turned(backend) == [
+        Ended(2, exit_code, f"slurm task 7_2: {what}\nloading\nerror: no environment 'x'"),
+    ]
+
+
+def test_a_task_that_failed_before_it_was_seen(backend: SlurmBackend, slurm: Slurm) -> None:
+    backend.start(2)
+    turned(backend)
+    (slurm.base / "job").write_text("JobId=101 ArrayTaskId=2 JobState=FAILED Reason=NonZeroExitCode ExitCode=78:0")
+    slurm.put({})
+    assert turned(backend) == [Ended(2, 78, "slurm task 101_2: FAILED (NonZeroExitCode)")]
+    assert slurm.calls("scontrol") == [["--oneliner", "show", "job", "101_2"]]
+
+
+def test_a_task_of_which_nothing_is_known_any_more(backend: SlurmBackend, slurm: Slurm) -> None:
+    slurm.put(running(2))
+    turned(backend)
+    (slurm.base / "no-scontrol").write_text("slurm_load_jobs error: Invalid job id specified")
+    slurm.put({})
+    assert turned(backend) == [Ended(2, 1, "slurm task 7_2: gone from the queue (no reason given)")]
+
+
+def test_what_slurm_refuses_is_trouble_and_tried_again(backend: SlurmBackend, slurm: Slurm) -> None:
+    turned(backend)
+    (slurm.base / "no-sbatch").write_text("sbatch: error: invalid partition specified: cpu")
+    backend.start(0)
+    assert turned(backend) == []
+    assert backend.condition == Condition(
+        "sbatch: error: invalid partition specified: cpu (exit code 1)", starting=frozenset({0})
+    )
+    (slurm.base / "no-sbatch").unlink()
+    backend._pause._until = 0.0
+    turned(backend)
+    assert sorted(slurm.get()) == ["102_0"]
+    assert backend.condition.trouble == ""
+
+
+def test_reasons_for_waiting_that_do_not_pass_are_told(backend: SlurmBackend, slurm: Slurm) -> None:
+    slurm.put(
+        {
+            "7_0": ("a3cd-lab", "PENDING", "PartitionTimeLimit"),
+            "7_1": ("a3cd-lab", "PENDING", "PartitionTimeLimit"),
+            "7_2": ("a3cd-lab", "PENDING", "Resources"),
+        }
+    )
+    turned(backend)
+    assert backend.condition.trouble == "slurm: 2 waiting: PartitionTimeLimit"
+
+
+def test_the_script_quotes_every_word_and_becomes_the_actor(tmp_path: Path) -> None:
+    shows = program(tmp_path, "a3cd; x", "import os, sys; print(sys.argv[1:], os.environ['OMP_NUM_THREADS'])")
+    text = script(str(shows), ["tcp://gpu:5555", "--allow-module", "$(id)"], "ann's lab")
+    environment = {"PATH": os.environ["PATH"], "SLURM_ARRAY_TASK_ID": "12"}
+    said = subprocess.run(["sh"], input=text, env=environment, capture_output=True, text=True, check=True).stdout
+    words = ["actor", "tcp://gpu:5555", "--allow-module", "$(id)", "--launcher", "ann's lab", "--name", "ann's lab-12"]
+    assert said == f"{words} 1\n"
+
+
+def test_job_names_are_plain_and_of_one_launcher_and_learner() -> None:
+    name = job_name("key/lab,1", "tcp://gpu:5555")
+    assert name.startswith("a3cd-key_lab_1-")
+    assert name == job_name("key/lab,1", "tcp://gpu:5555")
+    assert len({name, job_name("key/lab_1", "tcp://gpu:5555"), job_name("key/lab,1", "tcp://gpu:5556")}) == 3

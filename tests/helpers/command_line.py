@@ -1,0 +1,32 @@
+"""The command line in tests: `a3cd` in this process, and stand-ins for the parts that do the work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from common.addresses import Address
+from common.security.access import Access
+from deploy.command import cli
+
+AT = Access(Address("localhost", 5555))
+
+
+class Stand:
+    """Takes the place of a function: keeps what it was called with, and answers."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.arguments: tuple[Any, ...] = ()
+        self.options: dict[str, Any] = {}
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.arguments, self.options = arguments, options
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+def a3cd(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)))

@@ -1,0 +1,126 @@
+"""A launcher in this thread, its learner's side of the wire in another, and actors that exist on paper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import zmq
+
+from common.addresses import Address
+from common.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
+from common.security.access import Access
+from common.wire import pack, unpack
+from deploy.backends.base import Backend, Condition, Ended, Found
+from deploy.launcher import shell
+
+M = TypeVar("M", bound=Message)
+
+
+class Learner:
+    """Its side of the wire; the test says what it does."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.bind(f"tcp://127.0.0.1:{port or '*'}")
+        self.address = Address.parse(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        self.peer = b""
+
+    def hear(self, kind: type[M], where: Callable[[M], bool] = lambda _: True) -> M:
+        """The next message of this kind; others are dropped."""
+        while self.socket.poll(10_000):
+            self.peer, header = self.socket.recv_multipart()
+            message = unpack(header)
+            if isinstance(message, kind) and where(message):
+                return message
+        raise AssertionError(f"no {kind.__name__}")
+
+    def say(self, message: AnyMessage) -> None:
+        self.socket.send_multipart([self.peer, pack(message)])
+
+    def welcome(self, actors: int) -> None:
+        self.hear(Hello)
+        self.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=30.0))
+        self.say(FleetOrder(actors=actors, why="test"))
+
+    def close(self) -> None:
+        self.socket.close(0)
+        self.context.term()
+
+
+class Actors(Backend):
+    """Actors that exist on paper."""
+
+    def __init__(self) -> None:
+        self.alive: set[int] = set()
+        self.ended: list[Ended] = []
+        self.calls: list[str] = []
+        self.found: list[Found] = []
+        self.now = Condition()
+        self.wishes: list[int] = []
+
+    def start(self, slot: int) -> None:
+        self.alive.add(slot)
+        self.calls.append(f"start {slot}")
+
+    def stop(self, slot: int, kill: bool = False) -> None:
+        self.calls.append(f"{'kill' if kill else 'stop'} {slot}")
+        self.ended.append(Ended(slot, 143))
+
+    def poll(self) -> list[Ended | Found]:
+        ended, self.ended = self.ended, []
+        found, self.found = self.found, []
+        self.alive -= {one.slot for one in ended}
+        self.alive |= {one.slot for one in found}
+        return [*ended, *found]
+
+    @property
+    def condition(self) -> Condition:
+        return self.now
+
+    def wish(self, actors: int) -> None:
+        if self.wishes[-1:] != [actors]:
+            self.wishes.append(actors)
+
+    @property
+    def running(self) -> set[int]:
+        return set(self.alive)
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def lasting() -> Actors:
+    """Actors that outlive the launcher, two of them found at work."""
+    actors = Actors()
+    actors.outlives = True
+    actors.found = [Found(1), Found(2)]
+    return actors
+
+
+def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, warm: int = 0) -> int:
+    """Exit code of a launcher in this thread, while `script` plays in another."""
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def play() -> None:
+        try:
+            script()
+        except BaseException as error:
+            failures.append(error)
+            if not over.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        return shell.run(Access(address), slots=slots, backend=backend, name="lab", warm=warm)
+    finally:
+        over.set()
+        thread.join()
+        if failures:
+            raise failures[0]

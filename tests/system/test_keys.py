@@ -1,0 +1,70 @@
+"""A learner with keys on this machine: those invited play, one that is revoked is cut off, and the rest plays on."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from common.addresses import Address
+from common.errors import RefusedError
+from common.security.access import find
+from common.status import RunStatus
+from deploy.observer import Observer
+from tests.helpers.daemons import Daemons, free_address, until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+SETTINGS = """
+[environment]
+id = "CartPole-v1"
+step_seconds = 0.002
+[exchange]
+weights = "fp32"
+"""
+
+
+def invite(daemons: Daemons, keys: Path, name: str, address: Address) -> str:
+    (line,) = daemons.run("keys", "--keys", keys, "invite", name, "--learner", address).printed.splitlines()
+    return shlex.split(line)[2]
+
+
+def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
+    address, keys = free_address(), daemons.folder / "learner"
+    daemons.run("keys", "--keys", keys, "new", "learner")
+    config = daemons.config(SETTINGS)
+    learner = daemons.start(
+        *("learner", "--config", config, "--bind", address, "--keys", keys, "--run-dir", daemons.folder / "run")
+    )
+    actors = {
+        name: daemons.start("actor", invite(daemons, keys, name, address), "--keys", daemons.folder / name)
+        for name in ("stays", "goes")
+    }
+    with Observer(find(address, folder=keys), ask_seconds=0.1) as observer:
+
+        def names_when_at_work(wanted: set[str], gradients: int = 0) -> RunStatus | None:
+            status = observer.next(1.0)
+            if status is None or status.gradients <= gradients or not all(peer.gradients for peer in status.peers):
+                return None
+            return status if {peer.name.partition("/")[0] for peer in status.peers} == wanted else None
+
+        both = until(lambda: names_when_at_work({"stays", "goes"}), "both at work")
+        daemons.run("keys", "--keys", keys, "revoke", "goes")
+        assert actors["goes"].wait() == RefusedError.exit_code
+        assert "does not let the key of goes in" in actors["goes"].errors[-1]
+        # Everybody's connection was closed; nothing of the one that stays was lost or counted twice.
+        rest = until(lambda: names_when_at_work({"stays"}, both.gradients + 20), "the other to play on")
+        assert rest.peers[0].refused == 0
+    assert actors["stays"].running
+    assert "goes/" in learner.said
+    assert "was cut off: its key is not allowed any more" in learner.said
+    assert daemons.run("status", address, code=RefusedError.exit_code).errors[-1].endswith("on its host gives one")
+
+
+def test_a_module_is_imported_only_where_its_actor_may(daemons: Daemons) -> None:
+    address = free_address()
+    config = daemons.config('[environment]\nid = "broken_environments:RaisesMidEpisode-v0"')
+    daemons.start("learner", "--config", config, "--bind", address, "--run-dir", daemons.folder / "modules")
+    refused = daemons.run("actor", address, code=78)
+    assert "--allow-module broken_environments" in refused.errors[-1]

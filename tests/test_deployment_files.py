@@ -1,0 +1,55 @@
+"""What deploy/ has besides Python and units: its commands are ones that a3cd takes, and nothing has drifted."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from deploy.command import cli
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+
+
+def parse(words: list[str]) -> click.Context:
+    """Raises click.UsageError for words that a3cd does not take."""
+    command = cli.get_command(click.Context(cli), words[0])
+    assert command is not None
+    return command.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("name", ["learner", "actors"])
+def test_containers_of_the_manifests(name: str) -> None:
+    text = (DEPLOY / "kubernetes" / f"{name}.yaml").read_text()
+    (block,) = re.findall(r"^ +args:\n((?: +- .*\n)+)", text, re.MULTILINE)
+    words = [line.strip().removeprefix("- ") for line in block.splitlines()]
+    assert parse(words).info_name == name.removesuffix("s")
+
+
+def test_the_manifests_by_kubernetes_schema() -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    yaml = pytest.importorskip("yaml")
+    for file in (DEPLOY / "kubernetes").iterdir():
+        for document in yaml.safe_load_all(file.read_text()):
+            validate.validate(document, validate.latest_version(), strict=True)
+
+
+def test_the_array_script_starts_an_actor(tmp_path: Path) -> None:
+    (tmp_path / "a3cd").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "a3cd").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "3"}
+    script = ["sh", str(DEPLOY / "slurm" / "actors.sbatch")]
+    asked = [*script, "tcp://gpu-box:5555", "--insecure"]
+    said = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert parse(said).params["name"].endswith("-7-3")
+    assert subprocess.run(script, env=environment, capture_output=True, check=False).returncode == 2
+
+
+def test_the_containerfile_copies_all_rooms_and_names_no_base_but_its_argument() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    for room in ("common", "actor", "learner", "deploy"):
+        assert f"COPY {room} /src/{room}\n" in text
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${BASE}", "${BASE}"]
