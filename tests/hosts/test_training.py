@@ -1,0 +1,65 @@
+"""A learner on one host, actors on two others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from common import presets
+from tests.helpers.daemons import Daemon, until
+from tests.hosts import sshd
+from tests.hosts.conftest import LEARNER, Site, at_work
+
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
+GOAL = 475
+OPTIONS = ("--set", f"limits.until_return={GOAL}", "--set", "environment.step_seconds=0.002")
+
+
+def learner(site: Site, name: str, *options: object) -> Daemon:
+    """On the first host, for everyone who reaches it; the run's folder is called `name`."""
+    first = site.on[0]
+    config = first.config(presets.show("CartPole-v1").text)
+    return first.start("learner", "--config", config, "--bind", LEARNER, "--insecure", "--run-dir", name, *options)
+
+
+def test_actors_on_two_hosts_reach_a_goal_together(site: Site) -> None:
+    actors = [daemons.start("actor", LEARNER, "--insecure") for daemons in site.on[1:]]
+    head = learner(site, "by-hand", *OPTIONS)
+    site.status_when(at_work("h2", "h3"), "both hosts at work")
+    status = site.on[2].run("status", LEARNER, "--insecure", "--json").result
+    assert {peer["host"]: peer["pid"] for peer in status["peers"]} == {"h2": actors[0].pid, "h3": actors[1].pid}
+    assert all(peer["gradients"] for peer in status["peers"])
+    assert head.wait() == 0
+    assert [actor.wait() for actor in actors] == [0, 0]
+    summary = json.loads((site.on[0].folder / "by-hand" / "summary.json").read_text())
+    assert (summary["state"], summary["actors_peak"]) == ("reached", 2)
+    assert summary["best_return"] >= GOAL
+
+
+def test_a_launcher_starts_them_by_ssh(site: Site, tmp_path: Path) -> None:
+    if why := sshd.lacking():
+        pytest.skip(why)
+    first, *others = site.hosts
+    with sshd.servers(tuple(others), first, tmp_path):
+        head = learner(site, "by-ssh", *OPTIONS)
+        places = [word for host in others for word in ("--host", f"root@{host.address}:1")]
+        launcher = site.on[0].start(
+            "launcher", LEARNER, "--insecure", "--name", "fleet", "--start-with", "ssh", *places
+        )
+        site.status_when(at_work("h2", "h3"), "both hosts at work")
+        status = site.on[0].run("status", LEARNER, "--insecure", "--json").result
+        assert {peer["host"]: peer["launcher"] for peer in status["peers"]} == {"h2": "fleet", "h3": "fleet"}
+        (fleet,) = status["fleets"]
+        assert (fleet["host"], fleet["slots"], fleet["running"], fleet["why"]) == ("h1", 2, 2, "")
+        for peer in status["peers"]:
+            host = site.hosts[int(peer["host"].removeprefix("h")) - 1]
+            assert peer["pid"] in {process.pid for process in host.processes()}
+        assert head.wait() == 0
+        assert launcher.wait() == 0
+        for host in others:
+            until(
+                lambda host=host: not any("actor" in process.cmdline() for process in host.processes()),  # type: ignore[misc]
+                f"no actor left on {host.name}",
+            )

@@ -1,0 +1,52 @@
+"""A machine with a real systemd on which a3cd is installed as `a3cd deploy` does it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.install.software import Software, find
+from tests.systemd.machine import Machine, machine
+from tests.systemd.service import Service
+
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_SHARED = "/opt/site-packages"
+"""Where the machine finds torch and the others of this very environment: nothing is downloaded."""
+
+
+@pytest.fixture(scope="session")
+def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
+    """a3cd as it is now, as a wheel."""
+    return find(None, None, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Machine]:
+    """Booted, with a virtual environment of the system's Python that has all but a3cd."""
+    asked = [_SYSTEM_PYTHON, "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2], sep='.')"]
+    if not Path(_SYSTEM_PYTHON).exists():
+        pytest.skip(f"there is no {_SYSTEM_PYTHON}")
+    found = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if found.stdout.strip() != "{}.{}".format(*sys.version_info[:2]):
+        pytest.skip(f"{_SYSTEM_PYTHON} cannot use the packages of Python {sys.version}: {found.stdout or found.stderr}")
+    with machine("box", f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
+        one.boot()
+        one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", "/opt/a3cd")
+        (packages,) = (one.root / "opt/a3cd/lib").glob("python3*/site-packages")
+        (packages / "shared.pth").write_text(f"{_SHARED}\n")
+        yield one
+
+
+@pytest.fixture(scope="module")
+def service(host: Machine, software: Software) -> Service:
+    """Learner and launcher deployed, two actors at work."""
+    one = Service(host, software)
+    one.deploy_learner()
+    one.deploy_launcher()
+    one.training()
+    return one

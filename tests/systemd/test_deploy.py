@@ -1,0 +1,100 @@
+"""`a3cd deploy` over a real ssh, with keys: beyond loopback, secrets as systemd's credentials, no launcher."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.addresses import Address
+from deploy.install.software import Software
+from tests.helpers.daemons import until
+from tests.systemd.machine import Machine
+from tests.systemd.service import ACTORS, LEARNER, SETTINGS, Service
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+AT = Address("box", 5555)
+
+
+@pytest.fixture
+def ssh_config(host: Machine, tmp_path: Path) -> Path:
+    """For `ssh -F`: its sshd is started for each connection, so that no network is needed."""
+    if not Path("/usr/sbin/sshd").exists() or shutil.which("ssh") is None:
+        pytest.skip("not installed: openssh-server, openssh-client")
+    for name in ("client", "host"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
+    home = host.root / "root/.ssh"
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "authorized_keys").write_text((tmp_path / "client.pub").read_text())
+    shutil.copy(tmp_path / "host", host.root / "etc/host_key")
+    (tmp_path / "known").write_text(f"box {(tmp_path / 'host.pub').read_text()}")
+    host.run("mkdir", "-p", "/run/sshd")
+    sshd = ("/usr/sbin/sshd", "-i", "-f", "/dev/null", "-h", "/etc/host_key", "-o", "PasswordAuthentication=no")
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host box\n IdentityFile {tmp_path}/client\n IdentitiesOnly yes\n UserKnownHostsFile {tmp_path}/known\n"
+        f" StrictHostKeyChecking yes\n ProxyCommand {shlex.join([*host.prefix(), *sshd])}\n"
+    )
+    return config
+
+
+@pytest.fixture
+def deploy(ssh_config: Path, software: Software) -> Callable[..., list[str]]:
+    """`a3cd deploy` to the machine; the lines that it prints."""
+
+    def run(verb: str, *arguments: object) -> list[str]:
+        given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", software.wheel))]
+        words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
+        command = [sys.executable, "-P", "-m", "deploy.command", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_deployed_repeated_upgraded_and_removed(
+    host: Machine, software: Software, deploy: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    service = Service(host, software, AT)
+    (tmp_path / "run.toml").write_bytes(SETTINGS)
+    learner = ("learner", "--config", tmp_path / "run.toml", "--name", "cartpole")
+    actors = ("actors", "--learner", AT, "--invite-from", "root@box")
+    assert "  key pair of the learner" in deploy(*learner)
+    assert "  file /etc/a3cd/keys/box_5555.credential, unless there is one" in deploy(*actors)
+    status = service.training()
+    assert sorted(peer.name for peer in status.peers if peer.pid in service.actors()) == ["box/box-0", "box/box-1"]
+    assert host.run("stat", "-c", "%a %U", "/etc/a3cd/keys/learner.key").split() == ["600", "root"]
+
+    before = [service.pid(unit) for unit in (LEARNER, *ACTORS)]
+    assert deploy(*learner) == ["root@box: learner of run cartpole at tcp://0.0.0.0:5555: nothing to do"]
+    assert deploy(*actors) == ["root@box: 2 actors for tcp://box:5555: nothing to do"]
+    assert [service.pid(unit) for unit in (LEARNER, *ACTORS)] == before
+    assert any(ACTORS[0] in line and "running" in line for line in deploy("status"))
+
+    host.run("systemctl", "stop", ACTORS[1])
+    assert deploy("upgrade")[-1] == "  restart of what runs"
+    assert deploy("upgrade") == ["root@box: upgrade: nothing to do"]
+    service.restarted(LEARNER, before[0])
+    assert service.pid(ACTORS[1]) == 0, "what did not run is left so"
+    host.run("systemctl", "start", ACTORS[1])
+    assert service.training().epoch == status.epoch + 1
+
+    host.run("/opt/a3cd/bin/a3cd", "keys", "revoke", "box")
+    for unit in ACTORS:  # cut off, and not started again and again
+        until(lambda unit=unit: host.show(unit, "ActiveState")["ActiveState"] == "failed", f"{unit} ends")  # type: ignore[misc]
+        assert host.show(unit, "ExecMainStatus", "NRestarts") == {"ExecMainStatus": "78", "NRestarts": "0"}
+    assert service.pid(LEARNER)
+
+    assert deploy("remove")[-1] == "  kept: /var/lib/a3cd (runs) and /etc/a3cd (settings, keys)"
+    assert deploy("remove") == ["root@box: removal: nothing to do"]
+    assert host.run("systemctl", "list-units", "--plain", "--no-legend", "a3cd*") == ""
+    assert "a3cd" not in host.run("systemctl", "list-unit-files", "--no-legend")
+    kept = host.run("ls", "/etc/a3cd/keys", "/etc/a3cd/runs", "/var/lib/a3cd/cartpole")
+    assert {"learner.key", "cartpole.toml", "run.json"} <= set(kept.split())

@@ -1,0 +1,117 @@
+"""The units at work under a real systemd, hardened as they are, with torch and ZeroMQ in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.daemons import until
+from tests.systemd.service import ACTORS, LAUNCHER, LEARNER, Service
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+
+def test_all_is_up_and_says_what_it_does(service: Service) -> None:
+    status = service.training()
+    assert sorted(peer.name for peer in status.peers) == ["box-0", "box-1"]
+    assert [(fleet.name, fleet.slots, fleet.running) for fleet in status.fleets] == [("box", 2, 2)]
+    for unit, text in ((LEARNER, "frames"), (LAUNCHER, "2 of 2 actors"), (ACTORS[0], "playing CartPole-v1 x4")):
+        shown = service.host.show(unit, "ActiveState", "StatusText", "Slice", "NRestarts")
+        assert (shown["ActiveState"], shown["Slice"], shown["NRestarts"]) == ("active", "a3cd.slice", "0")
+        assert text in shown["StatusText"]
+    users = service.host.run("ps", "-o", "user:20=", "-p", ",".join(str(service.pid(u)) for u in (LEARNER, *ACTORS)))
+    assert users.split() == ["a3cd", "a3cd-actor", "a3cd-actor"]
+
+
+def test_what_is_logged_has_priorities_and_fields(service: Service) -> None:
+    said = service.host.run("journalctl", "A3CD_RUN=cartpole", "SYSLOG_IDENTIFIER=a3cd-learner", "-o", "json")
+    assert '"PRIORITY":"6"' in said
+    assert "<6>" not in said
+    everything = service.host.run("journalctl", "--no-pager", "-o", "short-iso")
+    for wrong in ("Traceback", "Unknown key", "Failed to parse", "Permission denied", "audit"):
+        assert wrong not in everything, everything
+
+
+def test_deployed_again_nothing_changes(service: Service) -> None:
+    before = [service.pid(unit) for unit in (LEARNER, LAUNCHER, *ACTORS)]
+    assert service.deploy_learner() == []
+    assert service.deploy_launcher() == []
+    assert [service.pid(unit) for unit in (LEARNER, LAUNCHER, *ACTORS)] == before
+
+
+def test_a_killed_actor_is_started_again(service: Service) -> None:
+    before = service.pid(ACTORS[0])
+    service.host.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", ACTORS[0])
+    service.restarted(ACTORS[0], before)
+    service.training()
+
+
+def test_an_actor_that_hangs_is_started_again(service: Service) -> None:
+    folder = "run/systemd/system/a3cd-actor@.service.d"
+    host = service.host
+    host.run("mkdir", "-p", f"/{folder}")
+    host.run("sh", "-c", f"printf '[Service]\\nWatchdogSec=4\\nTimeoutAbortSec=2\\n' > /{folder}/test.conf")
+    host.run("systemctl", "daemon-reload")
+    before = service.pid(ACTORS[1])
+    host.run("systemctl", "restart", ACTORS[1])  # with the short watchdog
+    hanging = service.restarted(ACTORS[1], before)
+    host.run("kill", "-STOP", hanging)
+    service.restarted(ACTORS[1], hanging)
+    assert "Watchdog timeout" in host.journal(ACTORS[1])
+    service.training()
+
+
+def test_a_learner_that_is_stopped_goes_on_in_the_next_epoch(service: Service) -> None:
+    host, before = service.host, service.training()
+    actors = service.actors()
+    host.run("systemctl", "stop", LEARNER)
+    shown = host.show(LEARNER, "ActiveState", "Result", "ExecMainStatus", "StatusText")
+    assert shown.pop("StatusText") == "stopped by a signal"
+    assert shown == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "143"}
+    kept = host.run("sh", "-c", "ls /var/lib/a3cd/cartpole/checkpoints").split()
+    assert max(map(int, (name.partition("-")[0] for name in kept))) >= before.version
+    until(lambda: "waiting" in host.show(ACTORS[0], "StatusText")["StatusText"], "the actor says that it waits")
+    host.run("systemctl", "start", LEARNER)  # returns when it is ready
+    after = service.training(lambda status: status.epoch == before.epoch + 1)
+    assert after.run == before.run
+    assert after.frames >= before.frames
+    assert service.actors() == actors
+
+
+def test_a_restarted_launcher_keeps_its_actors(service: Service) -> None:
+    actors = service.actors()
+    before = service.pid(LAUNCHER)
+    service.host.run("systemctl", "restart", LAUNCHER)
+    assert service.restarted(LAUNCHER, before)
+    status = service.training(lambda status: [fleet.running for fleet in status.fleets] == [2])
+    assert {peer.pid for peer in status.peers} == service.actors() == actors
+    units = service.host.run("systemctl", "list-units", "--plain", "--no-legend", "a3cd-actor@*").splitlines()
+    assert len(units) == 2
+
+
+def test_a_wrong_configuration_is_not_tried_again(service: Service) -> None:
+    host = service.host
+    host.run("sh", "-c", "echo 'nonsense = 1' > /etc/a3cd/runs/wrong.toml")
+    host.run("systemctl", "start", "a3cd-learner@wrong", check=False)
+    shown = host.show("a3cd-learner@wrong", "ActiveState", "NRestarts", "ExecMainStatus")
+    assert shown == {"ActiveState": "failed", "NRestarts": "0", "ExecMainStatus": "78"}
+    host.run("systemctl", "reset-failed", "a3cd-learner@wrong")
+
+
+def test_the_launchers_user_may_start_and_stop_actors_and_nothing_else(service: Service) -> None:
+    each = 'systemctl $verb --no-ask-password "$unit" && echo $verb $unit'
+    shell = f"for unit; do for verb in start stop; do {each}; done; done"
+    said = service.host.run(
+        *("runuser", "-u", "a3cd-launcher", "--", "sh", "-c", shell, "sh"),
+        *("a3cd-actor@7.service", "a3cd-learner@cartpole.service", "dbus.service", "a3cd-actor@x.service"),
+        check=False,
+    )
+    assert said.splitlines() == ["start a3cd-actor@7.service", "stop a3cd-actor@7.service"]
+
+
+def test_everything_comes_back_after_a_reboot(service: Service) -> None:
+    before = service.training()
+    service.host.reboot()
+    after = service.training(lambda status: status.epoch > before.epoch)
+    assert after.run == before.run
+    assert after.frames >= before.frames
+    assert sorted(peer.name for peer in after.peers) == ["box-0", "box-1"]
