@@ -1,4 +1,4 @@
-"""A Slurm of one node on a host: controller, node daemon and munge, all that is theirs in the host's own /run and /etc."""
+"""A Slurm of one node on a host: controller, node daemon and munge, with all their files in the host's own /run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.hosts.network import Host
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sinfo", "squeue", "sbatch", "scancel", "scontrol")
 CLIENT_SECONDS = "10"
-_FILES = Path("/run/slurm")
+_FILES, _MUNGE = Path("/run/slurm"), Path("/run/munge")
 _CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={name}({address})
@@ -30,7 +30,7 @@ SlurmctldPidFile={files}/slurmctld.pid
 SlurmdPidFile={files}/slurmd.pid
 StateSaveLocation={files}/state
 SlurmdSpoolDir={files}/spool
-# The node has as many CPUs as it says below, whatever the machine has.
+# The node has what it says below, whatever the machine has.
 SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1
@@ -39,7 +39,7 @@ SelectTypeParameters=CR_Core
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
-NodeName={name} NodeAddr={address} CPUs={cpus} State=UNKNOWN
+NodeName={name} NodeAddr={address} CPUs={cpus} RealMemory=8000 State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -64,7 +64,7 @@ class Slurm:
 
     def begin(self, cpus: int) -> None:
         """Until the node takes jobs; raises RuntimeError when one of the daemons ends."""
-        for folder in (_FILES / "state", _FILES / "spool", "/run/munge", "/etc/slurm"):
+        for folder in (_FILES / "state", _FILES / "spool", _MUNGE, "/etc/slurm"):
             self._host.path(str(folder)).mkdir(parents=True, exist_ok=True)
         self._host.path("/etc/slurm/slurm.conf").write_text(
             _CONFIGURATION.format(name=self._host.name, address=self._host.address, files=_FILES, cpus=cpus)
@@ -72,12 +72,16 @@ class Slurm:
         key = self._host.path(f"{_FILES}/munge.key")
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(128))
-        self._start("munged", "--foreground", *(f"--{what}-file={_FILES}/munge.{what}" for what in ("key", "pid", "seed")))
-        socket = self._host.path("/run/munge/munge.socket.2")
+        self._start(
+            "munged", "--foreground", *(f"--{what}-file={_FILES}/munge.{what}" for what in ("key", "pid", "seed"))
+        )
+        socket = self._host.path(f"{_MUNGE}/munge.socket.2")
         self._wait(socket.is_socket, "munge to answer")
         self._start("slurmctld", "-D")
         self._start("slurmd", "-D")
-        self._wait(lambda: self.ask("sinfo", "--noheader", "--format=%T", check=False).strip() == "idle", "an idle node")
+        self._wait(
+            lambda: self.ask("sinfo", "--noheader", "--format=%T", check=False).strip() == "idle", "an idle node"
+        )
 
     def ask(self, *words: str, check: bool = True) -> str:
         """What a client program prints on the host; raises CalledProcessError when it fails or does not answer."""
@@ -93,7 +97,8 @@ class Slurm:
         self._host.end_all()
         for daemon in self._daemons.values():
             daemon.wait()
-        shutil.rmtree(self._host.path(str(_FILES)))  # its jobs too: the next is a new one
+        for folder in (_FILES, _MUNGE):  # its jobs too: the next Slurm here is a new one
+            shutil.rmtree(self._host.path(str(folder)))
 
     def _start(self, name: str, *arguments: str) -> None:
         with self._log(name).open("wb") as out:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from common import presets
 from common.errors import EXIT_SIGINT, EXIT_SIGTERM
 from common.status import RunStatus
+from deploy.backends.base import Ended, Found
+from deploy.backends.client import Answer, Client
+from deploy.backends.slurm import SlurmBackend
 from tests.helpers.daemons import Daemon, terminate, until
+from tests.helpers.programs import program
 from tests.hosts import slurm as slurms
 from tests.hosts.conftest import LEARNER, Site
+from tests.hosts.network import Host
 from tests.hosts.slurm import Slurm
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
@@ -24,11 +31,19 @@ GROWING = (
     *("scaling.thresholds_seconds=[0.001]", "scaling.additions=[2]", "scaling.episodes_between=10"),
 )
 FIXED = ("scaling.policy='fixed'", "scaling.minimum=1")
+SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "actors.sbatch"
+FATES = """#!/bin/sh
+case $SLURM_ARRAY_TASK_ID in
+    0) echo "error: no environment 'x'" >&2; exit 78 ;;
+    1) kill -KILL $$ ;;
+    *) trap 'echo asked to leave; exit 143' TERM; echo begun; sleep 1000 & wait ;;
+esac
+"""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster(site: Site) -> Iterator[Slurm]:
-    """The second host; everybody's launcher and actors end with it."""
+    """The second host: whatever was started there ends with it."""
     if why := slurms.lacking():
         pytest.skip(why)
     with slurms.slurm(site.hosts[1], cpus=SLOTS) as one:
@@ -52,10 +67,11 @@ def launcher(site: Site) -> Daemon:
 
 
 def at_work(count: int, epoch: int = 1) -> Callable[[RunStatus], bool]:
-    """Whether so many actors of the one launcher give gradients, and it knows of just these."""
+    """Whether so many actors of the one launcher give gradients and there are no others, as it says too."""
     return lambda status: (
         status.epoch == epoch
-        and [peer.launcher for peer in status.peers if peer.gradients] == ["lab"] * count
+        and [peer.launcher for peer in status.peers] == ["lab"] * count
+        and all(peer.gradients for peer in status.peers)
         and [(fleet.running, fleet.starting) for fleet in status.fleets] == [(count, 0)]
     )
 
@@ -65,23 +81,82 @@ def test_the_array_grows_is_found_again_and_shrinks(site: Site, cluster: Slurm) 
     first = launcher(site)
     status = site.status_when(at_work(3), "three actors at work")
     assert {(peer.name, peer.host) for peer in status.peers} == {(f"lab-{slot}", "h2") for slot in range(3)}
-    array = cluster.tasks()
-    assert array == {"1_0": "RUNNING", "2_1": "RUNNING", "2_2": "RUNNING"}, "an array for each growth"
-    assert status.fleets[0].why == ""
+    tasks = cluster.tasks()
+    assert tasks == dict.fromkeys(("1_0", "2_1", "2_2"), "RUNNING"), "one array at first, one for what was added"
 
     assert terminate(first) == [EXIT_SIGTERM]
     site.status_when(lambda status: not status.fleets, "no launcher")
     second = launcher(site)
     found = site.status_when(at_work(3), "three actors found")
-    assert cluster.tasks() == array, "none was started, none ended"
+    assert cluster.tasks() == tasks
     assert {peer.pid for peer in found.peers} == {peer.pid for peer in status.peers}
 
     assert terminate(head) == [EXIT_SIGTERM]
     head = learner(site, *FIXED, resume=True)
     site.status_when(at_work(1, epoch=2), "one actor left")
     assert cluster.tasks() == {"1_0": "RUNNING"}
-    assert head.said == ""
     second.signal(signal.SIGINT)
     assert second.wait() == EXIT_SIGINT
     until(lambda: not cluster.tasks(), "no task left")
     assert terminate(head) == [EXIT_SIGTERM]
+
+
+class There(Client):
+    """Runs the programs on a host."""
+
+    def __init__(self, host: Host, folder: Path) -> None:
+        super().__init__()
+        self._enter = host.enter(folder)
+
+    def call(self, *words: str, stdin: str = "") -> Answer:
+        return super().call(*self._enter, *words, stdin=stdin)
+
+
+def turned(backend: SlurmBackend) -> list[Ended | Found]:
+    """What a turn told."""
+    backend._turn()
+    with backend._lock:
+        news, backend._news = backend._news, []
+    return news
+
+
+def saying(text: bytes, folder: Path) -> int:
+    """How many of the tasks that were not to fail wrote this line."""
+    return sum(text in file.read_bytes().splitlines() for file in folder.glob("fates-[2-9].log"))
+
+
+def test_it_says_how_tasks_ended_and_which_wait(site: Site, cluster: Slurm, tmp_path: Path) -> None:
+    backend = SlurmBackend("fates", FATES, client=There(site.hosts[1], tmp_path))
+    for slot in range(SLOTS + 3):
+        backend.start(slot)
+    ends: dict[int, Ended | Found] = {}
+
+    def look() -> None:
+        ends.update({event.slot: event for event in turned(backend)})
+
+    until(lambda: look() or len(ends) == 2, "the end of two tasks")
+    assert ends[0] == Ended(0, 78, "slurm task 1_0: FAILED (NonZeroExitCode)\nerror: no environment 'x'")
+    assert (ends[1].slot, ends[1].exit_code) == (1, 137)
+    until(lambda: look() or len(backend.condition.starting) == 1, "one task waiting")
+    assert sorted(cluster.tasks().values()) == ["PENDING", *["RUNNING"] * SLOTS]
+    until(lambda: saying(b"begun", tmp_path) == SLOTS, "all others at work")
+    others = range(2, SLOTS + 3)
+    for slot in others:
+        backend.stop(slot)
+    until(lambda: look() or not backend.running, "the end of all")
+    assert [ends[slot] for slot in others] == [Ended(slot, 0) for slot in others]
+    assert saying(b"asked to leave", tmp_path) == SLOTS
+    assert cluster.tasks() == {}
+
+
+def test_the_script_for_a_fixed_number_of_actors(site: Site, cluster: Slurm, tmp_path: Path) -> None:
+    programs = program(tmp_path, "a3cd", "import sys; print(sys.argv[1:])").parent
+    path = f"PATH={programs}:{os.defpath}"
+    line = ["sbatch", f"--chdir={tmp_path}", "--array=3,7", str(SCRIPT), "tcp://gpu-box:5555", "--insecure"]
+    cluster.ask("env", path, *line)
+
+    def said() -> list[str]:
+        return [file.read_text() for file in sorted(tmp_path.glob("a3cd-actor-1_*.log"))]
+
+    expected = [f"{['actor', 'tcp://gpu-box:5555', '--name', f'h2-1-{task}', '--insecure']}\n" for task in (3, 7)]
+    until(lambda: said() == expected, "two tasks with names of their own")
