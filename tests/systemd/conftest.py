@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,8 @@ def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
     return find(None, None, tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture(scope="module")
-def host() -> Iterator[Machine]:
+@contextmanager
+def prepared(name: str) -> Iterator[Machine]:
     """Booted, with a virtual environment of the system's Python that has all but a3cd."""
     asked = [_SYSTEM_PYTHON, "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2], sep='.')"]
     if not Path(_SYSTEM_PYTHON).exists():
@@ -34,11 +35,18 @@ def host() -> Iterator[Machine]:
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     if found.stdout.strip() != "{}.{}".format(*sys.version_info[:2]):
         pytest.skip(f"{_SYSTEM_PYTHON} cannot use the packages of Python {sys.version}: {found.stdout or found.stderr}")
-    with machine("box", f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
+    with machine(name, f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
         one.boot()
         one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", "/opt/a3cd")
         (packages,) = (one.root / "opt/a3cd/lib").glob("python3*/site-packages")
         (packages / "shared.pth").write_text(f"{_SHARED}\n")
+        yield one
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Machine]:
+    """One machine for all tests of a file."""
+    with prepared("box") as one:
         yield one
 
 

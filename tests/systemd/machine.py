@@ -60,7 +60,8 @@ class Machine:
         assert self._keeper.stdout.readline() == b"mounted\n"
         # The mounts are the keeper's alone.
         self.root = Path(f"/proc/{self._keeper.pid}/root{base}/root")
-        self._leader = 0
+        self.leader = 0
+        """Its first process."""
 
     def boot(self) -> Self:
         """Until everything that starts at boot has started or failed."""
@@ -72,7 +73,7 @@ class Machine:
 
     def reboot(self) -> None:
         """Orderly, and until it is up again."""
-        before = self._leader
+        before = self.leader
         self.run("systemctl", "reboot", check=False)
         self._await_boot(before)
 
@@ -82,14 +83,14 @@ class Machine:
             leaders = keeper.children(supervisors[0]) if supervisors else []
             if not leaders or leaders[0] == before:
                 return False
-            self._leader = leaders[0]
+            self.leader = leaders[0]
             return self.run("systemctl", "is-system-running", check=False).strip() in ("running", "degraded")
 
         until(up, f"{self.name} has booted", BOOT_SECONDS)
 
     def prefix(self) -> list[str]:
         """Before a command that is to run inside, as root."""
-        return ["nsenter", "--target", str(self._leader), "--all", "--", "env", "-i", *_ENVIRONMENT]
+        return ["nsenter", "--target", str(self.leader), "--all", "--", "env", "-i", *_ENVIRONMENT]
 
     def run(self, *command: object, check: bool = True, seconds: float = 60.0) -> str:
         """What it prints; fails the test where it fails, unless it need not succeed."""

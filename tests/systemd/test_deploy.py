@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +13,7 @@ import pytest
 from common.addresses import Address
 from deploy.install.software import Software
 from tests.helpers.daemons import until
+from tests.systemd.login import ssh_to
 from tests.systemd.machine import Machine
 from tests.systemd.service import ACTORS, LEARNER, SETTINGS, Service
 
@@ -24,24 +23,7 @@ AT = Address("box", 5555)
 
 @pytest.fixture
 def ssh_config(host: Machine, tmp_path: Path) -> Path:
-    """For `ssh -F`: its sshd is started for each connection, so that no network is needed."""
-    if not Path("/usr/sbin/sshd").exists() or shutil.which("ssh") is None:
-        pytest.skip("not installed: openssh-server, openssh-client")
-    for name in ("client", "host"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
-    home = host.root / "root/.ssh"
-    home.mkdir(mode=0o700, exist_ok=True)
-    (home / "authorized_keys").write_text((tmp_path / "client.pub").read_text())
-    shutil.copy(tmp_path / "host", host.root / "etc/host_key")
-    (tmp_path / "known").write_text(f"box {(tmp_path / 'host.pub').read_text()}")
-    host.run("mkdir", "-p", "/run/sshd")
-    sshd = ("/usr/sbin/sshd", "-i", "-f", "/dev/null", "-h", "/etc/host_key", "-o", "PasswordAuthentication=no")
-    config = tmp_path / "config"
-    config.write_text(
-        f"Host box\n IdentityFile {tmp_path}/client\n IdentitiesOnly yes\n UserKnownHostsFile {tmp_path}/known\n"
-        f" StrictHostKeyChecking yes\n ProxyCommand {shlex.join([*host.prefix(), *sshd])}\n"
-    )
-    return config
+    return ssh_to(tmp_path, host)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import io
 import json
 import sys
@@ -158,3 +159,7 @@ def test_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert far.Host("", io.BytesIO()).path("~/x") == Path("/home/someone/x")
     assert far.Host(str(tmp_path), io.BytesIO()).path("~/x") == tmp_path / "home/someone/x"
+
+
+def test_an_old_python_reads_it_far_enough_to_say_that_it_is_old() -> None:
+    ast.parse(Path(far.__file__).read_text(), feature_version=(3, 7))
