@@ -235,6 +235,8 @@ class _Daemon:
             return
         row = self._ledger.row(now, self._core.peers.actors)
         self._metrics.row(time.time(), row)
+        if self._finish is not None:
+            return  # what is shown is why it ends
         self._notifier.status(
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"
         )

@@ -50,7 +50,8 @@ def name(address: Address) -> Finding:
 def port(address: Address, called: str = "learner's port") -> Finding:
     """Whether something listens there that this host can reach."""
     try:
-        socket.create_connection((address.host.strip("[]"), address.port), CONNECT_SECONDS).close()
+        with socket.create_connection((address.host.strip("[]"), address.port), CONNECT_SECONDS) as connection:
+            own = connection.getsockname()[0]
     except OSError as error:
         refused = isinstance(error, ConnectionRefusedError)
         mend = (
@@ -59,7 +60,7 @@ def port(address: Address, called: str = "learner's port") -> Finding:
             else "open the port, and the next one, in the firewalls between here and there"
         )
         return Finding(called, "bad", f"{address}: {error.strerror or 'no answer'}", mend)
-    return Finding(called, "ok", f"{address} is open")
+    return Finding(called, "ok", f"{address} is open, reached from {own}")
 
 
 def answer(access: Access) -> list[Finding]:
