@@ -40,7 +40,7 @@ REPEAT_SECONDS = 60.0
 def run(access: Access, *, name: str = "", launcher: str = "", modules: Collection[str] = ()) -> int:
     """Plays for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
-    `modules` may be imported if the environment's id names them; others may not, for it is the learner that names it.
+    `modules` may be imported if the learner names them, as where the environment or the network is; others may not.
     Raises RefusedError when the learner will not have it, EnvironmentMissingError where this host cannot play,
     UnavailableError when the environment keeps failing.
     """
@@ -223,7 +223,8 @@ class _Daemon:
     def _prepare(self, effect: Prepare) -> None:
         welcome = effect.welcome
         settings = msgspec.convert(welcome.settings, Settings)
-        check_module(settings.environment.id, self._modules)
+        for named in (settings.environment.id, settings.network.kind):
+            check_module(named, self._modules)
         if self._work is not None:
             self._work.close()
         self._work = self._make(welcome, settings, effect.body)

@@ -44,8 +44,8 @@ class Work:
         if self._flat.hash != welcome.model:
             self._environments.close()
             raise RefusedError(
-                f"the network built here ({self._flat.hash}) is not the learner's ({welcome.model}): "
-                f"{section.id} or a3cd differ between the two hosts; install the same versions"
+                f"the network built here ({self._flat.hash}) is not the learner's ({welcome.model}): {section.id}, "
+                f"the network {settings.network.kind} or a3cd differ between the two hosts; install the same versions"
             )
         packer = make_codec(welcome.codec, self._flat.size)
         self._feedback = ErrorFeedback(packer) if settings.exchange.error_feedback else None

@@ -29,6 +29,8 @@ NETWORKS = {
     "dense 256 256": (Network(hidden=[256, 256]), VECTOR),
     "conv-a3c": (Network(kind="conv-a3c"), PICTURE),
     "conv-students": (Network(kind="conv-students"), PICTURE),
+    "conv-nature": (Network(kind="conv-nature"), PICTURE),
+    "conv-impala": (Network(kind="conv-impala"), PICTURE),
 }
 COLUMNS = ("network", "parameters", "act 1 us", "act 16 us", "act frames/s", "gradient us", "gradient frames/s")
 ROW = "{:<22}" + " {:>17,.0f}" * 6

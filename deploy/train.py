@@ -127,11 +127,12 @@ class _Training:
             *("learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)),
             *(("--resume",) if plan.resume else ()),
         )
-        module = plan.settings.environment.id.rpartition(":")[0]
+        named = (plan.settings.environment.id, plan.settings.network.kind)
+        modules = sorted({name.rpartition(":")[0] for name in named} - {""})
         warm = min(plan.settings.scaling.minimum, plan.slots)
         self._launcher = children.start(
             *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),
-            *(("--allow-module", module) if module else ()),
+            *(word for module in modules for word in ("--allow-module", module)),
         )
         self._observer = stack.enter_context(Observer(Access(address)))
 

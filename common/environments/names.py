@@ -72,7 +72,9 @@ def resolve(section: Environment) -> Environment:
 
 
 def check_module(identifier: str, allowed: Collection[str]) -> None:
-    """Refuses an id whose module is not among those allowed here: the learner names it, and importing runs its code.
+    """Refuses a `module:Name`, of an environment or a network, whose module is not among those allowed here.
+
+    It is the learner that names it, and importing runs its code.
 
     Raises: ConfigurationError with the option that would allow it.
     """

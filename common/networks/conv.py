@@ -43,8 +43,11 @@ class Convolution:
 A3C = ((Convolution(16, 8, 4), Convolution(32, 4, 2)), 256)
 """Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 8: two convolutions, then 256 dense units."""
 
-STUDENTS = ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), 128)
-"""The convolutions of Mnih et al. 2015 (the Nature network) with 128 dense units instead of 512."""
+NATURE = ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)), 512)
+"""Mnih et al. 2015, https://doi.org/10.1038/nature14236: three convolutions, then 512 dense units."""
+
+STUDENTS = (NATURE[0], 128)
+"""The Nature network's convolutions with 128 dense units."""
 
 
 class ConvTrunk(Trunk):
@@ -65,12 +68,7 @@ class ConvTrunk(Trunk):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
-        if observation.kind != "pixels" or len(observation.shape) != 3:
-            raise ConfigurationError(
-                f"network.kind: a conv network takes uint8 pictures (channels, height, width), but the observations "
-                f'are {observation.kind} of shape {observation.shape}; use dense, or environment.observation = "frames"'
-            )
-        channels, height, width = observation.shape
+        channels, height, width = picture_shape(observation)
         layers = []
         for index, convolution in enumerate(convolutions):
             weight, bias = self._initial(convolution, channels, generator)
@@ -111,6 +109,17 @@ class ConvTrunk(Trunk):
             stride = 1 if convolution.blocks else convolution.stride
             x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
         return linear(x.flatten(1), self.dense_weight, self.dense_bias).relu_()
+
+
+def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
+    """Channels, height and width; raises ConfigurationError for observations that are no pictures."""
+    if observation.kind != "pixels" or len(observation.shape) != 3:
+        raise ConfigurationError(
+            f"network.kind: a conv network takes uint8 pictures (channels, height, width), but the observations "
+            f'are {observation.kind} of shape {observation.shape}; use dense, or environment.observation = "frames"'
+        )
+    channels, height, width = observation.shape
+    return channels, height, width
 
 
 def pixel_blocks(pictures: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The whole network: a categorical policy and a value on one trunk, or on one each."""
+"""The whole network: a categorical policy and a value; here on one trunk, or on one each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,31 @@ VALUE_GAIN = 1.0
 
 
 class PolicyValue(nn.Module):
-    """Logits of `actions` actions and a state value.
+    """Logits of `actions` actions and a state value: what acting and the algorithms know of a network."""
+
+    actions: int
+    chunk: int
+    """Observations a batch best holds at most when a gradient is computed."""
+    architecture: str
+    """What the shapes of the parameters do not say; two networks that compute differently differ here."""
+
+    def outputs(self, observations: Tensor) -> Tensor:
+        """Return logits and value side by side, (N, actions + 1), of observations (N, *shape)."""
+        raise NotImplementedError
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits (N, actions) and values (N,) of observations (N, *shape)."""
+        outputs = self.outputs(observations)
+        return outputs[:, :-1], outputs[:, -1]
+
+    @torch.inference_mode()
+    def act(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """`forward` without anything kept for a gradient."""
+        return self.forward(observations)
+
+
+class Heads(PolicyValue):
+    """Policy and value as linear layers on trunks.
 
     On one trunk both heads are one linear layer of actions + 1 outputs, the last of them the value: half the calls.
     """
@@ -36,7 +60,7 @@ class PolicyValue(nn.Module):
         self._trunks = tuple(trunks)
 
     def outputs(self, observations: Tensor) -> Tensor:
-        """Return logits and value side by side, (N, actions + 1), of observations (N, *shape)."""
+        """As `PolicyValue.outputs`."""
         weight, bias = self.head_weight, self.head_bias
         if self.shared:
             return linear(self._trunks[0](observations), weight, bias)
@@ -44,13 +68,3 @@ class PolicyValue(nn.Module):
         n = self.actions
         logits = linear(policy(observations), weight[:n], bias[:n])
         return torch.cat([logits, linear(value(observations), weight[n:], bias[n:])], dim=1)
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (N, actions) and values (N,) of observations (N, *shape)."""
-        outputs = self.outputs(observations)
-        return outputs[:, :-1], outputs[:, -1]
-
-    @torch.inference_mode()
-    def act(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """`forward` without anything kept for a gradient."""
-        return self.forward(observations)

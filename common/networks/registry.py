@@ -5,15 +5,16 @@ from __future__ import annotations
 import torch
 
 from common.errors import ConfigurationError
-from common.networks import conv
+from common.networks import conv, own
 from common.networks.conv import ConvTrunk
 from common.networks.dense import DenseTrunk
-from common.networks.heads import PolicyValue
+from common.networks.heads import Heads, PolicyValue
+from common.networks.impala import ImpalaTrunk
 from common.networks.observation import ObservationSpec
 from common.networks.trunk import Trunk
 from common.settings.sections import Network
 
-_CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS}
+_CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS, "conv-nature": conv.NATURE}
 
 
 def resolve(kind: str, observation: ObservationSpec) -> str:
@@ -26,17 +27,22 @@ def resolve(kind: str, observation: ObservationSpec) -> str:
 def build(section: Network, observation: ObservationSpec, actions: int, seed: int) -> PolicyValue:
     """Build the network of a run; the same arguments give the same parameters on every host.
 
-    Raises ConfigurationError if this kind of network cannot take such observations.
+    Raises ConfigurationError if this kind of network cannot take such observations, or a module:Class is not found or
+    not as `common.networks.own` says.
     """
+    if actions < 1:
+        raise ConfigurationError(f"a categorical policy needs at least one action, not {actions}")
     kind = resolve(section.kind, observation)
+    if ":" in kind:
+        return own.build(kind, observation, actions, seed)
     generator = torch.Generator().manual_seed(seed)
 
     def trunk() -> Trunk:
         if kind == "dense":
             return DenseTrunk(observation, section.hidden, section.activation, generator, section.input_scale)
+        if kind == "conv-impala":
+            return ImpalaTrunk(observation, generator)
         convolutions, units = _CONVOLUTIONS[kind]
         return ConvTrunk(observation, convolutions, units, generator)
 
-    if actions < 1:
-        raise ConfigurationError(f"a categorical policy needs at least one action, not {actions}")
-    return PolicyValue([trunk()] if section.shared else [trunk(), trunk()], actions, generator)
+    return Heads([trunk()] if section.shared else [trunk(), trunk()], actions, generator)

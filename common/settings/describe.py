@@ -8,6 +8,8 @@ from msgspec import inspect
 def describe(kind: inspect.Type) -> str:
     """The allowed values of a setting: `one of fixed, load`, `a number above 0`, `a list of whole numbers ...`."""
     match kind:
+        case inspect.Metadata(extra_json_schema={"description": str(words)}):
+            return words
         case inspect.BoolType():
             return "true or false"
         case inspect.LiteralType():

@@ -17,6 +17,8 @@ Count = Annotated[int, Meta(ge=1)]
 Amount = Annotated[int, Meta(ge=0)]
 Scalar = bool | int | float | str
 
+NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala")
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A TOML section: immutable, and an unknown key is an error."""
@@ -50,8 +52,16 @@ class Environment(Section, frozen=True):
 class Network(Section, frozen=True):
     """The policy and the value."""
 
-    kind: Literal["auto", "dense", "conv-a3c", "conv-students"] = "auto"
-    """`auto`: dense for vectors, conv-a3c for pictures. conv-students: conv layers, then dense 128."""
+    kind: Annotated[
+        str,
+        Meta(
+            pattern=rf"^({'|'.join(NETWORKS)}|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+            description=f"one of {', '.join(NETWORKS)}, or module:Class",
+        ),
+    ] = "auto"
+    """`auto`: dense for vectors, conv-a3c for pictures. conv-nature, conv-impala: larger conv networks, of Mnih et al.
+    2015 and Espeholt et al. 2018. conv-students: conv-nature with 128 dense units. `module:Class`: a network of one's
+    own (docs/networks.md)."""
     hidden: Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)] = msgspec.field(
         default_factory=lambda: [128]
     )
@@ -62,7 +72,7 @@ class Network(Section, frozen=True):
     """Box observations are multiplied by this before the first layer (dense only): larger where small
     differences between small numbers matter."""
     shared: bool = True
-    """Policy and value share the trunk; else each has its own."""
+    """Policy and value share the trunk; else each has its own. (A module:Class settles that itself.)"""
 
 
 class Algorithm(Section, frozen=True):

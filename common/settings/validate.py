@@ -30,6 +30,8 @@ def _problems(settings: Settings) -> Iterator[str]:
         )
     if settings.optimizer.anneal == "linear" and settings.limits.frames == 0:
         yield 'optimizer.anneal = "linear" needs limits.frames above 0: the step size reaches 0 there'
+    if ":" in settings.network.kind and not settings.network.shared:
+        yield f"network.shared = false: leave it out, {settings.network.kind} settles itself what is shared"
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     if settings.scaling.policy != "fixed":

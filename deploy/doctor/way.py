@@ -74,7 +74,9 @@ def answer(access: Access) -> list[Finding]:
         mend = "is it the learner's port (--bind), and not the weights port next to it?"
         return [Finding("learner", "bad", text, mend)]
     found = Finding("learner", "ok", f"answers: run {printable(status.run)}, protocol {PROTOCOL}, {key(access)}")
-    return [found, clock(status.time, time.time()), likeness(status.versions, versions()), playable(status.env)]
+    network = [module("network", status.network)] if ":" in status.network else []
+    like = likeness(status.versions, versions())
+    return [found, clock(status.time, time.time()), like, playable(status.env), *network]
 
 
 def key(access: Access) -> str:
@@ -101,16 +103,22 @@ def likeness(there: Mapping[str, str], here: Mapping[str, str]) -> Finding:
 
 
 def playable(env: str) -> Finding:
-    """Whether this host has the run's environment. A module that the learner names is not imported by looking."""
-    module = env.rpartition(":")[0]
-    if module and find_module(module.partition(".")[0]) is None:
-        mend = f"install the package that has the module {module}, or set PYTHONPATH"
-        return Finding("environment", "bad", f"{printable(env)} is not here", mend)
-    if module:
-        text = f"{printable(env)}: the module is here, and an actor imports it with --allow-module {printable(module)}"
-        return Finding("environment", "ok", text)
+    """Whether this host has the run's environment."""
+    if env.rpartition(":")[0]:
+        return module("environment", env)
     try:
         find_spec(env)
     except EnvironmentMissingError as error:
         return Finding("environment", "bad", printable(str(error)))
     return Finding("environment", "ok", f"{env} is here")
+
+
+def module(called: str, named: str) -> Finding:
+    """Whether the module of a `module:Name` is here. Since the learner names it, it is not imported by looking."""
+    holder = named.rpartition(":")[0]
+    package = holder.partition(".")[0]
+    if not package or find_module(package) is None:
+        mend = f"install the package that has the module {printable(holder)}, or set PYTHONPATH"
+        return Finding(called, "bad", f"{printable(named)} is not here", mend)
+    text = f"{printable(named)}: the module is here, and an actor imports it with --allow-module {printable(holder)}"
+    return Finding(called, "ok", text)

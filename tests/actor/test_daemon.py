@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from common.addresses import Address
 from common.broadcast import Broadcast, run_mark
 from common.environments.make import make
 from common.environments.spaces import describe
-from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
+from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
 from common.messages import (
     Acknowledgement,
     AnyMessage,
@@ -249,6 +250,18 @@ def test_it_refuses_another_network_than_its_own(act: Callable[..., int]) -> Non
 
     with pytest.raises(RefusedError, match="install the same versions"):
         act(script)
+
+
+def test_a_networks_module_is_imported_only_where_it_may(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(settings=msgspec.to_builtins(settings_of("network.kind='antigravity:Small'")))
+        learner.hear(Goodbye)
+
+    with pytest.raises(
+        ConfigurationError, match=r"for antigravity:Small: .* with --allow-module antigravity if it may"
+    ):
+        act(script)
+    assert "antigravity" not in sys.modules
 
 
 def test_an_environment_that_is_not_here_is_named(act: Callable[..., int]) -> None:

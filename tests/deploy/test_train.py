@@ -206,6 +206,20 @@ def test_to_the_end(
     assert shown.err.startswith("a line\n")
 
 
+def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage, tmp_path: Path) -> None:
+    for env, network, modules in (
+        ("CartPole-v1", "nets.small:Small", ["nets.small"]),
+        ("games:Car-v0", "nets:Small", ["games", "nets"]),
+        ("games:Car-v0", "games:Small", ["games"]),
+        ("games:Car-v0", "dense", ["games"]),
+    ):
+        stage.children.clear()
+        stage.looks = [ends(stage, 0)]
+        train(planned(env, network=network, run_dir=tmp_path / "x"), as_json=True)
+        expected = [word for module in modules for word in ("--allow-module", module)]
+        assert list(stage.launcher.arguments[8:]) == expected
+
+
 def test_the_result_in_words(
     stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,9 +23,14 @@ PICTURE = ObservationSpec((2, 36, 36), "pixels", 2 * 36 * 36)
 UNCLIPPED = Algorithm(gradient_clip=0.0)
 
 
-def make(observation: ObservationSpec, seed: int = 0) -> tuple[PolicyValue, FlatParameters, Rollout]:
+OWN = "tests.helpers.own_networks:Small"
+
+
+def make(
+    observation: ObservationSpec, seed: int = 0, kind: str = "auto"
+) -> tuple[PolicyValue, FlatParameters, Rollout]:
     generator = torch.Generator().manual_seed(seed)
-    network = build(Network(), observation, ACTIONS, seed)
+    network = build(Network(kind=kind), observation, ACTIONS, seed)
     flat = flatten(network)
     if observation is BOX:
         flat.vector.add_(torch.randn(flat.size, generator=generator), alpha=0.1)
@@ -97,6 +102,27 @@ def test_gradient_equals_autograd(changes: dict[str, Any]) -> None:
     flat.gradient.fill_(123.0)
     assert_same(gradient(network, flat, rollout, section), statistics)
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "observation"), [("conv-nature", PICTURE), ("conv-impala", PICTURE), (OWN, PICTURE), (OWN, BOX)]
+)
+def test_of_every_network_and_alike_on_both_ends(kind: str, observation: ObservationSpec) -> None:
+    network, flat, rollout = make(observation, kind=kind)
+    expected, statistics = plain(network, rollout, UNCLIPPED)
+    assert_same(gradient(network, flat, rollout, UNCLIPPED), statistics)
+    torch.testing.assert_close(flat.gradient, expected, rtol=1e-3, atol=1e-4)
+    assert flat.gradient.any()
+
+    there, others, _ = make(observation, seed=1, kind=kind)
+    assert others.hash == flat.hash
+    others.vector.copy_(flat.vector)
+    gradient(there, others, rollout, UNCLIPPED)
+    assert torch.equal(others.gradient, flat.gradient)
+
+    masked = dataclasses.replace(rollout, rewards=torch.where(rollout.valid, rollout.rewards, 100.0))
+    gradient(there, others, masked, UNCLIPPED)
+    assert torch.equal(others.gradient, flat.gradient), "what a masked step was given counts for nothing"
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 20, 64])

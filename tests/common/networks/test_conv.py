@@ -37,7 +37,7 @@ def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution,
     return linear(x.permute(0, 2, 3, 1).flatten(1), trunk.dense_weight.double(), trunk.dense_bias.double()).relu()
 
 
-@pytest.mark.parametrize("name", ["A3C", "STUDENTS"])
+@pytest.mark.parametrize("name", ["A3C", "STUDENTS", "NATURE"])
 @pytest.mark.parametrize("shape", [(4, 52, 44), (3, 47, 54), (1, 45, 46)])
 def test_equals_plain_convolutions(name: str, shape: tuple[int, ...]) -> None:
     convolutions, units = getattr(conv, name)
@@ -64,6 +64,14 @@ def test_a3c_has_the_papers_sizes() -> None:
     assert trunk.conv1_weight.numel() == 32 * 16 * 4 * 4
     assert trunk.dense_weight.shape == (256, 9 * 9 * 32)
     assert trunk.features == 256
+
+
+def test_nature_has_the_papers_sizes() -> None:
+    convolutions, units = conv.NATURE
+    trunk = ConvTrunk(pixels(4, 84, 84), convolutions, units, torch.Generator())
+    weights = (trunk.conv0_weight, trunk.conv1_weight, trunk.conv2_weight)
+    assert [weight.numel() for weight in weights] == [32 * 4 * 8 * 8, 64 * 32 * 4 * 4, 64 * 64 * 3 * 3]
+    assert trunk.dense_weight.shape == (512, 7 * 7 * 64)
 
 
 def test_pixel_blocks_are_those_of_pixel_unshuffle() -> None:

@@ -1,18 +1,19 @@
 """Policy and value on one trunk or two."""
 
+import pytest
 import torch
 from torch import nn
 
 from common.networks.dense import DenseTrunk
-from common.networks.heads import PolicyValue
+from common.networks.heads import Heads, PolicyValue
 from common.networks.observation import ObservationSpec
 
 OBSERVATION = ObservationSpec((4,), "box", 4)
 
 
-def network(trunks: int) -> PolicyValue:
+def network(trunks: int) -> Heads:
     generator = torch.Generator().manual_seed(2)
-    return PolicyValue([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], 3, generator)
+    return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], 3, generator)
 
 
 def gradient(module: nn.Module) -> float:
@@ -57,3 +58,8 @@ def test_separate_heads_read_their_own_trunk() -> None:
 
 def test_sharing_is_part_of_the_architecture() -> None:
     assert network(1).architecture != network(2).architecture
+
+
+def test_a_network_must_say_what_it_gives() -> None:
+    with pytest.raises(NotImplementedError):
+        PolicyValue()(torch.zeros(1))

@@ -6,9 +6,13 @@ import torch
 from common.errors import ConfigurationError
 from common.networks.conv import ConvTrunk
 from common.networks.dense import DenseTrunk
+from common.networks.flat import flatten
+from common.networks.heads import Heads
+from common.networks.impala import ImpalaTrunk
 from common.networks.observation import ObservationSpec
+from common.networks.own import Own
 from common.networks.registry import build, resolve
-from common.settings.sections import Network
+from common.settings.sections import NETWORKS, Network
 
 BOX = ObservationSpec((4,), "box", 4)
 DISCRETE = ObservationSpec((), "discrete", 16)
@@ -32,17 +36,33 @@ def test_auto(observation: ObservationSpec, kind: str) -> None:
         (Network(kind="dense"), PICTURE, DenseTrunk, 128),
         (Network(), PICTURE, ConvTrunk, 256),
         (Network(kind="conv-students"), PICTURE, ConvTrunk, 128),
+        (Network(kind="conv-nature"), PICTURE, ConvTrunk, 512),
+        (Network(kind="conv-impala"), PICTURE, ImpalaTrunk, 256),
     ],
 )
 @pytest.mark.parametrize("shared", [True, False])
 def test_build(section: Network, observation: ObservationSpec, trunk: type, features: int, shared: bool) -> None:
     section = Network(kind=section.kind, hidden=section.hidden, shared=shared)
     network = build(section, observation, 5, seed=1)
+    assert isinstance(network, Heads)
     assert [type(part) for part in network.trunks] == [trunk] * (1 if shared else 2)
     assert network.head_weight.shape == (6, features)
     logits, values = network(torch.zeros((2, *observation.shape), dtype=observation.dtype))
     assert logits.shape == (2, 5)
     assert values.shape == (2,)
+
+
+def test_every_kind_of_the_settings_is_another_network() -> None:
+    networks = {kind: build(Network(kind=kind), PICTURE, 3, seed=1) for kind in NETWORKS}
+    hashes = {kind: flatten(network).hash for kind, network in networks.items()}
+    assert hashes.pop("auto") == hashes["conv-a3c"]
+    assert len(set(hashes.values())) == len(hashes) == 5
+
+
+def test_one_of_ones_own() -> None:
+    kind = "tests.helpers.own_networks:Small"
+    assert resolve(kind, PICTURE) == kind
+    assert isinstance(build(Network(kind=kind), PICTURE, 3, seed=1), Own)
 
 
 def test_the_seed_decides_the_parameters() -> None:
@@ -56,3 +76,5 @@ def test_what_cannot_be_is_refused() -> None:
         build(Network(kind="conv-a3c"), BOX, 2, 0)
     with pytest.raises(ConfigurationError, match="at least one action"):
         build(Network(), BOX, 0, 0)
+    with pytest.raises(ConfigurationError, match="at least one action"):
+        build(Network(kind="tests.helpers.own_networks:Small"), BOX, 0, 0)

@@ -107,6 +107,14 @@ def test_missing_keys_keep_their_defaults() -> None:
         ("[optimizer]\nstep_size = true", "run.toml: optimizer.step_size = true: must be a number above 0"),
         ("[optimizer]\nstep_size = inf", "run.toml: optimizer.step_size = inf: must be a finite number"),
         ("[optimizer]\nstep_size = nan", "run.toml: optimizer.step_size = nan: must be a number above 0"),
+        *(
+            (
+                f"[network]\nkind = '{kind}'",
+                f'run.toml: network.kind = "{kind}": must be one of auto, dense, conv-a3c, conv-students, conv-nature, '
+                "conv-impala, or module:Class",
+            )
+            for kind in ("cnn", "conv", ":Small", "my.networks:", ".networks:Small", "a:b:Small", "a b:Small")
+        ),
         ("[network]\nshared = 1", "run.toml: network.shared = 1: must be true or false"),
         (
             "[network]\nhidden = [64, 0]",
@@ -156,6 +164,7 @@ def test_read_says_that_a_file_is_no_text(tmp_path: Path) -> None:
         ('optimizer.kind = "rmsprop"', ("optimizer", "kind"), "rmsprop"),
         ("network.hidden=[64, 32]", ("network", "hidden"), [64, 32]),
         ("network.shared=false", ("network", "shared"), False),
+        ("network.kind=my.networks:Small_1", ("network", "kind"), "my.networks:Small_1"),
         ("environment.id=a:B-v0", ("environment", "id"), "a:B-v0"),
         ("environment.id=x\nseed = 3", ("environment", "id"), "x\nseed = 3"),
         ('environment.id="x"\nseed = 3', ("environment", "id"), '"x"\nseed = 3'),

@@ -56,6 +56,10 @@ def settings(**sections: dict[str, Any]) -> Settings:
             "environment.copies = 1024, algorithm.rollout = 33 and exchange.accumulate = 4: 69,632 episodes could end "
             "in one gradient, its message holds at most 65,536; lower one of these",
         ),
+        (
+            {"network": {"kind": "my.networks:Small", "shared": False}},
+            "network.shared = false: leave it out, my.networks:Small settles itself what is shared",
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )

@@ -130,10 +130,23 @@ def test_versions_may_differ() -> None:
         ("CartPole-v1", "ok", "CartPole-v1 is here"),
         ("CartPool-v1", "bad", "does not exist; did you mean"),
         ("no_such_module.envs:Car-v0", "bad", "no_such_module.envs:Car-v0 is not here"),
+        (".envs:Car-v0", "bad", ".envs:Car-v0 is not here"),
+        (":Car-v0", "bad", "environment Car-v0 does not exist"),
         ("antigravity:Car-v0", "ok", "an actor imports it with --allow-module antigravity"),
     ],
 )
 def test_the_environment(env: str, state: str, text: str) -> None:
     finding = playable(env)
-    assert finding.state == state
+    assert (finding.name, finding.state) == ("environment", state)
     assert text in finding.text
+
+
+def test_the_module_of_a_network() -> None:
+    finding = way.module("network", "no_such_module:Small")
+    assert (finding.name, finding.state) == ("network", "bad")
+    assert finding.mend == "install the package that has the module no_such_module, or set PYTHONPATH"
+    finding = way.module("network", "antigravity:Small")
+    assert (finding.state, finding.text) == (
+        "ok",
+        "antigravity:Small: the module is here, and an actor imports it with --allow-module antigravity",
+    )
