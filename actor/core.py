@@ -161,7 +161,7 @@ class ActorCore:
         return self._credit > 0
 
     def configure(self, accumulate: int) -> None:
-        """Of the run's settings: gradients added up without credit before waiting."""
+        """Of the run's settings: gradients added up without credit before waiting; 0: it waits for each answer."""
         self._accumulate = accumulate
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:

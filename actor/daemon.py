@@ -228,7 +228,8 @@ class _Daemon:
         if self._work is not None:
             self._work.close()
         self._work = self._make(welcome, settings, effect.body)
-        self._core.configure(settings.exchange.accumulate)
+        lockstep = settings.staleness.policy == "synchronous"
+        self._core.configure(0 if lockstep else settings.exchange.accumulate)
         if self._subscriber is None or self._weights_port != welcome.weights_port:
             if self._subscriber is not None:
                 self._subscriber.close(linger=0)

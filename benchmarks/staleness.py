@@ -1,6 +1,7 @@
 """What many actors do to learning: returns after the same number of episodes with 4, 10, 20 and 40 actors.
 
-    python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0]
+    python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N]
+    python benchmarks/staleness.py --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous
 
 CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
 learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.
@@ -10,11 +11,14 @@ Table B: the experiment that a3cd grew out of: one gradient per episode, pushed 
 ten of them in the time of an early episode, applied one by one, however old they are.
 Table C: the same episodes, pace and slow learner as B, with credit, refresh, V-trace, scaling and coalescing as in A.
 A and B differ in much besides; what the ways of a3cd do against overload is B beside C.
+With --policies, instead of these: a table for each number of actors, a row for each policy against staleness. All play
+as in A but for refresh, V-trace, accumulation and the limit on lag, which are off where the policy is not just that.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import Any
 
 from benchmarks import tables
@@ -60,6 +64,23 @@ TABLES = {
     "B": ("gradients without limit to a slow learner", ORIGINAL),
     "C": ("B with the ways of a3cd", {key: value for key, value in ORIGINAL.items() if key not in CURED}),
 }
+ALIKE: dict[str, Any] = {
+    **OURS,
+    "algorithm.refresh": False,
+    "algorithm.correction": "none",
+    "exchange.accumulate": 1,
+    "staleness.scale": "none",
+    "staleness.refuse_factor": 0.0,
+}
+POLICIES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "inverse-sqrt": {"staleness.scale": "inverse-sqrt"},
+    "inverse": {"staleness.scale": "inverse"},
+    "drop": {"staleness.drop_above": 4},
+    "compensate": {"staleness.policy": "compensate"},
+    "refresh": {"algorithm.refresh": True, "algorithm.correction": "vtrace"},
+    "synchronous": {"staleness.policy": "synchronous"},
+}
 START_SECONDS = 20.0
 """Longest per actor, on cores that others use too."""
 COLUMNS = ("mean return", "episodes", "frames", "seconds", "steps", "stale", "lag", "lag p95", "learner busy")
@@ -70,22 +91,37 @@ def main() -> None:
     parser.add_argument("--tables", default="AB", help="any of ABC")
     parser.add_argument("--actors", default="4,10,20,40")
     parser.add_argument("--seeds", default="0")
+    parser.add_argument("--episodes", type=int, default=0, help="in each run, instead of the table's own number")
+    parser.add_argument("--policies", default="", help=f"any of {','.join(POLICIES)}; instead of the tables")
     arguments = parser.parse_args()
+    policies = arguments.policies.split(",") if arguments.policies else []
+    if unknown := set(policies) - set(POLICIES):
+        parser.error(f"--policies: there is no {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
     counts = [int(count) for count in arguments.actors.split(",")]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
+    shorter = {"limits.episodes": arguments.episodes} if arguments.episodes else {}
     tables.machine()
-    for name in arguments.tables:
-        rows = []
+    if policies:
         for count in counts:
-            measured = [measure(name, count, seed) for seed in seeds]
-            rows.append((f"{count} actors", *(tables.median(column) for column in zip(*measured, strict=True))))
-        tables.show(f"{name}: {TABLES[name][0]}, seeds {arguments.seeds}", ("", *COLUMNS), rows)
+            rows = [(name, *over(name, {**ALIKE, **POLICIES[name], **shorter}, count, seeds)) for name in policies]
+            tables.show(f"policies against staleness, {count} actors, seeds {arguments.seeds}", ("", *COLUMNS), rows)
+        return
+    for name in arguments.tables:
+        title, settings = TABLES[name]
+        rows = [(f"{count} actors", *over(name, {**settings, **shorter}, count, seeds)) for count in counts]
+        tables.show(f"{name}: {title}, seeds {arguments.seeds}", ("", *COLUMNS), rows)
 
 
-def measure(table: str, actors: int, seed: int) -> tuple[float | None, ...]:
+def over(name: str, settings: dict[str, Any], actors: int, seeds: list[int]) -> Iterator[float | None]:
+    """Medians over the seeds of what the columns say."""
+    measured = [measure(name, settings, actors, seed) for seed in seeds]
+    return (tables.median(column) for column in zip(*measured, strict=True))
+
+
+def measure(name: str, settings: dict[str, Any], actors: int, seed: int) -> tuple[float | None, ...]:
     """What the columns say, at the episode all are compared at (or the run's end, if it came before)."""
-    settings: dict[str, Any] = {**COMMON, **TABLES[table][1], "seed": seed}
-    label = f"{table}, {actors} actors, seed {seed}"
+    settings = {**COMMON, **settings, "seed": seed}
+    label = f"{name}, {actors} actors, seed {seed}"
     with Gathered("CartPole-v1", actors, label=label, settings=settings) as run:
         result = run.finish(START_SECONDS * actors + 2 * COMMON["limits.seconds"])
     row, summary = result.at_episodes(settings["limits.episodes"]) or result.rows[-1], result.summary

@@ -26,6 +26,7 @@ from common.networks.registry import resolve as resolve_network
 from common.run_folder import Checkpoint
 from common.settings.sections import Exchange, Settings
 from common.versions import versions
+from learner.compensation import Compensation
 from learner.core import LearnerCore
 from learner.folder import OwnedRun
 from learner.ledger import Counters, Ledger
@@ -78,7 +79,12 @@ class Assembled:
         if checkpoint is not None:
             counters = self._restore(checkpoint, vector, optimizer.load)
         delay = settings.exchange.learner_delay_ms / 1e3
-        self.store = ParameterStore(vector, optimizer, delay_seconds=delay)
+        staleness = settings.staleness
+        compensation = None
+        if staleness.policy == "compensate":
+            compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
+        average = staleness.policy == "synchronous"
+        self.store = ParameterStore(vector, optimizer, delay_seconds=delay, average=average, compensation=compensation)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
         choose_codec = functools.partial(_choose, settings.exchange, flat.size)

@@ -73,8 +73,11 @@ class LearnerCore:
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do next."""
-        return min(self._outlet.deadline, self._record_due, self._save_due, self._expire_due, self._scale_due)
+        """When `flush` or `tick` has something to do next."""
+        return min(
+            *(self._intake.deadline, self._outlet.deadline),
+            *(self._record_due, self._save_due, self._expire_due, self._scale_due),
+        )
 
     def handle(
         self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, owner: str = ""
@@ -89,6 +92,7 @@ class LearnerCore:
         match message:
             case Gradient() if peer.hello.role == "actor":
                 effects = self._intake.take(now, routing_id, peer, message, body)
+                effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))
             case Pull() if peer.hello.role == "actor":
                 return [self._outlet.pulled(now, routing_id, message)]
@@ -113,8 +117,11 @@ class LearnerCore:
         return [Log("warning", f"a peer sent what is no message: {error}", key="malformed")]
 
     def flush(self, now: float) -> list[Effect]:
-        """One optimizer step with all gradients that wait, their acknowledgements, and a broadcast if one is due."""
-        effects = self._intake.step(now)
+        """One optimizer step with all gradients that wait, their acknowledgements, and a broadcast if one is due.
+
+        With staleness.policy = "synchronous" it is taken only once enough actors have sent, or their time is up.
+        """
+        effects = self._outlet.ahead_of_answers(now, self._intake.step(now))
         return effects + self._publish(now) + self._limits(now)
 
     def tick(self, now: float) -> list[Effect]:

@@ -2,9 +2,13 @@
 
 duplicate: seen before          refused: cannot be used; the third in a row sets the actor aside
 stale: too old                  applied: added to the next step, answered when that is taken
+
+Synchronously a step waits for a share of the actors that are in the run, or for its deadline.
 """
 
 from __future__ import annotations
+
+import math
 
 from common.errors import CodecError
 from common.messages import Acknowledgement, Gradient, Verdict
@@ -26,11 +30,20 @@ class Intake:
         """Nothing waits yet."""
         self._plan, self._store, self._ledger, self._peers = plan, store, ledger, peers
         self._settings = plan.settings
+        self._synchronous = plan.settings.staleness.policy == "synchronous"
+        self._deadline = math.inf
         self._waiting: list[tuple[bytes, Peer, Gradient, float]] = []
 
     @property
+    def deadline(self) -> float:
+        """When `step` waits for no more actors; infinite if nothing waits for them."""
+        return self._deadline
+
+    @property
     def full(self) -> bool:
-        """Whether as many wait as one optimizer step may take."""
+        """Whether as many wait as one optimizer step may take, or, synchronously, must take."""
+        if self._synchronous:
+            return self._share_has_sent()
         return len(self._waiting) >= staleness.coalesce(self._peers.actors, self._settings.exchange.coalesce)
 
     def take(self, now: float, routing_id: bytes, peer: Peer, header: Gradient, body: Buffer | None) -> list[Effect]:
@@ -39,6 +52,8 @@ class Intake:
             return [refuse(routing_id, "unknown", f"this is run {self._plan.run}, epoch {self._plan.epoch}")]
         if self._peers.is_duplicate(peer, header.sequence):
             self._ledger.counters.duplicates += 1
+            if self._synchronous and self._waits(peer, header):
+                return []  # an answer before the step would let the actor play on with what it has
             return [self._answer(routing_id, header, "duplicate")]
         lag = self._ledger.counters.version - header.version
         try:
@@ -50,25 +65,28 @@ class Intake:
         self._ledger.received(now, header, len(body), lag)
         peer.frames += header.steps
         peer.rate.add(now, header.steps)
-        limit = staleness.limit(self._settings.staleness.refuse_factor, self._peers.actors)
+        limit = staleness.limit(self._settings.staleness, self._peers.actors, self._store.reach)
         if limit is not None and lag > limit:
             peer.stale += 1
             self._ledger.counters.stale += 1
             return [self._answer(routing_id, header, "stale", f"{lag} versions old, at most {limit} are taken")]
-        scale = staleness.scale(self._settings.staleness.scale, lag)
+        scale = staleness.weight(self._settings.staleness, lag)
         try:
-            self._store.add(body, header.codec, scale, header.count)
+            self._store.add(body, header.codec, scale, header.count, lag)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
         peer.bad_in_a_row = 0
         peer.smooth_lag(lag)
+        if self._synchronous and not self._waiting:
+            self._deadline = now + self._settings.staleness.wait_seconds
         self._waiting.append((routing_id, peer, header, scale))
         return []
 
     def step(self, now: float) -> list[Effect]:
-        """One optimizer step with all that wait, and their acknowledgements."""
-        if not self._waiting:
+        """One optimizer step with all that wait, and their acknowledgements; synchronously, once it is time."""
+        if not self._waiting or (self._synchronous and now < self._deadline and not self.full):
             return []
+        self._deadline = math.inf
         waiting, self._waiting = self._waiting, []
         scale = sum(scale for *_, scale in waiting) / len(waiting)
         self._store.step(scale=scale, frames=self._ledger.counters.frames)
@@ -79,6 +97,17 @@ class Intake:
             self._ledger.applied(header)
             effects.append(self._answer(routing_id, header, "applied"))
         return effects
+
+    def _share_has_sent(self) -> bool:
+        """Those that left do not count, though what they sent does."""
+        present = {_incarnation(peer) for _, peer in self._peers.role("actor")}
+        sent = {_incarnation(peer) for _, peer, *_ in self._waiting}
+        enough = staleness.quorum(self._settings.staleness.share, len(present))
+        return bool(sent) and len(sent & present) >= enough
+
+    def _waits(self, peer: Peer, header: Gradient) -> bool:
+        key = (_incarnation(peer), header.sequence)
+        return any((_incarnation(one), waiting.sequence) == key for _, one, waiting, _ in self._waiting)
 
     def _check(self, peer: Peer, header: Gradient, lag: int) -> None:
         """Raises CodecError for what is not of this run's making; such figures are not counted."""
@@ -125,3 +154,7 @@ class Intake:
             why=why,
         )
         return Send(routing_id, answer)
+
+
+def _incarnation(peer: Peer) -> tuple[str, str]:
+    return peer.hello.name, peer.hello.incarnation

@@ -33,7 +33,11 @@ class Plan:
 class Store(Protocol):
     """The weights and what changes them (learner/store.py)."""
 
-    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
+    @property
+    def reach(self) -> int | None:
+        """Largest lag of a gradient that can be added; None: any."""
+
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
         """Adds a packed gradient, the sum of `count`, to the next step; raises CodecError and leaves all as it was."""
 
     def step(self, *, scale: float, frames: int) -> None:

@@ -13,6 +13,7 @@ from common.codecs.packed import PackedCodec
 from common.codecs.registry import make
 from common.errors import CodecError
 from common.wire import Buffer
+from learner.compensation import Compensation
 from learner.optimizers import FlatOptimizer
 
 LARGEST_NORM = 1e16
@@ -22,10 +23,22 @@ LARGEST_NORM = 1e16
 class ParameterStore:
     """One flat float32 vector on the optimizer's device; gradients are added up on the CPU, where they arrive."""
 
-    def __init__(self, vector: Tensor, optimizer: FlatOptimizer, *, delay_seconds: float = 0.0) -> None:
-        """`vector` is the one that `optimizer` steps; `delay_seconds` makes every step last at least so long."""
+    def __init__(
+        self,
+        vector: Tensor,
+        optimizer: FlatOptimizer,
+        *,
+        delay_seconds: float = 0.0,
+        average: bool = False,
+        compensation: Compensation | None = None,
+    ) -> None:
+        """`vector` is the one that `optimizer` steps.
+
+        `delay_seconds` makes every step last at least so long; `average`: a step is taken with the mean of what was
+        added; `compensation`: gradients are brought to the newest weights before they are added.
+        """
         self.vector, self.optimizer = vector, optimizer
-        self._delay = delay_seconds
+        self._delay, self._average, self._compensation = delay_seconds, average, compensation
         self._codecs: dict[str, PackedCodec] = {}
         self._incoming = torch.zeros(vector.numel())
         self._sum = torch.zeros(vector.numel())
@@ -34,13 +47,22 @@ class ParameterStore:
         self._weights = 0.0
         self._bodies: dict[str, bytes] = {}
 
-    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
+    @property
+    def reach(self) -> int | None:
+        """Largest lag of a gradient that can be added; None: any."""
+        return None if self._compensation is None else self._compensation.reach
+
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
         """Adds `weight` times a packed gradient, itself the sum of `count`, to the next step.
+
+        `lag`, at most `reach`: steps taken since the weights that it was computed on.
 
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
         that the optimizer's arithmetic would overflow.
         """
         self._codec(codec).decode(body, self._incoming)
+        if self._compensation is not None:
+            self._compensation.apply(self._incoming, lag)
         # One pass over the vector: NaN and infinity survive in the norm.
         norm = float(torch.linalg.vector_norm(self._incoming))
         if not math.isfinite(norm):
@@ -59,14 +81,18 @@ class ParameterStore:
         weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should. Likewise
         with the root of the number of gradients: their sum has the spread of one, and the step is as long as theirs
         together (the square root rule, Malladi et al. 2022, https://arxiv.org/abs/2205.10287). Without it a learner
-        that adds gradients up, for want of time, would learn that much less from each.
+        that adds gradients up, for want of time, would learn that much less from each. A store that averages takes
+        the plain mean and leaves the step size alone.
         """
         if not self._added:
             return
         started = time.monotonic()
-        root = math.sqrt(self._rollouts)
-        gradient = self._sum.div_(root * self._weights / self._added).to(self.vector.device, non_blocking=True)
+        root = 1.0 if self._average else math.sqrt(self._rollouts)
+        divisor = (self._rollouts if self._average else root) * self._weights / self._added
+        gradient = self._sum.div_(divisor).to(self.vector.device, non_blocking=True)
         self.optimizer.step(gradient, scale=scale * root, frames=frames)
+        if self._compensation is not None:
+            self._compensation.stepped(self.vector)
         self._sum.zero_()
         self._added, self._rollouts, self._weights = 0, 0, 0.0
         self._bodies.clear()

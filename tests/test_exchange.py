@@ -182,6 +182,10 @@ class Exchange(RuleBasedStateMachine):
             assert counters.gradients == sum(len(added) for added, _, _ in store.steps)
         assert counters.refused == 0
 
+    def works_again(self, mine: set[int], new: set[int]) -> bool:
+        """Whether an actor whose rollouts are `mine` took part in what was applied since the network healed."""
+        return bool(mine & new)
+
     def teardown(self) -> None:
         """The network heals: all actors get work done again, and nothing is unaccounted for."""
         if not hasattr(self, "link"):
@@ -200,7 +204,7 @@ class Exchange(RuleBasedStateMachine):
             assert actor.core.state == "working"
             assert not actor.bodies and not actor.sum
             mine = {rollout for rollouts in actor.shipped.values() for rollout in rollouts}
-            assert mine & (set(applied) - before), f"{actor.name} does not work again"
+            assert self.works_again(mine, set(applied) - before), f"{actor.name} does not work again"
             turned_down = {
                 rollout
                 for name, sequence, verdict in link.verdicts

@@ -154,12 +154,35 @@ class Exchange(Section, frozen=True):
 
 
 class Staleness(Section, frozen=True):
-    """What becomes of a gradient computed on older weights (lag: optimizer steps since)."""
+    """What becomes of a gradient of older weights (lag: optimizer steps since those that acted).
 
-    scale: Literal["inverse-sqrt", "none"] = "inverse-sqrt"
-    """The step is multiplied by 1/sqrt(1+lag), or not."""
+    none                 scale = "none", refuse_factor = 0
+    1/sqrt(1+lag)        as it is
+    1/(1+lag)            scale = "inverse"
+    drop                 scale = "none", drop_above = N
+    delay compensation   policy = "compensate", with algorithm.refresh = false and exchange.accumulate = 1
+    V-trace refresh      algorithm.refresh and algorithm.correction, both on as it is: actors do it, beside the others
+    synchronous          policy = "synchronous"
+    """
+
+    policy: Literal["scale", "compensate", "synchronous"] = "scale"
+    """scale: the step shrinks with the lag. compensate: the gradient is brought to the newest weights, to first order.
+    synchronous: the learner waits for actors, takes one step with the mean of their gradients, and answers them all;
+    an actor waits for its answer, and what is not of the newest version is refused."""
+    scale: Literal["inverse-sqrt", "inverse", "none"] = "inverse-sqrt"
+    """The step is multiplied by 1/sqrt(1+lag), 1/(1+lag), or not (policy scale only)."""
     refuse_factor: NonNegative = 4.0
-    """A lag above this times the number of actors is refused; 0: never."""
+    """A lag above this times the number of actors, and above 4, is refused; 0: never."""
+    drop_above: Amount | None = None
+    """A lag above this is refused, however many actors there are; not set: refuse_factor decides alone."""
+    compensation: Positive = 0.04
+    """The lambda of delay compensation (policy compensate only)."""
+    history_mib: Count = 256
+    """Memory for the weights of earlier versions; a gradient of one no longer kept is refused (compensate only)."""
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Of the actors in the run, so many must have sent a gradient before the step (synchronous only)."""
+    wait_seconds: Positive = 10.0
+    """After the first gradient, so long for the others; then the step is taken without them (synchronous only)."""
 
 
 class Scaling(Section, frozen=True):

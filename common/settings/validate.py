@@ -34,6 +34,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield f"network.shared = false: leave it out, {settings.network.kind} settles itself what is shared"
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
+    yield from _staleness(settings)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 
@@ -69,6 +70,27 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
             f"exchange.expiry_seconds = {exchange.expiry_seconds} must be above exchange.heartbeat_seconds = "
             f"{exchange.heartbeat_seconds}, or every peer is taken for gone between two heartbeats"
         )
+
+
+def _staleness(settings: Settings) -> Iterator[str]:
+    staleness, exchange = settings.staleness, settings.exchange
+    if staleness.policy == "compensate":
+        why = 'staleness.policy = "compensate" must know the weights that each gradient was computed on'
+        if settings.algorithm.refresh:
+            yield f"{why}: it needs algorithm.refresh = false"
+        if exchange.accumulate != 1:
+            yield f"{why}: it needs exchange.accumulate = 1, not {exchange.accumulate}"
+    if staleness.policy == "synchronous":
+        if exchange.credit != 1:
+            yield (
+                f'staleness.policy = "synchronous" needs exchange.credit = 1, not {exchange.credit}: '
+                "an actor waits for the answer to each gradient"
+            )
+        if staleness.drop_above is not None:
+            yield (
+                f'staleness.drop_above = {staleness.drop_above} means nothing with staleness.policy = "synchronous", '
+                "which takes gradients of the newest version only; leave it out"
+            )
 
 
 def _scaling(scaling: Scaling) -> Iterator[str]:

@@ -116,6 +116,17 @@ def test_a_gradient_leaves_at_once_with_what_belongs_to_it() -> None:
     assert (header.count, header.episodes, header.statistics) == (1, [(5.0, 9, 0.1)], {"entropy": 0.5})
 
 
+def test_an_actor_that_waits_for_each_answer_plays_on_only_when_it_has_come() -> None:
+    core = member(accumulate=0)
+    assert core.state == "working"
+    core.harvested(1.0, rollout())
+    assert core.state == "waiting"
+    assert core.handle(2.0, Weights(version=11, epoch=1), BODY) == [Load(11, BODY)]
+    assert core.state == "waiting"
+    assert core.handle(2.0, answer(1, 11), None) == [Forget(1)]
+    assert core.state == "working"
+
+
 def test_without_credit_rollouts_are_added_up_and_then_the_actor_waits() -> None:
     core = member(accumulate=2)
     core.harvested(1.0, rollout())

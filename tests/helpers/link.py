@@ -69,7 +69,9 @@ class ActorShell:
     def most_added_up(self) -> int:
         """What the run's settings allow."""
         welcome = self.core.welcome
-        return welcome.settings["exchange"]["accumulate"] if welcome else 0
+        if welcome is None or welcome.settings["staleness"]["policy"] == "synchronous":
+            return 0
+        return welcome.settings["exchange"]["accumulate"]
 
     def play(self, now: float, rollout: int) -> None:
         """One rollout on the weights last loaded, if the core says that there is anything to do."""

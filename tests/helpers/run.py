@@ -32,15 +32,19 @@ class NotedStore:
 
     def __init__(self, version: int = 0) -> None:
         self.version = version
+        self.reach: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
         """Since the last step: body, codec, weight."""
+        self.lags: list[int] = []
+        """Of everything ever added."""
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
         """What went into each step, its scale and its frames."""
 
-    def add(self, body: Buffer, codec: str, weight: float, count: int = 1) -> None:
+    def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
         if bytes(body) == BAD:
             raise CodecError("not finite (NaN or infinity)")
         self.added.append((bytes(body), codec, weight))
+        self.lags.append(lag)
 
     def step(self, *, scale: float, frames: int) -> None:
         self.steps.append((self.added, scale, frames))

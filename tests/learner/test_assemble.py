@@ -180,3 +180,18 @@ def test_an_optimizer_with_other_statistics_is_refused_by_name(start: Start) -> 
 def test_a_missing_environment_is_named(start: Start) -> None:
     with pytest.raises(EnvironmentMissingError, match="CartPoll-v1"):
         start("environment.id=CartPoll-v1")
+
+
+def test_the_store_is_made_for_the_staleness_policy(start: Start) -> None:
+    optimizer = ("optimizer.kind=sgd", "optimizer.step_size=1.0")
+    assert start(*optimizer).store.reach is None
+    compensated = start(*optimizer, "staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
+    train(compensated)
+    assert compensated.store.reach == 3
+    synchronous = start(*optimizer, "staleness.policy=synchronous")
+    begun = synchronous.store.vector.clone()
+    gradient = torch.ones(synchronous.plan.parameters)
+    for _ in range(4):
+        synchronous.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
+    synchronous.store.step(scale=1.0, frames=0)
+    assert torch.allclose(synchronous.store.vector, begun - 1.0)

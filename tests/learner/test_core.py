@@ -308,3 +308,20 @@ def test_the_status_reads_back_as_it_was_written() -> None:
     assert (status.peers[0].name, status.peers[0].gradients, status.actors) == ("x", 1, 1)
     assert (status.fleets[0].slots, status.fleets[0].ordered, status.fleets[0].why) == (4, 2, "it crashed")
     assert status.losses == {"entropy": 0.5}
+
+
+def test_synchronously_all_are_answered_behind_the_weights_once_the_last_has_sent_or_time_is_up() -> None:
+    core, store = learner_of("staleness.policy=synchronous", "staleness.wait_seconds=0.4")
+    joined(core, "x", "y")
+    core.tick(0.0)
+    assert core.handle(0.1, b"x", gradient_of(), BODY) == []
+    assert core.deadline == pytest.approx(0.5)
+    effects = core.handle(0.2, b"y", gradient_of(), BODY)
+    answers = [(effect.peer, type(effect.message)) for effect in effects if isinstance(effect, Send)]
+    assert answers == [(b"x", Weights), (b"x", Acknowledgement), (b"y", Weights), (b"y", Acknowledgement)]
+    assert core.handle(0.3, b"y", gradient_of(2, 1), BODY) == core.flush(0.6) == []
+    assert [type(effect.message) for effect in core.flush(0.71) if isinstance(effect, Send)] == [
+        Weights,
+        Acknowledgement,
+    ]
+    assert len(store.steps) == 2

@@ -246,3 +246,84 @@ def test_a_store_that_refuses_leaves_the_others_of_the_step_alone() -> None:
     assert [[body for body, *_ in added] for added, *_ in run.store.steps] == [[b"one"]]
     with pytest.raises(CodecError):
         run.store.add(BAD, CODEC, 1.0)
+
+
+def test_the_lag_goes_with_the_gradient_and_what_the_store_no_longer_knows_is_stale() -> None:
+    run = Run(("staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1"), version=9, actors=3)
+    run.store.reach = 2
+    assert run.take("0", version=7) == []
+    run.intake.step(1.0)
+    assert run.store.lags == [2] and run.store.steps[0][1] == 1.0
+    answer = run.verdict("1", version=7)
+    assert (answer.verdict, answer.why) == ("stale", "3 versions old, at most 2 are taken")
+
+
+def test_what_is_above_the_absolute_limit_is_dropped() -> None:
+    run = Run(("staleness.drop_above=1",), version=9, actors=3)
+    assert run.take("0", version=8) == []
+    assert run.verdict("1", version=7).verdict == "stale"
+
+
+def synchronous(*assignments: str, actors: int, version: int = 0) -> Run:
+    return Run(("staleness.policy=synchronous", *assignments), actors=actors, version=version)
+
+
+def test_synchronously_a_step_waits_for_all_and_answers_all() -> None:
+    run = synchronous(actors=3, version=4)
+    for name in ("0", "1"):
+        assert run.take(name, version=4) == []
+        assert not run.intake.full and run.intake.step(1.0) == []
+    run.take("2", version=4)
+    assert run.intake.full
+    answers = sent(run.intake.step(1.0), Acknowledgement)
+    assert [(answer.verdict, answer.version) for answer in answers] == [("applied", 5)] * 3
+    assert run.intake.deadline == math.inf
+    assert run.verdict("0", version=4, sequence=2).verdict == "stale"
+
+
+def test_a_share_of_the_actors_is_enough_and_the_late_one_is_stale() -> None:
+    run = synchronous("staleness.share=0.6", actors=4)
+    for name in ("0", "1"):
+        run.take(name)
+        assert run.intake.step(1.0) == []
+    run.take("2")
+    assert len(sent(run.intake.step(1.0), Acknowledgement)) == 3
+    assert run.verdict("3").verdict == "stale"
+    assert len(run.store.steps) == 1
+
+
+def test_after_the_longest_wait_the_step_is_taken_without_the_others() -> None:
+    run = synchronous("staleness.wait_seconds=5", actors=3)
+    assert run.intake.deadline == math.inf and run.intake.step(1e9) == []
+    run.take("0")
+    assert run.intake.deadline == 6.0
+    assert run.intake.step(5.9) == []
+    assert len(sent(run.intake.step(6.0), Acknowledgement)) == 1
+    assert run.intake.deadline == math.inf
+
+
+def test_who_leaves_is_not_waited_for_and_what_it_sent_counts_without_standing_for_another() -> None:
+    run = synchronous(actors=3)
+    run.take("0")
+    run.take("1")
+    run.peers.leave(b"0")
+    assert not run.intake.full
+    run.peers.leave(b"2")
+    assert run.intake.full
+    assert len(sent(run.intake.step(1.0), Acknowledgement)) == 2
+    run.take("1", sequence=2, version=1)
+    run.join("0", incarnation="restarted")
+    assert not run.intake.full
+    run.peers.leave(b"0")
+    run.peers.leave(b"1")
+    assert len(sent(run.intake.step(1.0), Acknowledgement)) == 1, "nobody is left to wait for"
+
+
+def test_a_gradient_sent_again_while_it_waits_is_answered_with_its_step_alone() -> None:
+    run = synchronous(actors=2)
+    run.take("0")
+    assert run.take("0") == []
+    assert (run.ledger.counters.duplicates, len(run.store.added)) == (1, 1)
+    run.take("1")
+    assert len(sent(run.intake.step(1.0), Acknowledgement)) == 2
+    assert run.verdict("0").verdict == "duplicate"

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from common.broadcast import Broadcast, run_mark
-from common.messages import Pull, Weights
-from learner.effects import Publish
+from common.messages import Acknowledgement, Pull, Weights
+from learner.effects import Effect, Log, Publish, Send
 from learner.ledger import Counters, Ledger
 from learner.outlet import Outlet
 from learner.scaling import Decision
@@ -82,3 +82,22 @@ def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
         same = outlet.pulled(1.0, b"x", Pull(version=version))
         assert (same.message, same.body) == (Weights(version=9, epoch=3), None)
     assert ledger.counters.weight_bytes == 100
+
+
+def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast() -> None:
+    outlet, ledger = outlet_of("staleness.policy=synchronous", version=9)
+    ledger.stepped(1.0)
+    assert outlet.publish(2.0, 4) == []
+    assert outlet.deadline == math.inf
+    answer = Acknowledgement(sequence=1, verdict="applied", version=10, credit=1, actors=2)
+    told = Log("info", "x")
+    effects: list[Effect] = [told, Send(b"x", answer), Send(b"y", answer)]
+    weights = Weights(version=10, epoch=3)
+    assert outlet.ahead_of_answers(2.0, effects) == [
+        told,
+        *(Send(b"x", weights, b"w" * 100), Send(b"x", answer)),
+        *(Send(b"y", weights, b"w" * 100), Send(b"y", answer)),
+    ]
+    assert ledger.counters.weight_bytes == 200
+    ordinary, _ = outlet_of()
+    assert ordinary.ahead_of_answers(2.0, effects) == effects

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from common.codecs.registry import make as make_codec
 from common.errors import CodecError
 from common.settings.sections import Optimizer
+from learner.compensation import Compensation
 from learner.optimizers import make as make_optimizer
 from learner.store import LARGEST_NORM, ParameterStore
 
@@ -210,3 +211,40 @@ def test_gradients_added_up_move_the_weights_as_far_as_one_by_one(kind: str) -> 
     np.testing.assert_allclose(summed.vector.numpy(), together.vector.numpy(), rtol=1e-3, atol=1e-3)
     far, alike = (float((store.vector - 1).norm()) for store in (apart, together))
     assert 0.7 < alike / far < 1.4
+
+
+@pytest.mark.parametrize("kind", ["sgd", "rmsprop", "adam"])
+def test_a_store_that_averages_takes_one_step_with_the_plain_mean(kind: str) -> None:
+    gradients = random(12)
+    vectors = []
+    for average in (True, False):
+        vector = torch.ones(SIZE)
+        section = Optimizer(kind=kind, step_size=0.1)  # type: ignore[arg-type]
+        store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
+        for some in (gradients[:5], gradients[5:]):
+            for one in some if average else [some.mean(axis=0)]:
+                store.add(packed(one), "none", 1.0)
+            store.step(scale=1.0, frames=0)
+        vectors.append(vector.numpy())
+    np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_older_weights_are_compensated_each_by_its_own_lag() -> None:
+    vector, strength = torch.ones(SIZE), 0.5
+    store = ParameterStore(
+        vector,
+        make_optimizer(Optimizer(kind="sgd", step_size=0.1), vector, 0),
+        compensation=Compensation(vector, 0.5, 1),
+    )
+    assert store.reach == 0
+    assert store_of().reach is None
+    weights, expected = [np.ones(SIZE)], np.ones(SIZE)
+    for lags in ([0], [0, 1], [2, 1, 0], [3]):
+        gradients = random(len(lags))
+        for g, lag in zip(gradients, lags, strict=True):
+            store.add(packed(g), "none", 1.0, lag=lag)
+            expected = expected - 0.1 * (g + strength * g * g * (weights[-1] - weights[-1 - lag]))
+        store.step(scale=1.0, frames=0)
+        weights.append(expected)
+    assert store.reach == 4
+    np.testing.assert_allclose(vector.numpy(), expected, rtol=1e-4, atol=1e-5)

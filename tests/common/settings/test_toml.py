@@ -71,7 +71,7 @@ def test_dump_is_plain_toml_with_every_key_in_order() -> None:
     settings = Settings()
     document = tomllib.loads(dump(settings))
     plain = msgspec.to_builtins(settings)
-    del plain["limits"]["until_return"]
+    del plain["limits"]["until_return"], plain["staleness"]["drop_above"]
     assert document == plain
     assert list(document) == list(plain)
     assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\ncopies = 16\n')
@@ -95,7 +95,7 @@ def test_missing_keys_keep_their_defaults() -> None:
         ("[network]\nentropy = 1", "run.toml: network.entropy is no setting; did you mean algorithm.entropy?"),
         (
             "[staleness]\nqqq = 1",
-            "run.toml: staleness.qqq is no setting; staleness has scale, refuse_factor",
+            "run.toml: staleness.qqq is no setting; staleness has policy, scale, refuse_factor, drop_above,",
         ),
         ("zzz = 1", "run.toml: zzz is no setting; the top has seed, environment, network, algorithm,"),
         (

@@ -60,6 +60,24 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"network": {"kind": "my.networks:Small", "shared": False}},
             "network.shared = false: leave it out, my.networks:Small settles itself what is shared",
         ),
+        (
+            {"staleness": {"policy": "compensate"}, "exchange": {"accumulate": 1}},
+            'staleness.policy = "compensate" must know the weights that each gradient was computed on: it needs '
+            "algorithm.refresh = false",
+        ),
+        (
+            {"staleness": {"policy": "compensate"}, "algorithm": {"refresh": False}},
+            "it needs exchange.accumulate = 1, not 4",
+        ),
+        (
+            {"staleness": {"policy": "synchronous"}, "exchange": {"credit": 0}},
+            'staleness.policy = "synchronous" needs exchange.credit = 1, not 0',
+        ),
+        ({"staleness": {"policy": "synchronous"}, "exchange": {"credit": 2}}, "needs exchange.credit = 1, not 2"),
+        (
+            {"staleness": {"policy": "synchronous", "drop_above": 3}},
+            'staleness.drop_above = 3 means nothing with staleness.policy = "synchronous"',
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )
@@ -77,6 +95,12 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         # With a fixed number of actors, the minimum counts and the rest is not looked at.
         {"scaling": {"policy": "fixed", "minimum": 8, "maximum": 2, "additions": []}},
         {"scaling": {"policy": "episode-duration", "form": "linear", "additions": []}},
+        {"staleness": {"policy": "synchronous"}},
+        {
+            "staleness": {"policy": "compensate", "drop_above": 3},
+            "algorithm": {"refresh": False},
+            "exchange": {"accumulate": 1, "credit": 0},
+        },
         {"limits": {"frames": 2**63 - 1}},
         {"environment": {"copies": 1024}, "algorithm": {"rollout": 32}},
     ],
