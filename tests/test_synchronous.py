@@ -21,7 +21,7 @@ from learner.scaling import Scaler
 from learner.store import ParameterStore
 from tests.helpers.link import Link
 from tests.helpers.run import choose_codec, gradient_of, hello_of, plan_of, sent, settings_of
-from tests.test_exchange import Exchange
+from tests.test_exchange import Exchange, indices
 
 SIZE = 5
 
@@ -38,6 +38,7 @@ class Synchronous(Exchange):
     def start(self, actors: int, share: float, wait_seconds: float, connected: bool) -> None:  # type: ignore[override]
         self.credit, self.accumulate = 1, 1
         self.share = share
+        self.sender: dict[int, str] = {}
         self.link = Link(
             "staleness.policy=synchronous",
             f"staleness.share={share}",
@@ -59,10 +60,11 @@ class Synchronous(Exchange):
     @invariant()
     def a_step_takes_no_more_gradients_than_a_fifth_of_the_actors(self) -> None:
         """Overrides what holds otherwise: here it takes one of each actor at most."""
+        sender = self.noted_senders()
         for added, _, _ in self.link.store.steps[self.steps_checked :]:
             rollouts = [rollout for body, *_ in added for rollout in json.loads(body)]
             assert len(rollouts) == len(added)
-            senders = [self.sender[rollout] for rollout in rollouts]
+            senders = [sender[rollout] for rollout in rollouts]
             assert len(senders) == len(set(senders))
         self.steps_checked = len(self.link.store.steps)
 
@@ -70,29 +72,34 @@ class Synchronous(Exchange):
     def only_gradients_of_the_newest_version_are_taken(self) -> None:
         assert all(lag == 0 for store in self.link.stores for lag in store.lags)
 
+    @rule(index=indices)
+    def a_gradient_comes_twice_and_its_actor_plays_on(self, index: int) -> None:
+        actor = self.actor(index)
+        self.link.play(actor)
+        actor.wires.up += actor.wires.up[-1:]
+        self.learner_reads(index, 4)
+        self.actor_reads(index, 4)
+        self.link.play(actor)
+        self.learner_reads(index, 4)
+
     @rule()
     def a_step_that_can_be_taken_is_taken(self) -> None:
         self.link.flush()
+        sender = self.noted_senders()
         added, peers = self.link.store.added, self.link.learner.peers
         present = {peer.hello.name for _, peer in peers.role("actor")}
-        sent = {self.sender[rollout] for body, *_ in added for rollout in json.loads(body)}
+        sent = {sender[rollout] for body, *_ in added for rollout in json.loads(body)}
         assert not added or len(sent & present) < self.share * len(present)
 
     def works_again(self, mine: set[int], new: set[int]) -> bool:
         """Where a share is enough, the same ones may always be late; they are answered, as the teardown looks."""
         return bool(new) and (self.share < 1.0 or super().works_again(mine, new))
 
-    @property
-    def sender(self) -> dict[int, str]:
-        """Of every rollout that was sent; those of actors that left are remembered."""
-        known: dict[int, str] = self.__dict__.setdefault("_sender", {})
+    def noted_senders(self) -> dict[int, str]:
+        """Of every rollout that was sent; noted after every event, since actors leave."""
         for actor in self.link.actors:
-            known |= {rollout: actor.name for rollouts in actor.shipped.values() for rollout in rollouts}
-        return known
-
-    @invariant()
-    def senders_are_noted(self) -> None:
-        assert all(isinstance(name, str) for name in self.sender.values())
+            self.sender |= {rollout: actor.name for rollouts in actor.shipped.values() for rollout in rollouts}
+        return self.sender
 
 
 TestSynchronous = Synchronous.TestCase
