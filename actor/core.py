@@ -73,9 +73,13 @@ class Reship:
 
 @dataclass(frozen=True)
 class Forget:
-    """The body of this number is answered; drop it. 0: drop all, and what has been added up as well."""
+    """The body of this number is answered; drop it. 0: drop all, and what has been added up as well.
+
+    `dropped`: the learner said that it is in no step.
+    """
 
     sequence: int
+    dropped: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,9 @@ class ActorCore:
             return []
         if answer.verdict == "stale":
             self._pull_due = now
-        return [Forget(answer.sequence), *self._ship(now), *self._pull(now, answer.verdict == "stale")]
+        # A duplicate was answered before, the answer lost: most likely it was taken, and nothing may count twice.
+        dropped = answer.verdict in ("stale", "refused")
+        return [Forget(answer.sequence, dropped), *self._ship(now), *self._pull(now, answer.verdict == "stale")]
 
     def _weights(self, epoch: int, version: int, body: Buffer | None) -> list[Effect]:
         welcome = self.membership.welcome

@@ -204,6 +204,8 @@ class _Daemon:
                         self._work.forget()
                 case Forget():
                     self._bodies.pop(effect.sequence, None)
+                    if self._work is not None:
+                        self._work.answered(effect.sequence, dropped=effect.dropped)
                 case Prepare():
                     self._prepare(effect)
                 case Leave():
@@ -211,9 +213,10 @@ class _Daemon:
 
     def _ship(self, effect: Ship) -> None:
         assert self._work is not None
-        body = self._work.pack()
+        kept = self._core.keeps_unanswered
+        body = self._work.pack(effect.header.sequence if kept else None)
         sent = self._link.send(effect.header, body)
-        if self._core.keeps_unanswered:
+        if kept:
             self._bodies[effect.header.sequence] = body
         elif not sent:
             # Without credit's bound the network's own queue is the only one; full, it holds the actor back.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from actor.rollout import Collector, NonFiniteError
 from common.algorithms import a3c
 from common.broadcast import CODECS
 from common.codecs.feedback import ErrorFeedback
+from common.codecs.names import feeds_back
 from common.codecs.registry import make as make_codec
 from common.environments.base import failure
 from common.environments.make import make as make_environments
@@ -47,9 +47,10 @@ class Work:
                 f"the network built here ({self._flat.hash}) is not the learner's ({welcome.model}): {section.id}, "
                 f"the network {settings.network.kind} or a3cd differ between the two hosts; install the same versions"
             )
-        packer = make_codec(welcome.codec, self._flat.size)
-        self._feedback = ErrorFeedback(packer) if settings.exchange.error_feedback else None
-        self._pack: Callable[[torch.Tensor], bytes] = (self._feedback or packer).encode
+        exchange = settings.exchange
+        self._packer = make_codec(welcome.codec, self._flat.size, exchange.top_k)
+        fed_back = feeds_back(exchange.error_feedback, welcome.codec)
+        self._feedback = ErrorFeedback(self._packer) if fed_back else None
         self._sum = torch.zeros_like(self._flat.gradient)
         self._unpack = make_codec(CODECS[welcome.weights_format], self._flat.size).decode
         self._newest: tuple[int, Buffer] | None = None
@@ -108,11 +109,20 @@ class Work:
             statistics=statistics._asdict(),
         )
 
-    def pack(self) -> bytes:
-        """The packed sum of the gradients since the last `pack`; starts a new sum."""
-        body = self._pack(self._sum)
+    def pack(self, number: int | None = None) -> bytes:
+        """The packed sum of the gradients since the last `pack`; starts a new sum.
+
+        With a `number`, the message's, `answered` is to say what became of it.
+        """
+        feedback = self._feedback
+        body = self._packer.encode(self._sum) if feedback is None else feedback.encode(self._sum, number)
         self._sum.zero_()
         return body
+
+    def answered(self, number: int, *, dropped: bool) -> None:
+        """The learner has answered the gradient packed under that number; `dropped`: it is in no step."""
+        if self._feedback is not None:
+            self._feedback.answered(number, dropped=dropped)
 
     def restart(self) -> None:
         """Drops the rollout under way and begins new episodes."""

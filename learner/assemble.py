@@ -78,18 +78,20 @@ class Assembled:
         counters = Counters()
         if checkpoint is not None:
             counters = self._restore(checkpoint, vector, optimizer.load)
-        delay = settings.exchange.learner_delay_ms / 1e3
+        delay, top_k = settings.exchange.learner_delay_ms / 1e3, settings.exchange.top_k
         staleness = settings.staleness
         compensation = None
         if staleness.policy == "compensate":
             compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
         average = staleness.policy == "synchronous"
-        self.store = ParameterStore(vector, optimizer, delay_seconds=delay, average=average, compensation=compensation)
+        self.store = ParameterStore(
+            vector, optimizer, delay_seconds=delay, average=average, compensation=compensation, top_k=top_k
+        )
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
         choose_codec = functools.partial(_choose, settings.exchange, flat.size)
         self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now)
-        self.max_bytes = HEADER_BYTES + max(make(name, flat.size).max_bytes for name in NAMES)
+        self.max_bytes = HEADER_BYTES + max(make(name, flat.size, top_k).max_bytes for name in NAMES)
 
     def _restore(self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any) -> Counters:
         if checkpoint.state.get("model") != self.plan.model or checkpoint.weights.size != vector.numel():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from common.broadcast import CODECS
+from common.codecs.names import TOP_K
 from common.codecs.packed import PackedCodec
 from common.codecs.registry import make
 from common.errors import CodecError
@@ -31,14 +32,17 @@ class ParameterStore:
         delay_seconds: float = 0.0,
         average: bool = False,
         compensation: Compensation | None = None,
+        top_k: float = TOP_K,
     ) -> None:
         """`vector` is the one that `optimizer` steps.
 
         `delay_seconds` makes every step last at least so long; `average`: a step is taken with the mean of what was
-        added; `compensation`: gradients are brought to the newest weights before they are added.
+        added; `compensation`: gradients are brought to the newest weights before they are added; `top_k`: the fraction
+        that codec takes.
         """
         self.vector, self.optimizer = vector, optimizer
         self._delay, self._average, self._compensation = delay_seconds, average, compensation
+        self._top_k = top_k
         self._codecs: dict[str, PackedCodec] = {}
         self._incoming = torch.zeros(vector.numel())
         self._sum = torch.zeros(vector.numel())
@@ -112,5 +116,5 @@ class ParameterStore:
 
     def _codec(self, name: str) -> PackedCodec:
         if name not in self._codecs:
-            self._codecs[name] = make(name, self.vector.numel())
+            self._codecs[name] = make(name, self.vector.numel(), self._top_k)
         return self._codecs[name]

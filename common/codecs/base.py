@@ -46,10 +46,11 @@ class Codec(ABC):
         return self._pack(vector.detach())
 
     def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Unpacks `body` into `out`, shape (size,). Any bytes of the right length decode, if only to nonsense.
+        """Unpacks `body` into `out`, shape (size,). Bytes that no vector packs to may decode, if only to nonsense.
 
         Raises:
-            CodecError: `body` has not the length every body of this codec has; `out` is untouched.
+            CodecError: `body` has not the length every body of this codec has, or stands for nothing; `out` is
+                untouched.
             ValueError: `out` is not of the size, type or layout this codec was made for.
         """
         self._check(out)

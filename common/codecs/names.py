@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-CodecKind = Literal["none", "fp16", "bf16", "int8"]
+CodecKind = Literal["none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"]
 StageKind = Literal["none", "lz4", "zstd"]
 
 CODECS: tuple[CodecKind, ...] = get_args(CodecKind)
 STAGES: tuple[StageKind, ...] = get_args(StageKind)
+
+COARSE: tuple[CodecKind, ...] = ("top-k", "sign", "ternary")
+"""Those that lose so much, and always on the same side, that learning with them needs error feedback."""
+TOP_K = 0.01
+"""Fraction of the elements that top-k sends unless told otherwise."""
 
 
 def join(codec: CodecKind, stage: StageKind) -> str:
@@ -22,3 +27,8 @@ PARTS: dict[str, tuple[CodecKind, StageKind]] = {
 """Every name, with the codec and the stage it stands for."""
 
 NAMES: tuple[str, ...] = tuple(PARTS)
+
+
+def feeds_back(setting: bool | Literal["auto"], name: str) -> bool:
+    """Whether the codec of that name gets error feedback; `setting` is `exchange.error_feedback`."""
+    return PARTS[name][0] in COARSE if setting == "auto" else setting

@@ -2,7 +2,8 @@
 
 Why `auto` chooses as it does (`benchmarks/codecs.py`): on loopback halves save time only where the vector is large;
 on a network int8 saves four bytes of five even where nothing is zero, and lz4 costs next to nothing on bytes that it
-cannot compress; on a slow link zstd's smaller body pays for its slower packing.
+cannot compress; on a slow link zstd's smaller body pays for its slower packing. What loses most of a gradient (top-k,
+sign, ternary) is never chosen, only told: how it learns is for the run to find out.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loo
     """
     _check("exchange.codec", codec, CODECS)
     _check("exchange.entropy_coder", entropy, STAGES)
-    codecs, stages = _preferences(size, loopback, link_mbit)
+    automatic, stages = _preferences(size, loopback, link_mbit)
     wanted = [
         join(kind, stage)
-        for kind in codecs
+        for kind in (automatic if codec == "auto" else CODECS)
         for stage in stages
         if codec in ("auto", kind) and entropy in ("auto", stage)
     ]

@@ -6,28 +6,34 @@ from common.codecs.base import Codec
 from common.codecs.entropy import ENTROPY_STAGES
 from common.codecs.half import Bf16Codec, Fp16Codec
 from common.codecs.int8 import Int8Codec
-from common.codecs.names import CODECS, NAMES, PARTS, CodecKind
+from common.codecs.names import CODECS, NAMES, PARTS, TOP_K, CodecKind
 from common.codecs.none import NoneCodec
 from common.codecs.packed import PackedCodec
+from common.codecs.sign import SignCodec
+from common.codecs.ternary import TernaryCodec
+from common.codecs.top_k import TopKCodec
 from common.errors import CodecError
 
 __all__ = ["CODEC_CLASSES", "NAMES", "make"]
 
 CODEC_CLASSES: dict[CodecKind, type[Codec]] = {
-    codec.name: codec for codec in (NoneCodec, Fp16Codec, Bf16Codec, Int8Codec)
+    codec.name: codec for codec in (NoneCodec, Fp16Codec, Bf16Codec, Int8Codec, TopKCodec, SignCodec, TernaryCodec)
 }
 assert tuple(CODEC_CLASSES) == CODECS, "every codec kind has its class"
 
 
-def make(name: str, size: int) -> PackedCodec:
+def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:
     """The codec called `name`, for vectors of `size` elements.
+
+    Args:
+        top_k: fraction of the elements that top-k sends; nothing to the others. Both ends take it from the settings.
 
     Raises:
         CodecError: no codec has that name.
-        ValueError: `size` is not positive.
+        ValueError: `size` is not positive, `top_k` not in (0, 1].
     """
     if name not in PARTS:
         raise CodecError(f"no codec is called {name!r}; known are {', '.join(NAMES)}")
     kind, stage = PARTS[name]
-    codec = CODEC_CLASSES[kind](size)
+    codec = TopKCodec(size, top_k) if kind == "top-k" else CODEC_CLASSES[kind](size)
     return PackedCodec(name, codec, ENTROPY_STAGES[stage](codec.raw_bytes))

@@ -125,11 +125,13 @@ class Exchange(Section, frozen=True):
     """What travels between actors and learner, and how much of it may be under way."""
 
     kind: Literal["gradients"] = "gradients"
-    codec: Literal["auto", "none", "fp16", "bf16", "int8"] = "auto"
-    """How gradients are packed; auto chooses by the link and the size of the model."""
+    codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
+    """How gradients are packed; auto chooses among the first four, by the link and the size of the model."""
+    top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
+    """Fraction of the elements that codec = top-k sends, the largest ones."""
     entropy_coder: Literal["auto", "none", "lz4", "zstd"] = "auto"
-    error_feedback: bool = False
-    """Actors carry what packing lost over to the next gradient."""
+    error_feedback: bool | Literal["auto"] = "auto"
+    """Actors carry what packing lost over to the next gradient; auto: with top-k, sign and ternary."""
     weights: Literal["auto", "fp32", "fp16"] = "auto"
     """Format of the weights on the wire; auto: fp32 up to 1 MiB, then fp16."""
     credit: Amount = 1

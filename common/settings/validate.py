@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
+from common.codecs.names import COARSE
 from common.errors import ConfigurationError
 from common.settings.sections import Exchange, Scaling, Settings
 from common.wire import MAX_ITEMS
@@ -69,6 +70,18 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
         yield (
             f"exchange.expiry_seconds = {exchange.expiry_seconds} must be above exchange.heartbeat_seconds = "
             f"{exchange.heartbeat_seconds}, or every peer is taken for gone between two heartbeats"
+        )
+    if exchange.codec in COARSE and exchange.error_feedback is False:
+        yield (
+            f'exchange.codec = "{exchange.codec}" needs exchange.error_feedback = "auto" or true, not false: '
+            "most of every gradient would be lost for good"
+        )
+    if exchange.codec == "none" and exchange.error_feedback is True:
+        yield 'exchange.error_feedback = true needs a codec that loses something, not exchange.codec = "none"'
+    if exchange.codec in COARSE and exchange.credit == 0:
+        yield (
+            f'exchange.codec = "{exchange.codec}" needs exchange.credit of at least 1: without, gradients are not kept '
+            "until they are answered, and what error feedback owes is not known"
         )
 
 

@@ -168,7 +168,7 @@ def test_without_a_limit_on_credit_all_leave_and_none_is_kept() -> None:
 def test_any_verdict_is_an_answer_and_a_second_one_is_nothing(verdict: str) -> None:
     core = member()
     core.harvested(1.0, rollout())
-    assert Forget(1) in core.handle(2.0, answer(1, verdict=verdict), None)
+    assert Forget(1, verdict in ("stale", "refused")) in core.handle(2.0, answer(1, verdict=verdict), None)
     assert core.handle(2.0, answer(1, verdict=verdict), None) == []
     assert core.handle(2.0, answer(77), None) == []
 

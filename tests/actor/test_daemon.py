@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,88 +19,26 @@ import zmq
 
 import actor.daemon
 from actor.daemon import run
-from common import membership, sockets
+from actor.work import Work
+from common import membership
 from common.addresses import Address
-from common.broadcast import Broadcast, run_mark
-from common.environments.make import make
-from common.environments.spaces import describe
 from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
 from common.messages import (
     Acknowledgement,
-    AnyMessage,
     Goodbye,
     Gradient,
     Heartbeat,
     Hello,
-    Message,
     Refused,
     Stop,
 )
-from common.networks.flat import flatten
-from common.networks.registry import build
 from common.security.access import Access
-from common.settings.sections import Settings
-from common.wire import Buffer, pack, split
 from tests.helpers.daemons import BROKEN, free_address
-from tests.helpers.run import settings_of, welcome_of
+from tests.helpers.run import settings_of
+from tests.helpers.scripted import PATIENCE_MS, Learner
 
 SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.copies=2", "algorithm.rollout=5")
 COUNTER = (*SMALL, "environment.id='broken_environments:Counter-v0'")
-PATIENCE_MS = 30_000
-M = TypeVar("M", bound=Message)
-
-
-class Learner:
-    """Says what the test wants; `heard` are the actor's messages but for those it was waited for."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], settings: Settings) -> None:
-        listeners = sockets.reserve_pair(Address("127.0.0.1", 0))
-        self.address = Address("127.0.0.1", listeners[0].getsockname()[1])
-        self._router, self._publisher = sockets.router(context, 2**20), sockets.publisher(context)
-        sockets.bind(self._router, listeners[0])
-        sockets.bind(self._publisher, listeners[1])
-        self._settings = settings
-        environments = make(settings.environment, copies=1, seed=0)
-        flat = flatten(build(settings.network, describe(environments.observation_space), environments.actions, 0))
-        environments.close()
-        self.model, self.size = flat.hash, flat.size
-        self._actor = b""
-
-    def hear(self, kind: type[M], good: Callable[[M], object] = lambda _: True) -> tuple[M, Buffer | None]:
-        """The next message of this kind that is good; others are dropped."""
-        while self._router.poll(PATIENCE_MS):
-            self._actor, *frames = self._router.recv_multipart()
-            message, body = split(frames)
-            if isinstance(message, kind) and good(message):
-                return message, body
-        raise AssertionError(f"no {kind.__name__}")
-
-    def say(self, message: AnyMessage, body: bytes | None = None) -> None:
-        header = [self._actor, pack(message)]
-        self._router.send_multipart(header if body is None else [*header, body])
-
-    def weights(self, value: float) -> bytes:
-        return np.full(self.size, value, np.float32).tobytes()
-
-    def welcome(self, **changed: Any) -> Hello:
-        hello, _ = self.hear(Hello)
-        fields = {
-            "settings": msgspec.to_builtins(self._settings),
-            "heartbeat_seconds": 0.05,
-            "model": self.model,
-            "weights_port": self.address.port + 1,
-            "version": 0,
-            "seed": 3,
-        }
-        self.say(welcome_of(**(fields | changed)), self.weights(0.0))
-        return hello
-
-    def acknowledge(self, gradient: Gradient, version: int = 0) -> None:
-        self.say(Acknowledgement(sequence=gradient.sequence, verdict="applied", version=version, credit=1, actors=1))
-
-    def publish(self, version: int, epoch: int = 1) -> None:
-        frame = Broadcast(run_mark("a-run"), epoch, version, "fp32", self.weights(0.01 * version))
-        self._publisher.send(frame.pack())
 
 
 def interrupt() -> None:
@@ -212,6 +149,28 @@ def test_a_gradient_that_nobody_answers_is_sent_again(act: Callable[..., int], m
         learner.say(Stop(reason="enough", final=True))
 
     assert act(script) == 0
+
+
+def test_an_answer_reaches_the_work_and_a_reconnect_packs_nothing_anew(
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[tuple[int, bool]] = []
+    monkeypatch.setattr(Work, "answered", lambda self, number, *, dropped: answers.append((number, dropped)))
+
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        gradient, body = learner.hear(Gradient)
+        learner.say(Refused(code="unknown", reason="say hello first"))
+        learner.welcome()
+        again, same = learner.hear(Gradient)
+        assert (again, bytes(same or b"")) == (gradient, bytes(body or b"x"))
+        learner.say(Acknowledgement(sequence=1, verdict="stale", version=0, credit=1, actors=1))
+        learner.acknowledge(learner.hear(Gradient)[0])
+        learner.hear(Gradient)
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+    assert answers == [(1, True), (2, False)]
 
 
 def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]) -> None:

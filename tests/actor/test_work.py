@@ -209,10 +209,41 @@ def test_forgetting_drops_the_sum_and_what_packing_lost(environments: Scripted) 
     work.advance(FOREVER)
     work.pack()
     assert work._feedback is not None
-    assert work._feedback._residual.any()
+    assert work._feedback.residual.any()
     work.advance(FOREVER)
     work.forget()
     assert not decoded(work.pack(), "int8").any()
+
+
+def test_a_gradient_that_is_dropped_takes_along_what_packing_lost_of_it(environments: Scripted) -> None:
+    work = work_of(codec="sign")
+    assert work._feedback is not None, "by itself"
+    residuals = []
+    for number, dropped in ((1, False), (2, True), (3, False)):
+        work.advance(FOREVER)
+        work.pack(number)
+        work.answered(number, dropped=dropped)
+        work.answered(number, dropped=True)
+        residuals.append(work._feedback.residual)
+    assert residuals[0].any()
+    assert torch.equal(residuals[0], residuals[1])
+    assert not torch.equal(residuals[1], residuals[2])
+
+
+def test_without_error_feedback_an_answer_changes_nothing(environments: Scripted) -> None:
+    work = work_of(codec="int8")
+    assert work._feedback is None
+    work.advance(FOREVER)
+    work.pack(1)
+    work.answered(1, dropped=True)
+
+
+def test_top_k_sends_the_fraction_of_the_settings(environments: Scripted) -> None:
+    work = work_of("exchange.top_k=0.25", codec="top-k")
+    work.advance(FOREVER)
+    out = torch.empty(SIZE)
+    make_codec("top-k", SIZE, 0.25).decode(work.pack(), out)
+    assert out.count_nonzero() == math.ceil(SIZE / 4)
 
 
 @pytest.mark.parametrize("refresh", ["false", "true"])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from common.codecs.names import NAMES
 from common.codecs.registry import make as make_codec
 from common.errors import CodecError
 from common.settings.sections import Optimizer
@@ -138,6 +139,25 @@ def test_a_body_of_another_size_is_refused(body: bytes) -> None:
         store.add(body, "morse", 1.0)
     store.step(scale=1.0, frames=0)
     assert torch.equal(store.vector, torch.ones(SIZE))
+
+
+def test_top_k_is_read_with_the_fraction_of_the_settings() -> None:
+    vector = torch.zeros(SIZE)
+    store = ParameterStore(vector, make_optimizer(Optimizer(kind="sgd"), vector, 0), top_k=0.1)
+    store.add(make_codec("top-k", SIZE, 0.1).encode(torch.ones(SIZE)), "top-k", 1.0)
+    with pytest.raises(CodecError):
+        store.add(make_codec("top-k", SIZE).encode(torch.ones(SIZE)), "top-k", 1.0)
+    store.step(scale=1.0, frames=0)
+    assert store.vector.count_nonzero() == SIZE // 10
+
+
+@pytest.mark.parametrize("codec", NAMES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused_with_every_codec(codec: str, bad: float) -> None:
+    values, store = random(1)[0], store_of()
+    values[SIZE // 2] = bad
+    with pytest.raises(CodecError, match="not finite"):
+        store.add(packed(values, codec), codec, 1.0)
 
 
 @pytest.mark.parametrize(("codec", "error"), [("fp16", 2e-3), ("int8+zstd", 0.02), ("int8+lz4", 0.02)])

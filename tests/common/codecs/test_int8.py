@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common.codecs.int8 import BLOCK, Int8Codec
+from tests.helpers.vectors import LARGEST, random_vector
 
-LARGEST = torch.finfo(torch.float32).max
 SIZES = (1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 1000)
 LONG = 2 * 256 * BLOCK + 3 * BLOCK + 17
 """More blocks than are quantised at a time, and a short one."""
@@ -18,14 +18,6 @@ def round_trip(vector: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(vector)
     codec.decode(bytes(codec.encode(vector)), out)
     return out
-
-
-def random_vector(size: int, exponent: float = 0.0, spread: float = 0.0, seed: int = 0) -> torch.Tensor:
-    """Normal values times 2^(exponent + spread * normal), cut to what float32 holds."""
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randn(size, generator=generator, dtype=torch.float64)
-    powers = exponent + spread * torch.randn(size, generator=generator, dtype=torch.float64)
-    return (values * powers.exp2()).clamp(-LARGEST, LARGEST).float()
 
 
 @settings(deadline=None, derandomize=True)

@@ -28,6 +28,9 @@ LARGE = SMALL
         ("int8", "none", 10, True, 0.0, "int8"),
         ("none", "none", LARGE, False, 1.0, "none"),
         ("bf16", "lz4", LARGE, False, 1.0, "bf16+lz4"),
+        ("top-k", "auto", LARGE, False, 1.0, "top-k+zstd"),
+        ("sign", "auto", LARGE, False, 0.0, "sign+lz4"),
+        ("ternary", "auto", 10, True, 0.0, "ternary"),
     ],
 )
 def test_choice_when_all_is_offered(
@@ -46,6 +49,7 @@ def test_choice_when_all_is_offered(
         (("none", "int8"), True, 0.0, "none"),
         (("int8", "int8+lz4"), True, 0.0, "int8"),
         (("none", "sketch", "int9+lz5"), False, 0.0, "none"),
+        (("none", "top-k+zstd", "sign+zstd", "ternary+zstd"), False, 10.0, "none"),
     ],
 )
 def test_falls_back_to_the_best_that_is_offered(
@@ -59,6 +63,12 @@ def test_a_fixed_codec_never_falls_back_to_another() -> None:
         choose("int8", "auto", ("none", "fp16"), size=LARGE, loopback=False, link_mbit=0.0)
     assert "int8+lz4" in str(refusal.value)
     assert "fp16" in str(refusal.value)
+
+
+@pytest.mark.parametrize("offered", [("top-k", "sign", "ternary"), ("int9",)])
+def test_what_loses_most_is_only_told_never_chosen(offered: tuple[str, ...]) -> None:
+    with pytest.raises(RefusedError, match="no common codec"):
+        choose("auto", "auto", offered, size=LARGE, loopback=False, link_mbit=0.0)
 
 
 def test_nothing_offered_is_refused() -> None:

@@ -10,7 +10,7 @@ from common.errors import CodecError
 EVERY = pytest.mark.parametrize("name", NAMES)
 SIZE = 300
 FEW = settings(max_examples=20, deadline=None, derandomize=True)
-"""Enough for each of twelve names."""
+"""Enough for each of so many names."""
 PACKED = {name: make(name, SIZE) for name in NAMES}
 
 
@@ -53,9 +53,13 @@ def test_hostile_bytes_raise_codec_error_and_write_nothing(name: str, body: byte
 @EVERY
 @FEW
 @given(body=st.binary(min_size=4 * SIZE, max_size=4 * SIZE))
-def test_any_bytes_of_the_right_length_decode(name: str, body: bytes) -> None:
-    packed = PACKED[name]
-    packed.decode(packed.stage.compress(body[: packed.codec.raw_bytes]), torch.empty(SIZE))
+def test_any_bytes_of_the_right_length_decode_or_are_refused_whole(name: str, body: bytes) -> None:
+    packed, out = PACKED[name], torch.full((SIZE,), 7.0)
+    try:
+        packed.decode(packed.stage.compress(body[: packed.codec.raw_bytes]), out)
+    except CodecError:
+        assert packed.codec.name in ("top-k", "ternary"), "the others take any bytes"
+        assert torch.equal(out, torch.full((SIZE,), 7.0))
 
 
 @EVERY

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from common.codecs.names import CODECS
+from common.codecs.names import CODECS, TOP_K
 from common.codecs.registry import CODEC_CLASSES, NAMES, make
 from common.errors import CodecError
 
@@ -12,9 +12,20 @@ def test_every_name_makes_a_codec_that_bears_it(name: str) -> None:
     assert packed.name == name
     assert packed.size == 10
     assert packed.codec.name == name.partition("+")[0]
-    out = torch.empty(10)
-    packed.decode(packed.encode(torch.ones(10)), out)
-    assert torch.allclose(out, torch.ones(10))
+    out, one = torch.empty(10), torch.eye(10)[3]
+    packed.decode(packed.encode(one), out)
+    assert ((out - one).abs() <= packed.bound(one)).all()
+
+
+def test_top_k_takes_its_fraction_and_the_others_none() -> None:
+    for fraction, count in ((0.1, 10), (0.25, 25)):
+        packed, out = make("top-k+lz4", 100, fraction), torch.empty(100)
+        packed.decode(packed.encode(torch.arange(1.0, 101.0)), out)
+        assert out.count_nonzero() == count
+    assert make("top-k", 100).codec.raw_bytes == make("top-k", 100, TOP_K).codec.raw_bytes
+    assert make("int8", 100, 0.1).codec.raw_bytes == make("int8", 100).codec.raw_bytes
+    with pytest.raises(ValueError, match="fraction"):
+        make("top-k", 100, 0.0)
 
 
 def test_the_table_is_complete() -> None:

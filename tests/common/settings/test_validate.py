@@ -28,6 +28,15 @@ def settings(**sections: dict[str, Any]) -> Settings:
             "exchange.expiry_seconds = 30.0 must be above exchange.heartbeat_seconds = 30.0",
         ),
         (
+            {"exchange": {"codec": "top-k", "error_feedback": False}},
+            'exchange.codec = "top-k" needs exchange.error_feedback = "auto" or true, not false',
+        ),
+        (
+            {"exchange": {"codec": "none", "error_feedback": True}},
+            "exchange.error_feedback = true needs a codec that loses something",
+        ),
+        ({"exchange": {"codec": "sign", "credit": 0}}, 'exchange.codec = "sign" needs exchange.credit of at least 1'),
+        (
             {"scaling": {"policy": "load", "minimum": 5, "maximum": 4}},
             "scaling.maximum = 4 must be at least scaling.minimum = 5",
         ),
@@ -102,6 +111,8 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
             "exchange": {"accumulate": 1, "credit": 0},
         },
         {"limits": {"frames": 2**63 - 1}},
+        {"exchange": {"codec": "ternary", "error_feedback": True, "credit": 2}},
+        {"exchange": {"codec": "int8", "error_feedback": False, "credit": 0}},
         {"environment": {"copies": 1024}, "algorithm": {"rollout": 32}},
     ],
 )

@@ -1,0 +1,68 @@
+import struct
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.codecs.sign import BLOCK, ROUNDING, SignCodec
+from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
+
+
+def check(vector: torch.Tensor) -> None:
+    codec = SignCodec(vector.numel())
+    out = round_trip(codec, vector)
+    assert out.isfinite().all()
+    assert ((out.double() - vector.double()).abs() <= codec.bound(vector)).all()
+    for first in range(0, vector.numel(), BLOCK):
+        block, got = vector[first : first + BLOCK].double(), out[first : first + BLOCK].double()
+        left = (block - got).square().sum().item()
+        assert left <= block.square().sum().item() * (1 - 1 / block.numel() + 3 * ROUNDING) + 1e-60, "no contraction"
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    size=st.sampled_from(SIZES),
+    exponent=st.floats(-150, 128),
+    spread=st.sampled_from([0.0, 3.0, 30.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_error_stays_within_the_bound_and_contracts(size: int, exponent: float, spread: float, seed: int) -> None:
+    check(random_vector(size, exponent, spread, seed))
+
+
+@settings(deadline=None, derandomize=True)
+@given(ANY_VALUES)
+def test_so_it_does_for_any_values(values: list[float]) -> None:
+    check(torch.tensor(values, dtype=torch.float32))
+
+
+def test_a_block_of_the_largest_numbers_comes_back() -> None:
+    vector = torch.full((BLOCK + 3,), -LARGEST)
+    assert torch.allclose(round_trip(SignCodec(BLOCK + 3), vector), vector)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_agrees_with_one_block_after_another_in_double_precision(size: int) -> None:
+    vector = random_vector(size, spread=2.0)
+    out = round_trip(SignCodec(size), vector)
+    for first in range(0, size, BLOCK):
+        block = vector[first : first + BLOCK].double()
+        expected = (2 * (block >= 0).double() - 1) * block.abs().mean()
+        assert torch.allclose(out[first : first + BLOCK].double(), expected, rtol=1e-5, atol=0)
+
+
+def test_bound_of_a_block() -> None:
+    vector = torch.zeros(BLOCK + 2)
+    vector[:2], vector[BLOCK:] = torch.tensor([-BLOCK / 2, BLOCK / 2]), torch.tensor([1.0, -3.0])
+    bound = SignCodec(BLOCK + 2).bound(vector)
+    assert bound[:BLOCK].tolist() == pytest.approx([BLOCK / 2 - 1] * BLOCK, rel=1e-5)
+    assert bound[BLOCK:].tolist() == pytest.approx([2.0, 2.0], rel=1e-5)
+
+
+def test_golden_bytes() -> None:
+    vector = torch.zeros(BLOCK + 2)
+    vector[:3] = torch.tensor([-128.0, 64.0, -64.0])
+    vector[BLOCK:] = torch.tensor([-0.5, 0.25])
+    codes = bytes([0b01011111]) + b"\xff" * 31 + bytes([0b01111111]) + b"\xff" * 31
+    assert bytes(SignCodec(BLOCK + 2).encode(vector)) == struct.pack("<2f", 1.0, 0.375) + codes
