@@ -13,9 +13,14 @@ from common.codecs.base import Codec
 from common.codecs.buffers import as_bytes, read
 from common.wire import Buffer
 
+ROUNDING = 2**-20
+"""More than float32 arithmetic loses on a sum over a block, relative to the sum."""
+UNDERFLOW = 2.0**-117
+"""More than it loses where numbers below 2^-126 are taken for 0."""
+
 
 class BlockCodec(Codec):
-    """Body: a float32 scale per block, then the codes, `code_bytes` for every block, the last one filled up with zeros.
+    """Body: a float32 scale per block, then the codes, `code_bytes` for every block, the last one as if zeros followed.
 
     A block with an element that is not finite gets a scale that is not, and comes out as infinities and NaN throughout.
     """

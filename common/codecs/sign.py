@@ -8,14 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.codecs.blocks import BlockCodec
+from common.codecs.blocks import ROUNDING, UNDERFLOW, BlockCodec
 from common.codecs.names import CodecKind
 
 BLOCK = 256
-ROUNDING = 2**-20
-"""More than float32 arithmetic loses on a sum over a block, relative to the sum."""
-UNDERFLOW = 2.0**-117
-"""More than it loses where numbers below 2^-126 are taken for 0."""
 
 
 class SignCodec(BlockCodec):
@@ -38,7 +34,7 @@ class SignCodec(BlockCodec):
 
     def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
         scales.copy_(self._means(rows))
-        codes[:] = np.packbits(rows.numpy() >= 0, axis=1)  # numpy compares eight times as fast
+        codes[:] = np.packbits(rows.numpy() >= 0, axis=1)  # numpy compares several times as fast
 
     def _signs(self, codes: NDArray[np.uint8]) -> NDArray[np.int8]:
         signs = np.unpackbits(codes, axis=1).view(np.int8)

@@ -31,8 +31,8 @@ class TopKCodec(Codec):
     Body: k bfloat16 values, the low byte of each index, then a bit map in which the i-th one stands at place
     (index >> 8) + i; indices rise. Exactly k, though the threshold is of a sample: that only saves sorting the rest.
 
-    What is left is |x - C(x)|^2 <= (1 - k/size) |x|^2 (L2 norms; and 2^-16 |x|^2 of rounding), so that error feedback
-    contracts. A vector with an element that is not finite comes out as NaN throughout.
+    What is left is |x - C(x)|^2 <= (1 - k/size + 2^-16) |x|^2 (L2 norms; the last term is rounding), so that error
+    feedback contracts. A vector with an element that is not finite comes out as NaN throughout.
     """
 
     name: ClassVar[CodecKind] = "top-k"

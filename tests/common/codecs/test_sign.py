@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.codecs.sign import BLOCK, ROUNDING, SignCodec
+from common.codecs.blocks import ROUNDING
+from common.codecs.sign import BLOCK, SignCodec
 from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.codecs.sign import ROUNDING
+from common.codecs.blocks import ROUNDING
 from common.codecs.ternary import BLOCK, CODES, THRESHOLD, TernaryCodec
 from common.errors import CodecError
 from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
