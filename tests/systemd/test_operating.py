@@ -71,7 +71,7 @@ def test_they_lead_to_a_hardened_deployment_that_trains(machines: dict[str, Mach
     for command in commands():
         # Those that only look may come too early for what has just been started.
         if " status " in command or " doctor " in command:
-            until(lambda command=command: run(command), f"{command}: {said.get(command)}")  # type: ignore[misc]
+            until(lambda command=command: run(command), command)  # type: ignore[misc]
         else:
             assert run(command), f"{command}: {said[command]}"
 
