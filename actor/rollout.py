@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from common.algorithms.acting import sample
 from common.algorithms.rollout import Rollout
+from common.distributions.registry import distribution
 from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
 from common.errors import A3cdError
@@ -93,8 +93,8 @@ class Collector:
 
     def _step(self) -> bool:
         t = self._t
-        logits, _ = self._network.act(self._observations[t])
-        actions, log_probs = sample(logits.numpy(), self._rng)
+        outputs, _ = self._network.act(self._observations[t])
+        actions, log_probs = distribution(self._network.action, outputs.numpy()).sample(self._rng)
         observations, rewards, terminated, truncated = self._environments.step(actions)
         self._actions[t], self._log_probs[t] = actions, log_probs
         self._rewards[t], self._terminated[t], self._valid[t] = rewards, terminated, self._tracker.valid

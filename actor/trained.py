@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.algorithms.acting import greedy, sample
+from common.distributions.registry import distribution
 from common.environments.base import Observations
 from common.environments.make import make
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
-from common.networks.flat import flatten
-from common.networks.registry import build
+from common.networks.model import build
 from common.run_folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
 
@@ -61,12 +60,12 @@ class TrainedAgent:
         self._sampled = sampled
         try:
             observation = describe(self.environments.observation_space)
-            self._network = build(run.settings.network, observation, self.environments.actions, run.settings.seed)
-            flat = flatten(self._network)
-            model = run.checkpoint.state.get("model", flat.hash)
-            if model != flat.hash or run.checkpoint.weights.size != flat.size:
+            model = build(run.settings, observation, self.environments.action)
+            self._network, flat = model.network, model.flat
+            trained = run.checkpoint.state.get("model", flat.hash)
+            if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
-                    f"the checkpoint holds another network ({model}, {run.checkpoint.weights.size} parameters) than "
+                    f"the checkpoint holds another network ({trained}, {run.checkpoint.weights.size} parameters) than "
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
@@ -77,10 +76,9 @@ class TrainedAgent:
 
     def act(self, observations: Observations) -> NDArray[np.int64]:
         """Choose an action (B,) for each of the observations (B, *shape)."""
-        logits, _ = self._network.act(torch.from_numpy(observations))
-        if self._sampled:
-            return sample(logits.numpy(), self._rng)[0]
-        return greedy(logits.numpy())
+        outputs, _ = self._network.act(torch.from_numpy(observations))
+        policy = distribution(self._network.action, outputs.numpy())
+        return policy.sample(self._rng)[0] if self._sampled else policy.mode()
 
     def close(self) -> None:
         """Close the environments."""

@@ -9,7 +9,7 @@ import torch
 
 from actor.core import Harvest
 from actor.rollout import Collector, NonFiniteError
-from common.algorithms import a3c
+from common.algorithms.gradient import gradient
 from common.broadcast import CODECS
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import feeds_back
@@ -19,8 +19,7 @@ from common.environments.make import make as make_environments
 from common.environments.spaces import describe
 from common.errors import RefusedError
 from common.messages import Welcome
-from common.networks.flat import flatten
-from common.networks.registry import build
+from common.networks.model import build
 from common.settings.sections import Settings
 from common.wire import Buffer
 
@@ -39,8 +38,8 @@ class Work:
             section, copies=section.copies, seed=welcome.seed, survived=self._survived
         )
         observation = describe(self._environments.observation_space)
-        self._network = build(settings.network, observation, self._environments.actions, settings.seed)
-        self._flat = flatten(self._network)
+        self._model = build(settings, observation, self._environments.action)
+        self._flat = self._model.flat
         if self._flat.hash != welcome.model:
             self._environments.close()
             raise RefusedError(
@@ -61,7 +60,7 @@ class Work:
         """Whether it was begun in the epoch before."""
         self._collector = Collector(
             self._environments,
-            self._network,
+            self._model.network,
             observation,
             algorithm=self._algorithm,
             reward_scale=section.reward_scale,
@@ -96,7 +95,7 @@ class Work:
         acted = 0 if self._foreign else sum(self._acted) // len(self._acted)
         if self._algorithm.refresh:
             self._load()
-        statistics = a3c.gradient(self._network, self._flat, rollout.data, self._algorithm)
+        statistics = gradient(self._model, rollout.data, self._algorithm)
         if not math.isfinite(statistics.gradient_norm):
             raise NonFiniteError("the gradient is not finite: rollout dropped")
         self._sum += self._flat.gradient

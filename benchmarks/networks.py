@@ -13,12 +13,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from common.algorithms.a3c import gradient
+from common.algorithms.gradient import gradient
 from common.algorithms.rollout import Rollout
-from common.networks.flat import flatten
+from common.networks.action import discrete
+from common.networks.model import build
 from common.networks.observation import ObservationSpec
-from common.networks.registry import build
-from common.settings.sections import Algorithm, Network
+from common.settings.sections import Algorithm, Network, Settings
 
 STEPS, COPIES, ACTIONS = 20, 16, 6
 VECTOR = ObservationSpec((4,), "box", 4)
@@ -46,16 +46,16 @@ def main() -> None:
 
 
 def ours(name: str, section: Network, observation: ObservationSpec) -> None:
-    network = build(section, observation, ACTIONS, seed=0)
-    flat = flatten(network)
+    model = build(Settings(network=section), observation, discrete(ACTIONS))
+    network = model.network
     rollout = make_rollout(observation)
     step = rollout.observations[0]
     times = (
         seconds(lambda: network.act(step[:1])),
         seconds(lambda: network.act(step)),
-        seconds(lambda: gradient(network, flat, rollout, Algorithm())),
+        seconds(lambda: gradient(model, rollout, Algorithm())),
     )
-    print_row(name, flat.size, *times)
+    print_row(name, model.flat.size, *times)
 
 
 def make_rollout(observation: ObservationSpec) -> Rollout:

@@ -20,8 +20,9 @@ from common.environments.make import make as make_environments
 from common.environments.names import resolve as resolve_environment
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
-from common.networks.flat import flatten
-from common.networks.registry import build
+from common.networks.action import ActionSpec
+from common.networks.model import build
+from common.networks.observation import ObservationSpec
 from common.networks.registry import resolve as resolve_network
 from common.run_folder import Checkpoint
 from common.settings.sections import Exchange, Settings
@@ -49,9 +50,8 @@ class Assembled:
         """Raises EnvironmentMissingError, ConfigurationError."""
         torch.set_num_threads(1)
         torch.set_flush_denormal(True)
-        settings, observation, actions = _probe(run.settings)
-        network = build(settings.network, observation, actions, settings.seed)
-        flat = flatten(network)
+        settings, observation, action = _probe(run.settings)
+        flat = build(settings, observation, action).flat
         device = resolve_device(settings.optimizer.device)
         vector = flat.vector.detach().to(device)
         weights = settings.exchange.weights
@@ -110,17 +110,17 @@ class Assembled:
             ) from error
 
 
-def _probe(settings: Settings) -> tuple[Settings, Any, int]:
-    """The settings without `auto`, the observation as networks take it, and the number of actions."""
+def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
+    """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, copies=1, seed=settings.seed)
     try:
-        observation, actions = describe(probe.observation_space), probe.actions
+        observation, action = describe(probe.observation_space), probe.action
     finally:
         probe.close()
     kind: Any = resolve_network(settings.network.kind, observation)
     network = msgspec.structs.replace(settings.network, kind=kind)
-    return msgspec.structs.replace(settings, environment=environment, network=network), observation, actions
+    return msgspec.structs.replace(settings, environment=environment, network=network), observation, action
 
 
 def _choose(exchange: Exchange, size: int, offered: Collection[str], loopback: bool) -> str:

@@ -23,7 +23,7 @@ class Rollout:
     observations: Tensor
     """(T + 1, B, *shape): the last one is for bootstrapping only."""
     actions: Tensor
-    """(T, B) int64."""
+    """(T, B, *action.shape): int64 for discrete actions."""
     rewards: Tensor
     """(T, B) float32, scaled and clipped for learning."""
     terminated: Tensor
@@ -34,7 +34,7 @@ class Rollout:
     """(T, B) float32: log-probability of the action under the policy that acted."""
 
     def __post_init__(self) -> None:
-        steps, copies = self.actions.shape
+        steps, copies = self.actions.shape[:2]
         for name in ("rewards", "terminated", "valid", "behaviour_log_probs"):
             if (shape := tuple(getattr(self, name).shape)) != (steps, copies):
                 raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, copies)}")

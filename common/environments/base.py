@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import UnavailableError
+from common.networks.action import ActionSpec
 
 Observations = NDArray[Any]
 """(B, *shape): float32, uint8 pictures (channels first), or int64 (B,) for discrete observations."""
@@ -41,8 +42,8 @@ class Environments(ABC):
     """B, the number of copies."""
     observation_space: gymnasium.Space[Any]
     """Of one observation as it is returned: Box of float32, Box of uint8 (C, H, W), or Discrete from 0."""
-    actions: int
-    """Number of discrete actions; they are numbered from 0 whatever the environment's own numbering."""
+    action: ActionSpec
+    """Discrete actions are numbered from 0 whatever the environment's own numbering."""
     frames_per_step: int
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
 
@@ -56,7 +57,7 @@ class Environments(ABC):
 
     @abstractmethod
     def step(self, actions: NDArray[np.int64]) -> Step:
-        """Takes one action, (B,) of 0 <= action < `actions`, in every copy."""
+        """Takes one action, (B, *action.shape), in every copy."""
 
     @abstractmethod
     def render(self) -> NDArray[np.uint8]:

@@ -29,7 +29,7 @@ class PacedEnvironments(Environments):
         """environments: closed with this one. clock, sleep: in seconds."""
         self.count = environments.count
         self.observation_space = environments.observation_space
-        self.actions = environments.actions
+        self.action = environments.action
         self.frames_per_step = environments.frames_per_step
         self._environments = environments
         self._seconds = seconds

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from common.environments.base import Environments, Observations, Step, failure
 from common.environments.seeds import copy_seed
 from common.environments.spaces import ObservationBuffer, discrete_actions
+from common.networks.action import discrete
 
 Camera = Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]]
 """Takes an environment, gives its picture now."""
@@ -56,7 +57,7 @@ class SequentialEnvironments(Environments):
 
         self.count = len(copies)
         self.observation_space = self._buffer.space
-        self.actions = int(action_space.n)
+        self.action = discrete(int(action_space.n))
         self.frames_per_step = frames_per_step
 
         self._elapsed = [0] * self.count

@@ -28,7 +28,7 @@ class StackedEnvironments(Environments):
             np.concatenate([low] * stack), np.concatenate([high] * stack), dtype=single.dtype.type
         )
         self.count = environments.count
-        self.actions = environments.actions
+        self.action = environments.action
         self.frames_per_step = environments.frames_per_step
         self._environments = environments
         self._observations = np.zeros((self.count, *self.observation_space.shape), single.dtype)

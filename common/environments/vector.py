@@ -12,6 +12,7 @@ from common.environments.base import Environments, Observations, Step, failure
 from common.environments.seeds import copy_seed
 from common.environments.spaces import ObservationBuffer, discrete_actions
 from common.errors import UnavailableError
+from common.networks.action import discrete
 
 
 class VectorEnvironments(Environments):
@@ -31,7 +32,7 @@ class VectorEnvironments(Environments):
 
         self.count = vector.num_envs
         self.observation_space = self._buffer.space
-        self.actions = int(action_space.n)
+        self.action = discrete(int(action_space.n))
         self.frames_per_step = frames_per_step
 
     def reset(self, seed: int | None = None) -> Observations:

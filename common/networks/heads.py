@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from common.networks.action import ActionSpec
 from common.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
@@ -16,20 +17,23 @@ VALUE_GAIN = 1.0
 
 
 class PolicyValue(nn.Module):
-    """Logits of `actions` actions and a state value: what acting and the algorithms know of a network."""
+    """What describes a policy, and a state value: what acting and the algorithms know of a network."""
 
-    actions: int
+    action: ActionSpec
     chunk: int
     """Observations a batch best holds at most when a gradient is computed."""
     architecture: str
     """What the shapes of the parameters do not say; two networks that compute differently differ here."""
 
     def outputs(self, observations: Tensor) -> Tensor:
-        """Return logits and value side by side, (N, actions + 1), of observations (N, *shape)."""
+        """Return the policy's numbers and the value side by side, (N, action.width + 1).
+
+        observations: (N, *shape).
+        """
         raise NotImplementedError
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (N, actions) and values (N,) of observations (N, *shape)."""
+        """Return the policy's numbers (N, action.width) and values (N,) of observations (N, *shape)."""
         outputs = self.outputs(observations)
         return outputs[:, :-1], outputs[:, -1]
 
@@ -42,21 +46,21 @@ class PolicyValue(nn.Module):
 class Heads(PolicyValue):
     """Policy and value as linear layers on trunks.
 
-    On one trunk both heads are one linear layer of actions + 1 outputs, the last of them the value: half the calls.
+    On one trunk both heads are one linear layer of action.width + 1 outputs, the value last: half the calls.
     """
 
-    def __init__(self, trunks: Sequence[Trunk], actions: int, generator: torch.Generator) -> None:
+    def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
         """Join one trunk (shared) or two (policy, value)."""
         super().__init__()
         self.trunks = nn.ModuleList(trunks)
-        self.actions = actions
+        self.action = action
         self.chunk = trunks[0].chunk
         self.shared = len(trunks) == 1
         self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}"
-        policy = orthogonal(actions, trunks[0].features, gain=POLICY_GAIN, generator=generator)
+        policy = orthogonal(action.width, trunks[0].features, gain=POLICY_GAIN, generator=generator)
         value = orthogonal(1, trunks[-1].features, gain=VALUE_GAIN, generator=generator)
         self.head_weight = nn.Parameter(torch.cat([policy, value]).detach())
-        self.head_bias = zeros(actions + 1)
+        self.head_bias = zeros(action.width + 1)
         self._trunks = tuple(trunks)
 
     def outputs(self, observations: Tensor) -> Tensor:
@@ -65,6 +69,6 @@ class Heads(PolicyValue):
         if self.shared:
             return linear(self._trunks[0](observations), weight, bias)
         policy, value = self._trunks
-        n = self.actions
-        logits = linear(policy(observations), weight[:n], bias[:n])
-        return torch.cat([logits, linear(value(observations), weight[n:], bias[n:])], dim=1)
+        n = self.action.width
+        numbers = linear(policy(observations), weight[:n], bias[:n])
+        return torch.cat([numbers, linear(value(observations), weight[n:], bias[n:])], dim=1)

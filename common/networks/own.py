@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import ConfigurationError
+from common.networks.action import ActionSpec
 from common.networks.heads import PolicyValue
 from common.networks.observation import ObservationSpec
 
@@ -41,14 +42,14 @@ class OwnNetwork(Protocol):
 class Own(PolicyValue):
     """Such a network, as acting and the algorithms know it."""
 
-    def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, actions: int) -> None:
+    def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, action: ActionSpec) -> None:
         super().__init__()
         self.own = network
-        self.actions = actions
+        self.action = action
         self.chunk = 64 if observation.kind == "pixels" else 4096
         # The layout has the shapes of the layers; which layers they are is said here.
         layers = " ".join(f"{name}={type(module).__name__}" for name, module in network.named_modules())
-        self.architecture = f"{kind} {observation.kind}{observation.shape} {actions} {layers}"
+        self.architecture = f"{kind} {observation.kind}{observation.shape} {action.width} {layers}"
 
     def outputs(self, observations: Tensor) -> Tensor:
         """As `PolicyValue.outputs`."""
@@ -56,7 +57,7 @@ class Own(PolicyValue):
         return torch.cat([logits, values.unsqueeze(1)], dim=1)
 
 
-def build(kind: str, observation: ObservationSpec, actions: int, seed: int) -> Own:
+def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:
     """Import, make and try the network that `kind`, a `module:Class`, names.
 
     Raises ConfigurationError where it is not found, raises an error of its own or is not as `OwnNetwork` says.
@@ -64,10 +65,10 @@ def build(kind: str, observation: ObservationSpec, actions: int, seed: int) -> O
     found = find(kind)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        with _blamed(kind, f"{found.__name__}(observation, {actions})"):
-            network = found(observation, actions)
-        _check(kind, network, _observations(observation), actions)
-    return Own(kind, network, observation, actions)
+        with _blamed(kind, f"{found.__name__}(observation, {action.width})"):
+            network = found(observation, action.width)
+        _check(kind, network, _observations(observation), action.width)
+    return Own(kind, network, observation, action)
 
 
 def find(kind: str) -> type[nn.Module]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from common.errors import ConfigurationError
 from common.networks import conv, own
+from common.networks.action import ActionSpec
 from common.networks.conv import ConvTrunk
 from common.networks.dense import DenseTrunk
 from common.networks.heads import Heads, PolicyValue
@@ -24,17 +24,15 @@ def resolve(kind: str, observation: ObservationSpec) -> str:
     return "conv-a3c" if observation.kind == "pixels" and len(observation.shape) == 3 else "dense"
 
 
-def build(section: Network, observation: ObservationSpec, actions: int, seed: int) -> PolicyValue:
+def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:
     """Build the network of a run; the same arguments give the same parameters on every host.
 
     Raises ConfigurationError if this kind of network cannot take such observations, or a module:Class is not found or
     not as `common.networks.own` says.
     """
-    if actions < 1:
-        raise ConfigurationError(f"a categorical policy needs at least one action, not {actions}")
     kind = resolve(section.kind, observation)
     if ":" in kind:
-        return own.build(kind, observation, actions, seed)
+        return own.build(kind, observation, action, seed)
     generator = torch.Generator().manual_seed(seed)
 
     def trunk() -> Trunk:
@@ -45,4 +43,4 @@ def build(section: Network, observation: ObservationSpec, actions: int, seed: in
         convolutions, units = _CONVOLUTIONS[kind]
         return ConvTrunk(observation, convolutions, units, generator)
 
-    return Heads([trunk()] if section.shared else [trunk(), trunk()], actions, generator)
+    return Heads([trunk()] if section.shared else [trunk(), trunk()], action, generator)

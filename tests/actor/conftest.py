@@ -25,14 +25,14 @@ def trained_run(tmp_path: Path) -> MakeRun:
     def make_run(*assignments: str, favoured: int = 0, model: str | None = None) -> Path:
         settings = override(Settings(), assignments)
         environments = make(resolve(settings.environment), copies=1, seed=0)
-        network = build(settings.network, describe(environments.observation_space), environments.actions, seed=0)
+        network = build(settings.network, describe(environments.observation_space), environments.action, seed=0)
         flat = flatten(network)
         environments.close()
         run = create(tmp_path / "run", settings)
         writer = CheckpointWriter(run.folder, keep=2, best=True)
         for version, score in ((1, 5.0), (2, 4.0)):
             flat.vector.zero_()
-            network.head_bias.data[(favoured + version - 1) % network.actions] = 1.0
+            network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
             writer.write(version, flat.vector, {}, {"model": model or flat.hash}, score)
         run.close()
         return run.folder.path

@@ -10,6 +10,7 @@ import torch
 import actor.rollout
 from actor.rollout import Collector, NonFiniteError, Played
 from common.environments.spaces import describe
+from common.networks.action import discrete
 from common.networks.registry import build
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted
@@ -24,7 +25,7 @@ def collector_of(
     observation = describe(environments.observation_space)
     return Collector(
         environments,
-        build(Network(hidden=[4]), observation, environments.actions, 0),
+        build(Network(hidden=[4]), observation, environments.action, 0),
         observation,
         algorithm=Algorithm(**algorithm),
         reward_scale=scale,
@@ -79,7 +80,7 @@ def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     environments = Scripted((3, 5))
     collector = collector_of(environments, rollout=8)
     data = played(collector).data
-    network = build(Network(hidden=[4]), describe(environments.observation_space), 3, 0)
+    network = build(Network(hidden=[4]), describe(environments.observation_space), discrete(3), 0)
     logits, _ = network.act(data.observations[:-1].flatten(0, 1))
     expected = torch.log_softmax(logits, 1).gather(1, data.actions.view(-1, 1)).view(8, 2)
     torch.testing.assert_close(data.behaviour_log_probs, expected)

@@ -13,8 +13,8 @@ from actor.work import Work
 from common.codecs.registry import make as make_codec
 from common.environments.spaces import describe
 from common.errors import CodecError, RefusedError
-from common.networks.flat import FlatParameters, flatten
-from common.networks.registry import build
+from common.networks.flat import FlatParameters
+from common.networks.model import build
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of
 
@@ -24,7 +24,7 @@ SMALL = ("network.hidden=[4]", "algorithm.rollout=6", "environment.copies=2")
 
 def flat_of(seed: int = 0) -> FlatParameters:
     observation = describe(Scripted.observation_space)
-    return flatten(build(settings_of(*SMALL).network, observation, Scripted.actions, seed))
+    return build(settings_of(*SMALL, f"seed={seed}"), observation, Scripted.action).flat
 
 
 SIZE = flat_of().size

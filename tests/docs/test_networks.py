@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.networks.action import discrete
 from common.networks.flat import flatten
 from common.networks.observation import ObservationSpec
 from common.networks.registry import build
@@ -26,7 +27,7 @@ def test_the_example_learns(observation: ObservationSpec, tmp_path: Path, monkey
     (kind,) = re.findall(r"--network (\S+)", TEXT)
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    network = build(Network(kind=kind), observation, 3, seed=1)
+    network = build(Network(kind=kind), observation, discrete(3), seed=1)
     flat = flatten(network)
     x = torch.randn(64, *observation.shape, generator=torch.Generator().manual_seed(0))
     losses = []

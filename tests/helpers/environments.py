@@ -11,6 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from common.environments.base import Environments, Step
+from common.networks.action import discrete
 
 
 class Scripted(Environments):
@@ -20,7 +21,7 @@ class Scripted(Environments):
     """
 
     observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
-    actions = 3
+    action = discrete(3)
     frames_per_step = 4
 
     def __init__(

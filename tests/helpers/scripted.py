@@ -21,8 +21,7 @@ from common.messages import (
     Hello,
     Message,
 )
-from common.networks.flat import flatten
-from common.networks.registry import build
+from common.networks.model import build
 from common.settings.sections import Settings
 from common.wire import Buffer, pack, split
 from tests.helpers.run import welcome_of
@@ -42,7 +41,7 @@ class Learner:
         sockets.bind(self._publisher, listeners[1])
         self._settings = settings
         environments = make(settings.environment, copies=1, seed=0)
-        flat = flatten(build(settings.network, describe(environments.observation_space), environments.actions, 0))
+        flat = build(settings, describe(environments.observation_space), environments.action).flat
         environments.close()
         self.model, self.size = flat.hash, flat.size
         self._actor = b""

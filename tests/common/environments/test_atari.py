@@ -17,7 +17,7 @@ def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
     environments = atari()
     assert environments.observation_space.shape == (4, 84, 84)
     assert environments.frames_per_step == 4
-    assert environments.actions == 6
+    assert environments.action.width == 6
     environments.reset()
     before = environments.step(np.zeros(2, np.int64)).observations.copy()
     after = environments.step(np.zeros(2, np.int64)).observations
@@ -49,7 +49,7 @@ def test_rewards_are_not_clipped() -> None:
 @pytest.mark.parametrize(("options", "actions"), [({}, 6), ({"full_action_space": True}, 18)])
 def test_options_reach_the_emulator(options: dict[str, Scalar], actions: int) -> None:
     environments = atari(options=options)
-    assert environments.actions == actions
+    assert environments.action.width == actions
     environments.close()
 
 

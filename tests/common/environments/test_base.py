@@ -39,7 +39,7 @@ def environments(request: pytest.FixtureRequest) -> Iterator[Environments]:
 
 def play(environments: Environments, seed: int | None, steps: int = 45) -> list[tuple[np.ndarray, ...]]:
     """Copies of everything the batch gave, the reset first."""
-    choices = np.random.default_rng(0).integers(environments.actions, size=(steps, environments.count))
+    choices = np.random.default_rng(0).integers(environments.action.width, size=(steps, environments.count))
     nothing = np.zeros(environments.count)
     history = [(environments.reset(seed).copy(), nothing, nothing, nothing)]
     history += [tuple(array.copy() for array in environments.step(row)) for row in choices]

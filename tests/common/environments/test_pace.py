@@ -76,7 +76,7 @@ def test_all_else_is_that_of_the_batch() -> None:
         Environment(id="CartPole-v1", skip=3, step_seconds=1e-6), copies=2, seed=0, render_mode="rgb_array"
     )
     assert isinstance(environments, PacedEnvironments)
-    assert (environments.count, environments.actions, environments.frames_per_step) == (2, 2, 3)
+    assert (environments.count, environments.action.width, environments.frames_per_step) == (2, 2, 3)
     environments.reset()
     assert environments.render().shape == (400, 600, 3)
     environments.close()

@@ -65,7 +65,7 @@ def test_reset_in_mid_episode_starts_all_anew() -> None:
 
 def test_actions_and_observations_count_from_zero() -> None:
     environments = batch("Grid", 4)
-    assert environments.actions == 4
+    assert environments.action.width == 4
     assert environments.reset().tolist() == [0, 0, 0, 0]
     assert environments.step(np.arange(4)).observations.tolist() == [0, 4, 0, 1]
 

@@ -40,7 +40,7 @@ class Offset(VectorEnv[Any, Any, Any]):
 
 def test_actions_observations_and_rewards_take_our_form() -> None:
     environments = VectorEnvironments(Offset(), name="Offset", seed=0)
-    assert environments.actions == 2
+    assert environments.action.width == 2
     assert environments.reset().shape == (2, 1, 5, 4)
     step = environments.step(np.array([0, 1]))
     assert (step.observations == 4).all()

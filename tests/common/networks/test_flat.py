@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from common.networks.action import discrete
 from common.networks.flat import FlatParameters, flatten
 from common.networks.heads import PolicyValue
 from common.networks.observation import ObservationSpec
@@ -15,14 +16,14 @@ PARTS = [(Network(), BOX), (Network(shared=False), BOX), (Network(), PICTURE)]
 
 
 def make(section: Network, observation: ObservationSpec) -> tuple[PolicyValue, FlatParameters, torch.Tensor]:
-    network = build(section, observation, 3, seed=1)
+    network = build(section, observation, discrete(3), seed=1)
     x = torch.randint(0, 200, (6, *observation.shape), generator=torch.Generator().manual_seed(0))
     return network, flatten(network), x.to(observation.dtype)
 
 
 @pytest.mark.parametrize(("section", "observation"), PARTS)
 def test_flattening_changes_no_value(section: Network, observation: ObservationSpec) -> None:
-    plain = build(section, observation, 3, seed=1)
+    plain = build(section, observation, discrete(3), seed=1)
     network, flat, x = make(section, observation)
     assert torch.equal(network.outputs(x), plain.outputs(x))
     assert flat.size == sum(parameter.numel() for parameter in plain.parameters())
@@ -72,4 +73,4 @@ def test_hash_differs_where_networks_differ() -> None:
 
 def test_other_element_types_are_refused() -> None:
     with pytest.raises(ValueError, match=r"parameter head_weight is torch\.float64, not float32"):
-        flatten(build(Network(), BOX, 3, seed=1).double())
+        flatten(build(Network(), BOX, discrete(3), seed=1).double())

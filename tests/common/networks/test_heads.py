@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from common.networks.action import discrete
 from common.networks.dense import DenseTrunk
 from common.networks.heads import Heads, PolicyValue
 from common.networks.observation import ObservationSpec
@@ -13,7 +14,7 @@ OBSERVATION = ObservationSpec((4,), "box", 4)
 
 def network(trunks: int) -> Heads:
     generator = torch.Generator().manual_seed(2)
-    return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], 3, generator)
+    return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], discrete(3), generator)
 
 
 def gradient(module: nn.Module) -> float:

@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 
 from common.errors import ConfigurationError
 from common.networks import own
+from common.networks.action import discrete
 from common.networks.flat import flatten
 from common.networks.observation import ObservationSpec
 
@@ -18,7 +19,7 @@ ACTIONS = 3
 
 
 def built(name: str, observation: ObservationSpec = BOX, actions: int = ACTIONS, seed: int = 1) -> own.Own:
-    return own.build(f"{MODULE}:{name}", observation, actions, seed)
+    return own.build(f"{MODULE}:{name}", observation, discrete(actions), seed)
 
 
 @pytest.mark.parametrize("name", ["Small", "Lazy"])

@@ -1,0 +1,29 @@
+"""A network with its parameters in one vector: what plays, what learns, and what the two ends of the wire compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.networks import registry
+from common.networks.action import ActionSpec
+from common.networks.flat import FlatParameters, flatten
+from common.networks.heads import PolicyValue
+from common.networks.observation import ObservationSpec
+from common.settings.sections import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The network of a run; `flat` holds its parameters and their gradient."""
+
+    network: PolicyValue
+    flat: FlatParameters
+
+
+def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
+    """The model of a run; the same arguments give the same one on every host.
+
+    Raises ConfigurationError as `common.networks.registry.build` does.
+    """
+    network = registry.build(settings.network, observation, action, settings.seed)
+    return Model(network, flatten(network))

@@ -1,0 +1,35 @@
+"""Random rollouts to compute gradients of."""
+
+from __future__ import annotations
+
+import torch
+
+from common.algorithms.rollout import Rollout
+from common.networks.action import discrete
+from common.networks.model import Model, build
+from common.networks.observation import ObservationSpec
+from common.settings.sections import Network, Settings
+
+STEPS, COPIES, ACTIONS = 6, 7, 3
+BOX = ObservationSpec((4,), "box", 4)
+PICTURE = ObservationSpec((2, 36, 36), "pixels", 2 * 36 * 36)
+
+
+def make(observation: ObservationSpec, seed: int = 0, kind: str = "auto") -> tuple[Model, Rollout]:
+    """A model and a rollout for it, of ratios well below and above 1."""
+    generator = torch.Generator().manual_seed(seed)
+    model = build(Settings(network=Network(kind=kind), seed=seed), observation, discrete(ACTIONS))
+    flat = model.flat
+    if observation is BOX:
+        flat.vector.add_(torch.randn(flat.size, generator=generator), alpha=0.1)
+    shape = (STEPS, COPIES)
+    x = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
+    rollout = Rollout(
+        observations=x.to(observation.dtype) if observation is PICTURE else x / 128 - 1,
+        actions=torch.randint(0, ACTIONS, shape, generator=generator),
+        rewards=torch.randn(shape, generator=generator),
+        terminated=torch.rand(shape, generator=generator) < 0.2,
+        valid=torch.rand(shape, generator=generator) < 0.8,
+        behaviour_log_probs=-3 * torch.rand(shape, generator=generator),
+    )
+    return model, rollout
