@@ -10,7 +10,6 @@ import torch
 from actor.core import Harvest
 from actor.rollout import Collector, NonFiniteError
 from common.algorithms.gradient import gradient
-from common.broadcast import CODECS
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import feeds_back
 from common.codecs.registry import make as make_codec
@@ -21,6 +20,7 @@ from common.errors import RefusedError
 from common.messages import Welcome
 from common.networks.model import build
 from common.settings.sections import Settings
+from common.weights import WeightsFormat
 from common.wire import Buffer
 
 
@@ -51,7 +51,8 @@ class Work:
         fed_back = feeds_back(exchange.error_feedback, welcome.codec)
         self._feedback = ErrorFeedback(self._packer) if fed_back else None
         self._sum = torch.zeros_like(self._flat.gradient)
-        self._unpack = make_codec(CODECS[welcome.weights_format], self._flat.size).decode
+        vectors, extras = len(self._model.vectors), self._model.extras.numel()
+        self._format = WeightsFormat(welcome.weights_format, self._flat.size, vectors, extras)
         self._newest: tuple[int, Buffer] | None = None
         self._version = 0
         self._acted: list[int] = []
@@ -150,5 +151,5 @@ class Work:
             return
         version, body = self._newest
         self._newest = None
-        self._unpack(body, self._flat.vector)
+        self._format.unpack(body, self._model.vectors, self._model.extras)
         self._version = version

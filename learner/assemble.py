@@ -51,7 +51,8 @@ class Assembled:
         torch.set_num_threads(1)
         torch.set_flush_denormal(True)
         settings, observation, action = _probe(run.settings)
-        flat = build(settings, observation, action).flat
+        model = build(settings, observation, action)
+        flat = model.flat
         device = resolve_device(settings.optimizer.device)
         vector = flat.vector.detach().to(device)
         weights = settings.exchange.weights
@@ -85,7 +86,13 @@ class Assembled:
             compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
         average = staleness.policy == "synchronous"
         self.store = ParameterStore(
-            vector, optimizer, delay_seconds=delay, average=average, compensation=compensation, top_k=top_k
+            vector,
+            optimizer,
+            delay_seconds=delay,
+            average=average,
+            compensation=compensation,
+            top_k=top_k,
+            extras=model.extras,
         )
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)

@@ -8,11 +8,11 @@ import time
 import torch
 from torch import Tensor
 
-from common.broadcast import CODECS
 from common.codecs.names import TOP_K
 from common.codecs.packed import PackedCodec
 from common.codecs.registry import make
 from common.errors import CodecError
+from common.weights import WeightsFormat
 from common.wire import Buffer
 from learner.compensation import Compensation
 from learner.optimizers import FlatOptimizer
@@ -33,14 +33,16 @@ class ParameterStore:
         average: bool = False,
         compensation: Compensation | None = None,
         top_k: float = TOP_K,
+        extras: Tensor | None = None,
     ) -> None:
         """`vector` is the one that `optimizer` steps.
 
         `delay_seconds` makes every step last at least so long; `average`: a step is taken with the mean of what was
         added; `compensation`: gradients are brought to the newest weights before they are added; `top_k`: the fraction
-        that codec takes.
+        that codec takes; `extras`: the model's, on the CPU.
         """
         self.vector, self.optimizer = vector, optimizer
+        self.extras = torch.zeros(0) if extras is None else extras
         self._delay, self._average, self._compensation = delay_seconds, average, compensation
         self._top_k = top_k
         self._codecs: dict[str, PackedCodec] = {}
@@ -106,7 +108,8 @@ class ParameterStore:
     def body(self, form: str) -> bytes:
         """The weights as sent, `fp32` or `fp16`; made once per version."""
         if form not in self._bodies:
-            self._bodies[form] = self._codec(CODECS[form]).encode(self.vector.detach().cpu())
+            packing = WeightsFormat(form, self.vector.numel(), extras=self.extras.numel())
+            self._bodies[form] = packing.pack([self.vector.detach().cpu()], self.extras)
         return self._bodies[form]
 
     @property

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from common.networks import registry
 from common.networks.action import ActionSpec
 from common.networks.flat import FlatParameters, flatten
@@ -18,6 +21,13 @@ class Model:
 
     network: PolicyValue
     flat: FlatParameters
+    extras: Tensor
+    """float32 (E,): what the network needs besides its parameters and no gradient changes; it travels with them."""
+
+    @property
+    def vectors(self) -> tuple[Tensor, ...]:
+        """Of parameters, as they travel: the network's own first."""
+        return (self.flat.vector,)
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
@@ -26,4 +36,4 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     Raises ConfigurationError as `common.networks.registry.build` does.
     """
     network = registry.build(settings.network, observation, action, settings.seed)
-    return Model(network, flatten(network))
+    return Model(network, flatten(network), torch.zeros(0))
