@@ -15,8 +15,8 @@ from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, 
 from common import sockets
 from common.broadcast import Broadcast
 from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
-from common.environments.names import check_module
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
+from common.modules import check_module
 from common.security.access import Access
 from common.service.logs import Limited, again
 from common.service.notify import Notifier

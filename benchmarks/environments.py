@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from common.environments.episodes import EpisodeTracker
 from common.environments.make import make
-from common.environments.names import bare, find_spec, resolve
+from common.environments.names import find_spec, resolve
 from common.environments.quiet import quiet
 from common.environments.spaces import discrete_actions
+from common.modules import bare
 from common.settings.sections import Environment
 
 SECTIONS = (

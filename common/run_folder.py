@@ -26,6 +26,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from common.errors import A3cdError, ConfigurationError
+from common.modules import bare
 from common.settings.sections import Settings
 from common.settings.toml import read
 
@@ -222,5 +223,5 @@ def _rank(score: float | None) -> float:
 
 def default_path(environment: str) -> Path:
     """runs/ENV-DATE-TIME below the working folder: where a run goes that was given no folder."""
-    name = environment.rpartition(":")[2].replace("/", "-")
+    name = bare(environment).replace("/", "-")
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

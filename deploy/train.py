@@ -27,6 +27,7 @@ from common.errors import (
     ConfigurationError,
     UnavailableError,
 )
+from common.modules import module_of
 from common.run_folder import RunFolder, default_path
 from common.security.access import Access
 from common.service.signals import Signals
@@ -128,7 +129,7 @@ class _Training:
             *(("--resume",) if plan.resume else ()),
         )
         named = (plan.settings.environment.id, plan.settings.network.kind)
-        modules = sorted({name.rpartition(":")[0] for name in named} - {""})
+        modules = sorted({module_of(name) for name in named} - {""})
         warm = min(plan.settings.scaling.minimum, plan.slots)
         self._launcher = children.start(
             *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),

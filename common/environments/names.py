@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
-from collections.abc import Collection
 from typing import NamedTuple
 
 import gymnasium
@@ -14,6 +12,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from common.environments.quiet import quiet
 from common.errors import ConfigurationError, EnvironmentMissingError
+from common.modules import bare, load, module_of
 from common.settings.sections import Environment, Scalar
 
 ATARI = "ALE/"
@@ -38,11 +37,6 @@ PACKAGES = (
 
 OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
 """Where our defaults differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
-
-
-def bare(identifier: str) -> str:
-    """The id without the module to import, `Id-v0` of `module:Id-v0`."""
-    return identifier.rpartition(":")[2]
 
 
 def is_atari(identifier: str) -> bool:
@@ -71,28 +65,13 @@ def resolve(section: Environment) -> Environment:
     )
 
 
-def check_module(identifier: str, allowed: Collection[str]) -> None:
-    """Refuses a `module:Name`, of an environment or a network, whose module is not among those allowed here.
-
-    It is the learner that names it, and importing runs its code.
-
-    Raises: ConfigurationError with the option that would allow it.
-    """
-    module = identifier.rpartition(":")[0]
-    if module and module not in allowed:
-        raise ConfigurationError(
-            f"the learner wants the module {module} imported here, for {identifier}: "
-            f"start this actor (or its launcher) with --allow-module {module} if it may"
-        )
-
-
 def find_spec(identifier: str) -> EnvSpec:
     """The registration of an id, after importing the module it is in.
 
     Raises: EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id is in
     none; with ids that look alike.
     """
-    module, _, name = identifier.rpartition(":")
+    module, name = module_of(identifier), bare(identifier)
     if module:
         _import(module, identifier)
     for package in PACKAGES:
@@ -124,15 +103,5 @@ def _installed(package: Package) -> bool:
 
 
 def _import(module: str, identifier: str) -> None:
-    try:
-        with quiet():
-            importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise EnvironmentMissingError(
-            f"environment {identifier}: no module named {error.name} in this Python's path; install its package, or "
-            "set PYTHONPATH to the folder it is in (the working folder is not looked at)"
-        ) from error
-    except Exception as error:
-        raise EnvironmentMissingError(
-            f"environment {identifier}: importing {module} failed: {type(error).__name__}: {error}"
-        ) from error
+    with quiet():
+        load(module, lambda why: EnvironmentMissingError(f"environment {identifier}: {why}"))

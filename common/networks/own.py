@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 from collections.abc import Iterator
 from typing import Protocol
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import ConfigurationError
+from common.modules import bare, error_text, load, module_of
 from common.networks.action import ActionSpec
 from common.networks.heads import PolicyValue
 from common.networks.observation import ObservationSpec
@@ -73,18 +73,9 @@ def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int
 
 def find(kind: str) -> type[nn.Module]:
     """The class that a `module:Class` names; raises ConfigurationError where there is none."""
-    module, _, name = kind.partition(":")
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            imported = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise _problem(
-            kind,
-            f"no module named {error.name} in this Python's path; install its package, or set PYTHONPATH to the "
-            "folder it is in (the working folder is not looked at)",
-        ) from error
-    except Exception as error:
-        raise _problem(kind, f"importing {module} failed: {_text(error)}") from error
+    module, name = module_of(kind), bare(kind)
+    with contextlib.redirect_stdout(sys.stderr):
+        imported = load(module, lambda why: _problem(kind, why))
     found = getattr(imported, name, None)
     if found is None:
         raise _problem(kind, f"{module} ({getattr(imported, '__file__', 'built in')}) has no {name}")
@@ -144,12 +135,8 @@ def _blamed(kind: str, doing: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise _problem(kind, f"{doing} raised {_text(error)}") from error
+        raise _problem(kind, f"{doing} raised {error_text(error)}") from error
 
 
 def _problem(kind: str, what: str) -> ConfigurationError:
     return ConfigurationError(f"network.kind = {kind}: {what}")
-
-
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"

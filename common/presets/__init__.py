@@ -11,6 +11,7 @@ from importlib.resources import files
 import msgspec
 
 from common.errors import ConfigurationError
+from common.modules import bare
 from common.settings.sections import Environment, Settings
 from common.settings.toml import parse
 
@@ -52,12 +53,12 @@ def for_environment(environment: str) -> Settings:
 
     An ALE game without a preset of its own takes Pong's.
     """
-    bare = environment.rpartition(":")[2]
-    name = bare.replace("/", "-")
+    identifier = bare(environment)
+    name = identifier.replace("/", "-")
     if name in names():
         settings = show(name).settings()
-        return settings if bare == environment else _of(settings, environment)
-    if bare.startswith("ALE/"):
+        return settings if identifier == environment else _of(settings, environment)
+    if identifier.startswith("ALE/"):
         return _of(show("ALE-Pong-v5").settings(), environment)
     return _of(Settings(), environment)
 

@@ -11,6 +11,7 @@ from common.addresses import Address
 from common.environments.names import find_spec
 from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
 from common.messages import PROTOCOL
+from common.modules import module_of
 from common.security.access import Access
 from common.service.logs import printable
 from common.versions import versions
@@ -104,7 +105,7 @@ def likeness(there: Mapping[str, str], here: Mapping[str, str]) -> Finding:
 
 def playable(env: str) -> Finding:
     """Whether this host has the run's environment."""
-    if env.rpartition(":")[0]:
+    if module_of(env):
         return module("environment", env)
     try:
         find_spec(env)
@@ -115,7 +116,7 @@ def playable(env: str) -> Finding:
 
 def module(called: str, named: str) -> Finding:
     """Whether the module of a `module:Name` is here. Since the learner names it, it is not imported by looking."""
-    holder = named.rpartition(":")[0]
+    holder = module_of(named)
     package = holder.partition(".")[0]
     if not package or find_module(package) is None:
         mend = f"install the package that has the module {printable(holder)}, or set PYTHONPATH"

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -71,6 +72,12 @@ def act(context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
                 raise failure
 
     return one
+
+
+def test_it_takes_the_signals_before_the_slow_imports() -> None:
+    """They take a second or more, in which a signal would else have its default effect."""
+    script = "import sys, actor.daemon; print(sorted({'gymnasium', 'numpy', 'torch'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout == "[]\n"
 
 
 def test_it_plays_until_the_run_is_over(act: Callable[..., int]) -> None:
