@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Iterator
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from common import sockets
 from common.errors import ConfigurationError, RefusedError, WireError
@@ -106,8 +105,7 @@ class LearnerLink:
                 continue
 
     def _look_at_handshakes(self) -> None:
-        while self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor)["event"]
+        for event in sockets.events(self._monitor):
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._failed_handshakes = 0
                 continue

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import zmq
 from zmq.utils import z85
-from zmq.utils.monitor import recv_monitor_message
 
+from common import sockets
 from common.addresses import Address
 from common.errors import ConfigurationError
 from common.security.access import ALLOWED, LEARNER_PAIR, default_folder
@@ -104,8 +104,7 @@ class Doorkeeper:
                 peer = request[3].decode(errors="replace")
                 self._tell(f"key from {peer}", f"the key {turned_away}, shown from {peer}, is not allowed here")
         for monitor in self._monitors.values():
-            while monitor.poll(0):
-                recv_monitor_message(monitor)
+            for _ in sockets.events(monitor):
                 self._tell("handshake", "a peer without a key, or with another learner's, was turned away")
 
     @property

@@ -255,6 +255,20 @@ def test_a_peer_that_floods_a_learner_and_goes_away_does_not_abort_it() -> None:
 # -- broadcast ----------------------------------------------------------------------------------------------------
 
 
+def test_the_events_of_a_socket_are_told_once_and_not_waited_for(context: Context, router: Socket) -> None:
+    told: list[int] = []
+    with router.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED) as monitor:
+        assert list(sockets.events(monitor)) == []
+        for identity in (b"actor/1", b"actor/2"):
+            dealer(context, router, identity)
+        while len(told) < 4:
+            assert monitor.poll(PATIENCE_MS), f"only {told}"
+            told += sockets.events(monitor)
+        assert list(sockets.events(monitor)) == []
+        router.disable_monitor()
+    assert told == [zmq.EVENT_ACCEPTED, zmq.EVENT_HANDSHAKE_SUCCEEDED] * 2
+
+
 def test_a_subscriber_keeps_the_newest_alone(context: Context, publisher: Socket) -> None:
     slow = sockets.subscriber(context, endpoint(publisher), MAX_BYTES)
     until(lambda: _published(publisher, b"0", slow))
