@@ -27,6 +27,7 @@ from common.messages import (
     Stop,
     Welcome,
 )
+from common.security.keys import is_name_under
 from common.wire import Buffer, ProtocolError
 from learner.effects import Effect, Ending, Finish, Log, Record, Save, Send, refuse
 from learner.fleet import Fleet
@@ -166,7 +167,7 @@ class LearnerCore:
         return [effect for routing_id in held for effect in self._gone(routing_id, told)]
 
     def _hello(self, now: float, routing_id: bytes, hello: Hello, owner: str) -> list[Effect]:
-        if owner and hello.name != owner and not hello.name.startswith(f"{owner}/"):
+        if owner and not is_name_under(owner, hello.name):
             return [
                 refuse(routing_id, "name", f"a peer with the key of {owner} is called {owner}/..., not {hello.name}")
             ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from common.addresses import Address
 from common.errors import ConfigurationError
 from common.security.credential import Credential, file_name
-from common.security.keys import KeyPair
+from common.security.keys import KeyPair, is_name_under
 
 LEARNER_PAIR = "learner.key"
 ALLOWED = "allowed"
@@ -36,7 +36,7 @@ class Access:
     def name(self, wanted: str) -> str:
         """What this peer may call itself: under its key's name, which the learner checks."""
         key = self.credential.pair.name if self.credential else ""
-        return wanted if not key or wanted == key or wanted.startswith(f"{key}/") else f"{key}/{wanted}"
+        return wanted if not key or is_name_under(key, wanted) else f"{key}/{wanted}"
 
 
 def default_folder() -> Path:

@@ -66,6 +66,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def is_name_under(key: str, name: str) -> bool:
+    """Whether a peer that shows the key called `key` may call itself `name`: KEY or KEY/..."""
+    return name == key or name.startswith(f"{key}/")
+
+
 def check_key(key: str, what: str = "key") -> str:
     """A key of 32 bytes in Z85, or ConfigurationError; a wrong one is not repeated, for it may be a secret."""
     try:

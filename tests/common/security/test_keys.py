@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigurationError
-from common.security.keys import KEY_CHARACTERS, KeyPair, check_key, check_name, public_of, read_public, write_secret
+from common.security.keys import (
+    KEY_CHARACTERS,
+    KeyPair,
+    check_key,
+    check_name,
+    is_name_under,
+    public_of,
+    read_public,
+    write_secret,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 
@@ -26,6 +35,11 @@ def test_a_secret_is_never_shown() -> None:
     with pytest.raises(ConfigurationError) as raised:
         check_key(pair.secret + "x", "secret")
     assert pair.secret not in str(raised.value)
+
+
+def test_names_under_a_key() -> None:
+    assert all(is_name_under("lab7", name) for name in ("lab7", "lab7/", "lab7/a", "lab7/a/b"))
+    assert not any(is_name_under("lab7", name) for name in ("", "lab", "lab70", "lab70/a", "a/lab7", "Lab7/a", "/lab7"))
 
 
 @posix
