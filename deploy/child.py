@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO
+from typing import IO, Any
 
 from common.service import logs
 from common.service.lifeline import Lifeline
@@ -21,6 +21,16 @@ _LAST_LINES = 10
 _OUTPUT_SECONDS = 0.5
 """Longest wait for the output of a child that ended: a process of its own may hold the pipe open."""
 _KILLED_SECONDS = 5.0
+
+
+def kill(process: subprocess.Popen[Any]) -> None:
+    """Ends a process with a session of its own, and (not on Windows) all that it started."""
+    if process.poll() is None:  # not reaped yet, so its number is still its own
+        with contextlib.suppress(ProcessLookupError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class Child:
@@ -80,7 +90,7 @@ class Child:
 
     def terminate(self) -> None:
         """Asks it to stop (Windows: by Ctrl-Break)."""
-        if self._process.poll() is None:  # not reaped yet, so its number is still its own
+        if self._process.poll() is None:  # as in `kill`
             with contextlib.suppress(ProcessLookupError):
                 if sys.platform == "win32":
                     self._process.send_signal(signal.CTRL_BREAK_EVENT)
@@ -89,12 +99,7 @@ class Child:
 
     def kill(self) -> None:
         """Ends it and (not on Windows) all that it started."""
-        if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                if sys.platform == "win32":
-                    self._process.kill()
-                else:
-                    os.killpg(self._process.pid, signal.SIGKILL)
+        kill(self._process)
 
     def wait(self, seconds: float) -> None:
         """For its end; kills it after so long. One that then hangs in the kernel is left to its fate."""

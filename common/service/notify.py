@@ -11,8 +11,12 @@ from collections.abc import Mapping
 from common.service.logs import printable
 
 _SEND_SECONDS = 1.0
-VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""Of the service's own process; a child must not inherit them."""
+_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+
+def inherited() -> dict[str, str]:
+    """The environment for children: without what systemd says to this process alone."""
+    return {name: value for name, value in os.environ.items() if name not in _VARIABLES}
 
 
 class Notifier:

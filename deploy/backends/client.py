@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.service import logs, notify
+from deploy.child import kill
 
 CLIENT_SECONDS = 10.0
 _WHY_CHARACTERS = 500
@@ -56,7 +55,7 @@ class Client:
         try:
             out, error = process.communicate(stdin, self._seconds)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill(process)  # with what it started: that may hold the pipes open
             process.communicate()
             raise ClientError(f"{program}: no answer within {self._seconds:.0f} s") from None
         finally:
@@ -75,7 +74,7 @@ class Client:
                     stderr=subprocess.PIPE,
                     encoding="utf-8",
                     errors="replace",
-                    env=_environment(),
+                    env=notify.inherited() | {"LC_ALL": "C"},  # messages in English
                     start_new_session=sys.platform != "win32",
                 )
             except OSError as error:
@@ -87,23 +86,9 @@ class Client:
         with self._lock:
             self._aborted = True
             if self._process is not None:
-                _kill(self._process)
+                kill(self._process)
 
 
 def last_line(text: str) -> str:
     """Of what a program said, bounded and printable."""
     return logs.printable(text.rstrip().rpartition("\n")[2].strip())[:_WHY_CHARACTERS]
-
-
-def _environment() -> dict[str, str]:
-    """Messages in English, and nothing of what systemd told this process about itself."""
-    return {name: value for name, value in os.environ.items() if name not in notify.VARIABLES} | {"LC_ALL": "C"}
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """With all that it started: a child of its own may hold the pipes open."""
-    with contextlib.suppress(ProcessLookupError):
-        if sys.platform == "win32":
-            process.kill()
-        elif process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from typing import IO
 
 from common.errors import WireError
 from deploy.backends.client import last_line
-from deploy.backends.worker import backoff
+from deploy.backoff import backoff
 from deploy.hold.messages import MAX_LINE, AnyLine, Greeting, Holding, Refused, decode, encode
 
 SILENT_SECONDS = 30.0

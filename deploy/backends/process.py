@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -30,8 +29,7 @@ def actor_command(way: Sequence[str], launcher: str, name: str) -> list[str]:
 
 def actor_environment() -> dict[str, str]:
     """One thread, no GPU, and nothing of what systemd told this process about itself."""
-    inherited = {name: value for name, value in os.environ.items() if name not in notify.VARIABLES}
-    return inherited | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return notify.inherited() | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 class ProcessBackend(Backend):

@@ -7,13 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-FIRST_BACKOFF_SECONDS = 1.0
-LONGEST_BACKOFF_SECONDS = 30.0
-
-
-def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: 1, 2, 4, ... 30."""
-    return min(FIRST_BACKOFF_SECONDS * 2.0 ** min(failures - 1, 16), LONGEST_BACKOFF_SECONDS)
+from deploy.backoff import backoff
 
 
 class Worker:

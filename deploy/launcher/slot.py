@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from deploy.backoff import backoff
+
 FIRST_BACKOFF_SECONDS = 0.5
-LONGEST_BACKOFF_SECONDS = 30.0
 STEADY_SECONDS = 60.0
 """An actor that ran so long starts over with the first back-off, and proves that actors can run here: on a very busy
 machine half of it goes into loading torch."""
@@ -68,8 +69,8 @@ class Slot:
         """Started again after 0.5 s, then 1, 2, 4, ... 30 s."""
         if now - self.started >= STEADY_SECONDS:
             self.setbacks = 0
-        self.due = now + min(FIRST_BACKOFF_SECONDS * 2 ** min(self.setbacks, 16), LONGEST_BACKOFF_SECONDS)
         self.setbacks += 1
+        self.due = now + backoff(self.setbacks, FIRST_BACKOFF_SECONDS)
 
     def act(self, now: float) -> StartActor | StopActor | None:
         """What this slot needs now, if anything."""

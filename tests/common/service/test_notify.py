@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.service.notify import Notifier
+from common.service.notify import Notifier, inherited
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -24,6 +24,16 @@ class Manager:
 
     def hears(self) -> str:
         return self.socket.recv(4096).decode()
+
+
+def test_children_are_not_told_what_is_for_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    for name in names:
+        monkeypatch.setenv(name, "1")
+    assert inherited() == before
 
 
 @pytest.fixture(params=["path", "abstract"])

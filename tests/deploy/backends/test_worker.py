@@ -6,13 +6,9 @@ import threading
 import pytest
 
 from deploy.backends import worker as module
-from deploy.backends.worker import Pause, Worker, backoff
+from deploy.backends.worker import Pause, Worker
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
-
-
-def test_back_off_doubles_to_half_a_minute() -> None:
-    assert [backoff(failures) for failures in (1, 2, 3, 5, 6, 1000)] == [1, 2, 4, 16, 30, 30]
 
 
 def test_turns_are_taken_when_asked_for_and_once_at_the_end() -> None:
