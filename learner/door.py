@@ -53,10 +53,6 @@ class Guard:
             )
         return cls(KeyPair.read(folder / LEARNER_PAIR), allowed or folder / ALLOWED)
 
-    def watch(self) -> WatchedList:
-        """The list of allowed peers; raises ConfigurationError for one that cannot be read."""
-        return WatchedList(self.allowed)
-
 
 def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes], str]:
     """The reply to one ZAP request, and the public key that was turned away (empty: let in)."""
@@ -72,8 +68,11 @@ class Doorkeeper:
     """Answers libzmq's questions and tells of those turned away, each address once in a while."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guard: Guard, repeat_seconds: float) -> None:
-        """Must be there before the sockets that it guards."""
-        self._pair, self._list = guard.pair, guard.watch()
+        """Must be there before the sockets that it guards.
+
+        Raises ConfigurationError for a list of allowed peers that cannot be read.
+        """
+        self._pair, self._list = guard.pair, WatchedList(guard.allowed)
         self._limited = Limited(repeat_seconds)
         self._look_due = 0.0
         self._revoked: set[str] = set()

@@ -14,6 +14,7 @@ import click
 from common.addresses import Address
 from common.errors import ConfigurationError
 from deploy.arguments import AddressType
+from deploy.backends.hosts import MOST_SLOTS
 from deploy.install import credentials, plan, ssh
 from deploy.install.layout import SYSTEM, USER, Layout
 from deploy.install.software import Software, find
@@ -22,7 +23,8 @@ from deploy.install.step import Plan
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_SLOTS = click.IntRange(1, 4096)
+_SLOTS = click.IntRange(1, MOST_SLOTS)
+_INSECURE = click.option("--insecure", is_flag=True, help="Without keys: on a network that you trust.")
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _peer_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(hosts, role=role, **others)
 
     for option in (
-        click.option("--insecure", is_flag=True, help="Without keys: on a network that you trust."),
+        _INSECURE,
         click.option("--invite-from", metavar="USER@HOST", help="The learner's host, which makes the hosts' keys."),
         click.option("--keys", type=_FOLDER, help="The learner's key folder, where this is the learner's host."),
         click.option("--allow-module", "modules", multiple=True, help="A module the learner may have imported."),
@@ -162,7 +164,7 @@ def deploy() -> None:
 @click.option("--config", required=True, type=_FILE, help="The run settings (TOML).")
 @click.option("--name", default="run", show_default=True, help="Of the run: its unit is a3cd-learner@NAME.")
 @click.option("--bind", type=AddressType(connect=False), default="tcp://0.0.0.0:5555", show_default=True)
-@click.option("--insecure", is_flag=True, help="Without keys: on a network that you trust.")
+@_INSECURE
 def learner(hosts: Hosts, software: Software, config: Path, name: str, bind: Address, insecure: bool) -> None:
     """A learner of one run; its key pair is made there, and stays there."""
     from common.settings.toml import read
