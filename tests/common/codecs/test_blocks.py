@@ -1,12 +1,54 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from common.codecs.blocks import BlockCodec
+from common.codecs.blocks import ROUNDING, BlockCodec
 from common.codecs.sign import SignCodec
 from common.codecs.ternary import TernaryCodec
-from tests.helpers.vectors import random_vector, round_trip
+from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
 
 EVERY = pytest.mark.parametrize("kind", [SignCodec, TernaryCodec])
+CONTRACTION: dict[type[BlockCodec], float] = {SignCodec: 1.0, TernaryCodec: 0.09}
+"""Of a block of n values, what is lost has at most 1 - this / n of the square sum; stated by each codec."""
+
+
+def check(kind: type[BlockCodec], vector: torch.Tensor) -> None:
+    codec = kind(vector.numel())
+    out = round_trip(codec, vector)
+    assert out.isfinite().all()
+    assert ((out.double() - vector.double()).abs() <= codec.bound(vector)).all()
+    for first in range(0, vector.numel(), kind.block):
+        block, got = vector[first : first + kind.block].double(), out[first : first + kind.block].double()
+        left, most = (block - got).square().sum().item(), 1 - CONTRACTION[kind] / block.numel() + 3 * ROUNDING
+        assert left <= block.square().sum().item() * most + 1e-60, "no contraction"
+
+
+@EVERY
+@settings(deadline=None, derandomize=True)
+@given(
+    size=st.sampled_from(SIZES),
+    exponent=st.floats(-150, 128),
+    spread=st.sampled_from([0.0, 3.0, 30.0]),
+    seed=st.integers(0, 2**32),
+)
+def test_error_stays_within_the_bound_and_contracts(
+    kind: type[BlockCodec], size: int, exponent: float, spread: float, seed: int
+) -> None:
+    check(kind, random_vector(size, exponent, spread, seed))
+
+
+@EVERY
+@settings(deadline=None, derandomize=True)
+@given(values=ANY_VALUES)
+def test_so_it_does_for_any_values(kind: type[BlockCodec], values: list[float]) -> None:
+    check(kind, torch.tensor(values, dtype=torch.float32))
+
+
+@EVERY
+def test_a_block_of_the_largest_numbers_comes_back(kind: type[BlockCodec]) -> None:
+    vector = torch.full((kind.block + 3,), -LARGEST)
+    assert torch.allclose(round_trip(kind(kind.block + 3), vector), vector)
 
 
 @EVERY

@@ -2,45 +2,9 @@ import struct
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from common.codecs.blocks import ROUNDING
 from common.codecs.sign import BLOCK, SignCodec
-from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
-
-
-def check(vector: torch.Tensor) -> None:
-    codec = SignCodec(vector.numel())
-    out = round_trip(codec, vector)
-    assert out.isfinite().all()
-    assert ((out.double() - vector.double()).abs() <= codec.bound(vector)).all()
-    for first in range(0, vector.numel(), BLOCK):
-        block, got = vector[first : first + BLOCK].double(), out[first : first + BLOCK].double()
-        left = (block - got).square().sum().item()
-        assert left <= block.square().sum().item() * (1 - 1 / block.numel() + 3 * ROUNDING) + 1e-60, "no contraction"
-
-
-@settings(deadline=None, derandomize=True)
-@given(
-    size=st.sampled_from(SIZES),
-    exponent=st.floats(-150, 128),
-    spread=st.sampled_from([0.0, 3.0, 30.0]),
-    seed=st.integers(0, 2**32),
-)
-def test_error_stays_within_the_bound_and_contracts(size: int, exponent: float, spread: float, seed: int) -> None:
-    check(random_vector(size, exponent, spread, seed))
-
-
-@settings(deadline=None, derandomize=True)
-@given(ANY_VALUES)
-def test_so_it_does_for_any_values(values: list[float]) -> None:
-    check(torch.tensor(values, dtype=torch.float32))
-
-
-def test_a_block_of_the_largest_numbers_comes_back() -> None:
-    vector = torch.full((BLOCK + 3,), -LARGEST)
-    assert torch.allclose(round_trip(SignCodec(BLOCK + 3), vector), vector)
+from tests.helpers.vectors import SIZES, random_vector, round_trip
 
 
 @pytest.mark.parametrize("size", SIZES)
