@@ -17,6 +17,8 @@ from deploy.arguments import AddressType
 
 _SUFFIX = ".key"
 _LEARNER = "learner"
+_KEY_AS_ARGUMENT = {"ignore_unknown_options": True}
+"""One key in 85 begins with a dash."""
 
 
 @click.group()
@@ -50,7 +52,7 @@ def show(folder: Path, name: str) -> None:
     click.echo(KeyPair.read(folder / f"{name}{_SUFFIX}").public)
 
 
-@keys.command()
+@keys.command(context_settings=_KEY_AS_ARGUMENT)
 @click.argument("key", metavar="FILE|KEY")
 @click.option("--name", required=True, help="How the peer is called from now on.")
 @click.pass_obj
@@ -60,7 +62,7 @@ def allow(folder: Path, key: str, name: str) -> None:
     click.echo(f"{name} is allowed{'' if added else ' already'}: {folder / ALLOWED}")
 
 
-@keys.command()
+@keys.command(context_settings=_KEY_AS_ARGUMENT)
 @click.argument("peer", metavar="NAME|KEY")
 @click.pass_obj
 def revoke(folder: Path, peer: str) -> None:

@@ -27,7 +27,7 @@ from common.messages import (
     Stop,
     Welcome,
 )
-from common.security.keys import is_name_under
+from common.security.names import is_name_under
 from common.wire import Buffer, ProtocolError
 from learner.effects import Effect, Ending, Finish, Log, Record, Save, Send, refuse
 from learner.fleet import Fleet

@@ -9,7 +9,8 @@ from pathlib import Path
 from common.addresses import Address
 from common.errors import ConfigurationError
 from common.security.credential import Credential, file_name
-from common.security.keys import KeyPair, is_name_under
+from common.security.keys import KeyPair
+from common.security.names import is_name_under
 
 LEARNER_PAIR = "learner.key"
 ALLOWED = "allowed"

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 from common.atomic_file import replace_file
 from common.errors import ConfigurationError
-from common.security.keys import check_key, check_name
+from common.security.keys import check_key
+from common.security.names import check_name
 
 NOBODY: Mapping[str, str] = MappingProxyType({})
 _HEADER = "# Peers that may speak to the learner: PUBLICKEY name. Read again whenever it changes.\n"

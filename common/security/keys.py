@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import struct
 import tomllib
@@ -16,9 +15,9 @@ from zmq.utils import z85
 
 from common.atomic_file import write_synced
 from common.errors import ConfigurationError
+from common.security.names import check_name
 
 KEY_CHARACTERS = 40
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SECRET_MODE = 0o600
 
 
@@ -57,18 +56,6 @@ class KeyPair:
 
     def __repr__(self) -> str:
         return f"KeyPair(name={self.name!r}, public={self.public!r})"
-
-
-def check_name(name: str) -> str:
-    """The name of a key, or ConfigurationError."""
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no name for a key: 1 to 64 letters, digits, dots, dashes, underlines")
-    return name
-
-
-def is_name_under(key: str, name: str) -> bool:
-    """Whether a peer that shows the key called `key` may call itself `name`: KEY or KEY/..."""
-    return name == key or name.startswith(f"{key}/")
 
 
 def check_key(key: str, what: str = "key") -> str:

@@ -39,6 +39,14 @@ def test_allow_list_and_revoke(tmp_path: Path) -> None:
     assert "is not in" in keys(tmp_path, "revoke", "lab7", code=78)
 
 
+@pytest.mark.parametrize("start", ["-", "--"])
+def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
+    key = start + KeyPair.generate("a").public[len(start) :]
+    assert "lab7 is allowed:" in keys(tmp_path, "allow", key, "--name", "lab7")
+    assert keys(tmp_path, "list") == f"{key} lab7"
+    assert "lab7 is not allowed any more" in keys(tmp_path, "revoke", key)
+
+
 def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
     assert "a3cd keys new learner" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
     own = keys(tmp_path, "new", "learner")

@@ -10,8 +10,6 @@ from common.security.keys import (
     KEY_CHARACTERS,
     KeyPair,
     check_key,
-    check_name,
-    is_name_under,
     public_of,
     read_public,
     write_secret,
@@ -35,11 +33,6 @@ def test_a_secret_is_never_shown() -> None:
     with pytest.raises(ConfigurationError) as raised:
         check_key(pair.secret + "x", "secret")
     assert pair.secret not in str(raised.value)
-
-
-def test_names_under_a_key() -> None:
-    assert all(is_name_under("lab7", name) for name in ("lab7", "lab7/", "lab7/a", "lab7/a/b"))
-    assert not any(is_name_under("lab7", name) for name in ("", "lab", "lab70", "lab70/a", "a/lab7", "Lab7/a", "/lab7"))
 
 
 @posix
@@ -98,12 +91,6 @@ def test_a_public_key_written_out_or_in_a_file(tmp_path: Path) -> None:
     pair = KeyPair.generate("a")
     pair.write(tmp_path / "a.key")
     assert read_public(pair.public) == read_public(str(tmp_path / "a.key")) == pair.public
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a b", ".hidden", "ä", "x" * 65, "a\n"])
-def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no name"):
-        check_name(name)
 
 
 @pytest.mark.parametrize("key", ["", "x" * 39, "x" * 41, "~" * 40, "#" * 40, "ä" * 40])
