@@ -13,6 +13,7 @@ TAKES = {
     "networks": "30 s",
     "optimizers": "20 s",
     "goal": "2 min",
+    "compare": "20 min",
     "flappy": "4 min",
     "throughput": "2 min",
     "growth": "3 min",
