@@ -19,6 +19,11 @@ _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _RESTART = 'systemctl "$0" restart "$1" || { code=$?; journalctl "$0" -q -u "$1" -n 10 -o cat; exit $code; }'
 """And say why not."""
+_BEYOND = """for link in "$0"/a3cd-actor@*.service; do
+  unit=${link##*/} slot=${link##*@}
+  test -L "$link" && test "${slot%.service}" -ge "$1" && echo "$unit"
+done"""
+"""Actors that start at boot in slots from $1 on, by what `systemctl enable` left in $0."""
 _POLKIT = "/etc/polkit-1/rules.d"
 
 
@@ -88,7 +93,8 @@ def actors(layout: Layout, python: str, software: Software, role: Peers) -> Plan
     """So many actors, started at boot."""
     inputs = [*installed(layout, python, software), *_units(layout), *_access(layout, role, "a3cd-actor@.service")]
     started = _started(layout, inputs, [f"a3cd-actor@{slot}.service" for slot in range(role.slots)])
-    return Plan(f"{role.slots} actors for {role.learner}", (*inputs, *started), root=not layout.user)
+    fewer = _no_more(layout, role.slots)
+    return Plan(f"{role.slots} actors for {role.learner}", (*inputs, *started, fewer), root=not layout.user)
 
 
 def launcher(layout: Layout, python: str, software: Software, role: Peers) -> Plan:
@@ -142,6 +148,14 @@ def remove(layout: Layout) -> Plan:
     reload = Command("units read again", [*layout.systemctl, "daemon-reload"], {"unchanged": names_of(gone)})
     kept = f"kept: {layout.data} (runs) and {layout.config} (settings, keys)"
     return Plan("removal", (*stopped, *gone, reload), root=not layout.user, after=kept)
+
+
+def _no_more(layout: Layout, slots: int) -> Step:
+    """Actors of an earlier deployment with more slots are gone."""
+    given = [at(f"{layout.units}/{_TARGET}.wants"), str(slots)]
+    none = {"succeeds": ["sh", "-c", f'test -z "$({_BEYOND})"', *given]}
+    disable = f"{' '.join(layout.systemctl)} disable --now $({_BEYOND})"
+    return Command(f"no actor beyond {slots}", ["sh", "-c", disable, *given], none)
 
 
 def _units(layout: Layout) -> list[Step]:

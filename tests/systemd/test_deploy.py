@@ -68,6 +68,12 @@ def test_deployed_repeated_upgraded_and_removed(
     host.run("systemctl", "start", ACTORS[1])
     assert service.training().epoch == status.epoch + 1
 
+    assert deploy(*actors, "--slots", "1")[-1] == "  no actor beyond 1"
+    assert service.pid(ACTORS[1]) == 0
+    assert service.pid(ACTORS[0])
+    assert deploy(*actors, "--slots", "1")[-1].endswith("nothing to do")
+    deploy(*actors)
+
     host.run("/opt/a3cd/bin/a3cd", "keys", "revoke", "box")
     for unit in ACTORS:  # cut off, and not started again and again
         until(lambda unit=unit: host.show(unit, "ActiveState")["ActiveState"] == "failed", f"{unit} ends")  # type: ignore[misc]

@@ -104,6 +104,22 @@ def test_files_of_an_actors_host(fake: Fake, software: Software) -> None:
     assert take(fake, MAKERS["actors"](SYSTEM, software)) == []
 
 
+@pytest.mark.parametrize("layout", [SYSTEM, USER], ids=["system", "user"])
+def test_fewer_slots_end_the_actors_beyond(
+    fake: Fake, software: Software, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    take(fake, MAKERS["actors"](layout, software))
+    at_boot = fake.root / layout.units.replace("~", "home/someone").lstrip("/") / "a3cd.target.wants"
+    at_boot.mkdir()
+    for slot in (0, 1, 2, 10):
+        (at_boot / f"a3cd-actor@{slot}.service").symlink_to("../a3cd-actor@.service")
+    fake.forget()
+    assert take(fake, MAKERS["actors"](layout, software)) == ["no actor beyond 2"]
+    user = " --user" if layout.user else ""
+    assert f"systemctl{user} disable --now a3cd-actor@10.service a3cd-actor@2.service" in fake.calls
+
+
 def test_without_keys_the_drop_in_goes(fake: Fake, software: Software) -> None:
     take(fake, MAKERS["actors"](SYSTEM, software))
     take(fake, plan.actors(SYSTEM, "python3", software, plan.Peers(FAR, 2, insecure=True)))
