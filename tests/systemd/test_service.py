@@ -63,7 +63,9 @@ def test_an_actor_that_hangs_is_started_again(service: Service) -> None:
 def test_a_learner_that_is_stopped_goes_on_in_the_next_epoch(service: Service) -> None:
     host, before = service.host, service.training()
     actors = service.actors()
+    host.run("systemctl", "log-level", "debug")
     host.run("systemctl", "stop", LEARNER)
+    assert "(STOPPING=1, STATUS=stopped by a signal)" in host.journal(LEARNER)
     assert "stopped: stopped by a signal" in host.journal(LEARNER)
     shown = host.show(LEARNER, "ActiveState", "Result", "ExecMainStatus")
     assert shown == {"ActiveState": "inactive", "Result": "success", "ExecMainStatus": "143"}
@@ -71,6 +73,8 @@ def test_a_learner_that_is_stopped_goes_on_in_the_next_epoch(service: Service) -
     assert max(map(int, (name.partition("-")[0] for name in kept))) >= before.version
     until(lambda: "waiting" in host.show(ACTORS[0], "StatusText")["StatusText"], "the actor says that it waits")
     host.run("systemctl", "start", LEARNER)  # returns when it is ready
+    assert "(READY=1, STATUS=" in host.journal(LEARNER)
+    host.run("systemctl", "log-level", "info")
     after = service.training(lambda status: status.epoch == before.epoch + 1)
     assert after.run == before.run
     assert after.frames >= before.frames
