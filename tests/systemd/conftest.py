@@ -27,7 +27,7 @@ def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
 
 
 @contextmanager
-def prepared(name: str) -> Iterator[Machine]:
+def prepared(name: str, venv: str = "/opt/a3cd") -> Iterator[Machine]:
     """Booted, with a virtual environment of the system's Python that has all but a3cd."""
     asked = [_SYSTEM_PYTHON, "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2], sep='.')"]
     if not Path(_SYSTEM_PYTHON).exists():
@@ -37,8 +37,8 @@ def prepared(name: str) -> Iterator[Machine]:
         pytest.skip(f"{_SYSTEM_PYTHON} cannot use the packages of Python {sys.version}: {found.stdout or found.stderr}")
     with machine(name, f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
         one.boot()
-        one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", "/opt/a3cd")
-        (packages,) = (one.root / "opt/a3cd/lib").glob("python3*/site-packages")
+        one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", venv)
+        (packages,) = (one.root / venv.lstrip("/") / "lib").glob("python3*/site-packages")
         (packages / "shared.pth").write_text(f"{_SHARED}\n")
         yield one
 
