@@ -98,7 +98,7 @@ class Gradient(Message, frozen=True):
     episodes: list[tuple[float, int, float]] = []
     """Finished episodes: return, length in steps, seconds."""
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
-    """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio."""
+    """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl."""
 
 
 class Acknowledgement(Message, frozen=True):

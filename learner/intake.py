@@ -89,8 +89,8 @@ class Intake:
         self._deadline = math.inf
         waiting, self._waiting = self._waiting, []
         scale = sum(scale for *_, scale in waiting) / len(waiting)
-        self._store.step(scale=scale, frames=self._ledger.counters.frames)
-        self._ledger.stepped(now)
+        learnt = self._store.step(scale=scale, frames=self._ledger.counters.frames)
+        self._ledger.stepped(now, learnt)
         effects: list[Effect] = []
         for routing_id, peer, header, _ in waiting:
             peer.gradients += 1

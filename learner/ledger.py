@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -92,13 +93,17 @@ class Ledger:
     def applied(self, header: Gradient) -> None:
         """A gradient that went into the weights; of its statistics, those we know and that are numbers count."""
         self.counters.gradients += 1
-        statistics = {name: header.statistics.get(name, math.nan) for name in Statistics._fields}
-        self._losses.add({name: value for name, value in statistics.items() if abs(value) <= LARGEST})
+        self._learnt(header.statistics)
 
-    def stepped(self, now: float) -> None:
-        """The weights changed."""
+    def stepped(self, now: float, learnt: Mapping[str, float] | None = None) -> None:
+        """The weights changed; `learnt`: the loss's statistics where the learner computed it."""
         self.counters.version += 1
         self._steps.add(now)
+        self._learnt(learnt or {})
+
+    def _learnt(self, given: Mapping[str, float]) -> None:
+        statistics = {name: given.get(name, math.nan) for name in Statistics._fields}
+        self._losses.add({name: value for name, value in statistics.items() if abs(value) <= LARGEST})
 
     def sent(self, now: float, size: int) -> None:
         """Weights of `size` bytes went out, all receivers together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,17 +32,23 @@ class Plan:
 
 
 class Store(Protocol):
-    """The weights and what changes them (learner/store.py)."""
+    """The weights and what changes them (learner/store.py: gradients; learner/trainer.py: rollouts)."""
 
     @property
     def reach(self) -> int | None:
         """Largest lag of a gradient that can be added; None: any."""
 
     def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
-        """Adds a packed gradient, the sum of `count`, to the next step; raises CodecError and leaves all as it was."""
+        """Adds a packed gradient, the sum of `count`, or so many rollouts to the next step.
 
-    def step(self, *, scale: float, frames: int) -> None:
-        """One optimizer step with what was added, at a step size times `scale`."""
+        Raises CodecError and leaves all as it was.
+        """
+
+    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
+        """One new version with what was added, at a step size times `scale`.
+
+        Returns the statistics of the loss where it was computed here, else nothing.
+        """
 
     def body(self, form: str) -> bytes:
         """The weights as sent."""

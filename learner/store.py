@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -80,7 +81,7 @@ class ParameterStore:
         self._rollouts += count
         self._weights += weight
 
-    def step(self, *, scale: float, frames: int) -> None:
+    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
         """One optimizer step with the sum of what was added; nothing happens without.
 
         The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD that is the
@@ -91,7 +92,7 @@ class ParameterStore:
         the plain mean and leaves the step size alone.
         """
         if not self._added:
-            return
+            return {}
         started = time.monotonic()
         root = 1.0 if self._average else math.sqrt(self._rollouts)
         divisor = (self._rollouts if self._average else root) * self._weights / self._added
@@ -104,6 +105,7 @@ class ParameterStore:
         self._bodies.clear()
         if self._delay:
             time.sleep(max(0.0, self._delay - (time.monotonic() - started)))
+        return {}
 
     def body(self, form: str) -> bytes:
         """The weights as sent, `fp32` or `fp16`; made once per version."""

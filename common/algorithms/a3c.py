@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.algorithms import losses
-from common.algorithms.losses import Booleans, Floats, Loss
+from common.algorithms.losses import Floats, Loss
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
@@ -17,9 +17,6 @@ from common.algorithms.vtrace import VTrace, vtrace
 from common.distributions.registry import distribution
 from common.networks.action import ActionSpec
 from common.settings.sections import Algorithm
-
-_LARGEST_LOG_RATIO = 20.0
-"""Beyond this a ratio is clipped anyway, and exp of it would overflow."""
 
 
 def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSpec) -> Loss:
@@ -38,10 +35,11 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
     values = outputs[:, -1].reshape(-1, shape[1])
 
     taken = policy.log_prob(actions).reshape(shape)
-    ratio = np.exp(np.minimum(taken - rollout.behaviour_log_probs.numpy(), np.float32(_LARGEST_LOG_RATIO)))
+    log_ratio = np.minimum(taken - rollout.behaviour_log_probs.numpy(), np.float32(losses.LARGEST_LOG_RATIO))
+    ratio = np.exp(log_ratio)
     targets, advantages = _targets(rollout, values, ratio, section)
     if section.normalize_advantages:
-        advantages = _normalized(advantages, valid)
+        advantages = losses.normalized(advantages, valid)
 
     coefficients = weights * advantages.ravel()
     value = losses.squared_error(values[:-1].ravel(), targets.ravel(), weights)
@@ -55,6 +53,7 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
         entropy=float(weights @ policy.entropy()),
         gradient_norm=0.0,
         ratio=float(weights @ ratio.ravel()),
+        kl=float(weights @ (ratio - 1 - log_ratio).ravel()),
     )
     return Loss(derivative, statistics)
 
@@ -67,11 +66,3 @@ def _targets(rollout: Rollout, values: Floats, ratio: Floats, section: Algorithm
         targets = lambda_returns(rewards, discounts, values, valid, section.gae_lambda)
         return VTrace(targets, targets - values[:-1])
     return vtrace(rewards, discounts, values, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)
-
-
-def _normalized(advantages: Floats, valid: Booleans) -> Floats:
-    chosen = advantages[valid]
-    if not len(chosen):
-        return advantages
-    # float(...) keeps the result float32.
-    return (advantages - float(chosen.mean())) / (float(chosen.std()) + 1e-8)

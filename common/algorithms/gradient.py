@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, autograd
 
+from common.algorithms.losses import Floats
 from common.algorithms.registry import METHODS
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
@@ -15,21 +17,27 @@ _KEPT_CHUNKS = 16
 """Up to so many chunks the graph of the first pass is kept (0.2 MB a frame for conv nets); beyond, a second pass."""
 
 
-def gradient(model: Model, rollout: Rollout, section: Algorithm) -> Statistics:
+def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None = None) -> Statistics:
     """Set `model.flat.gradient` to the clipped gradient of the algorithm's loss over a rollout.
 
-    The loss is a mean over the valid steps; without one the gradient is 0.
+    The loss is a mean over the valid steps; without one the gradient is 0. With `weights` (B,), of mean 1, the steps of
+    each environment count so much. The network may be on another device than the rollout.
     """
     network, flat = model.network, model.flat
-    chunks = torch.split(rollout.observations.flatten(0, 1), network.chunk)
-    keep = len(chunks) <= _KEPT_CHUNKS
+    device = flat.vector.device
+    # A chunk is what a CPU's cache holds; another device takes at once as many as have their graph kept.
+    size = network.chunk if device.type == "cpu" else _KEPT_CHUNKS * network.chunk
+    chunks = torch.split(rollout.observations.flatten(0, 1).to(device, non_blocking=True), size)
+    keep = len(chunks) * size <= _KEPT_CHUNKS * network.chunk
     with torch.set_grad_enabled(keep):
         parts = [network.outputs(chunk) for chunk in chunks]
-    outputs = torch.cat([part.detach() for part in parts]).numpy()
+    outputs = torch.cat([part.detach() for part in parts]).cpu().numpy()
     loss = METHODS[section.kind].loss(outputs, rollout, section, network.action)
-    derivative = torch.from_numpy(loss.derivative)
+    if weights is not None:
+        loss.derivative.reshape(-1, len(weights), loss.derivative.shape[1])[...] *= weights[:, np.newaxis]
+    derivative = torch.from_numpy(loss.derivative).to(device)
     flat.zero()
-    for chunk, part, part_derivative in zip(chunks, parts, torch.split(derivative, network.chunk), strict=True):
+    for chunk, part, part_derivative in zip(chunks, parts, torch.split(derivative, size), strict=True):
         autograd.backward(part if keep else network.outputs(chunk), part_derivative)
     return loss.statistics._replace(gradient_norm=clip_norm(flat.gradient, section.gradient_clip))
 

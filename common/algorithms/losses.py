@@ -13,6 +13,9 @@ from common.algorithms.statistics import Statistics
 Floats = NDArray[np.float32]
 Booleans = NDArray[np.bool_]
 
+LARGEST_LOG_RATIO = 20.0
+"""Of pi / mu: beyond this a ratio is clipped anyway, and exp of it would overflow."""
+
 
 class Loss(NamedTuple):
     """The loss of a rollout."""
@@ -42,3 +45,12 @@ def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:
     errors = values - targets
     weighted = weights * errors
     return Term(float(weighted @ errors), 2 * weighted)
+
+
+def normalized(advantages: Floats, valid: Booleans) -> Floats:
+    """Return advantages (T, B) with mean 0 and spread 1 over the valid steps."""
+    chosen = advantages[valid]
+    if not len(chosen):
+        return advantages
+    # float(...) keeps the result float32.
+    return (advantages - float(chosen.mean())) / (float(chosen.std()) + 1e-8)

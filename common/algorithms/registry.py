@@ -18,6 +18,8 @@ class Method:
 
     loss: Callable[[Floats, Rollout, Algorithm, ActionSpec], Loss]
     """Of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first, the value last."""
+    repeats: bool = False
+    """Whether the learner goes over a batch `algorithm.epochs` times, in `algorithm.minibatches` parts."""
 
 
 METHODS: dict[str, Method] = {"a3c": Method(a3c.loss)}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 
@@ -45,3 +47,22 @@ class Rollout:
     def steps(self) -> int:
         """Number of valid steps."""
         return int(self.valid.sum())
+
+    def columns(self, chosen: Tensor) -> Rollout:
+        """The rollout of some of its environments; `chosen` (n,) int64 are their numbers, on the CPU."""
+        parts = {name: getattr(self, name) for name in _FIELDS}
+        return Rollout(**{name: part.index_select(1, chosen.to(part.device)) for name, part in parts.items()})
+
+    def copy(self) -> Rollout:
+        """The same in memory of its own."""
+        return Rollout(**{name: getattr(self, name).clone() for name in _FIELDS})
+
+
+_FIELDS = tuple(field.name for field in fields(Rollout))
+
+
+def join(rollouts: Sequence[Rollout]) -> Rollout:
+    """Rollouts of equally many steps as one of all their environments."""
+    if len(rollouts) == 1:
+        return rollouts[0]
+    return Rollout(**{name: torch.cat([getattr(one, name) for one in rollouts], dim=1) for name in _FIELDS})

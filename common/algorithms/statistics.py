@@ -17,3 +17,6 @@ class Statistics(NamedTuple):
     """L2, before clipping."""
     ratio: float
     """Mean of pi / mu before clipping: 1 when the rollout was made by these weights."""
+    kl: float
+    """Mean of pi / mu - 1 - log(pi / mu), an estimate of how far the policy is from the one that acted, in nats
+    (Schulman 2020, http://joschu.net/blog/kl-approx.html)."""

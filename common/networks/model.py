@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -28,6 +28,12 @@ class Model:
     def vectors(self) -> tuple[Tensor, ...]:
         """Of parameters, as they travel: the network's own first."""
         return (self.flat.vector,)
+
+    def to(self, device: torch.device) -> Model:
+        """This model with network and vectors on `device`; the one before must not be used any more."""
+        if device.type == "cpu":
+            return self
+        return replace(self, flat=flatten(self.network.to(device)))
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:

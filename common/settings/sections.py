@@ -100,6 +100,15 @@ class Algorithm(Section, frozen=True):
     """Importance correction between the policy that acted and the one that learns."""
     rho_clip: Positive = 1.0
     c_clip: Positive = 1.0
+    clip: Positive = 0.2
+    """The ratio of the probabilities under the new and the old policy counts up to 1 +- this (ppo only)."""
+    epochs: Annotated[int, Meta(ge=1, le=256)] = 4
+    """Times each rollout is gone over (ppo only)."""
+    minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
+    """Parts of a batch, by environments, with an optimizer step each (ppo in the learner only)."""
+    kl_limit: NonNegative = 0.0
+    """A batch is left for the next one once its policy has gone so far from the one that acted, in nats; 0: never
+    (ppo only)."""
 
 
 class Optimizer(Section, frozen=True):

@@ -69,7 +69,7 @@ def test_a_harvest_says_what_was_played(environments: Scripted) -> None:
     assert harvest is not None
     assert (harvest.version, harvest.steps, harvest.emulator_frames, harvest.count) == (10, 10, 40, 1)
     assert [(value, length) for value, length, _ in harvest.episodes] == [(7.0, 3), (31.0, 5)]
-    assert set(harvest.statistics) == {"policy_loss", "value_loss", "entropy", "gradient_norm", "ratio"}
+    assert set(harvest.statistics) == {"policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl"}
     assert harvest.statistics["ratio"] == pytest.approx(1.0)
     assert harvest.statistics["entropy"] == pytest.approx(math.log(3), abs=0.01)
 

@@ -39,6 +39,8 @@ class NotedStore:
         """Of everything ever added."""
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
         """What went into each step, its scale and its frames."""
+        self.learnt: dict[str, float] = {}
+        """What each step tells of the loss."""
 
     def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
         if bytes(body) == BAD:
@@ -46,10 +48,11 @@ class NotedStore:
         self.added.append((bytes(body), codec, weight))
         self.lags.append(lag)
 
-    def step(self, *, scale: float, frames: int) -> None:
+    def step(self, *, scale: float, frames: int) -> dict[str, float]:
         self.steps.append((self.added, scale, frames))
         self.added = []
         self.version += 1
+        return self.learnt
 
     def body(self, form: str) -> bytes:
         return f"{form}:{self.version}".encode()

@@ -48,7 +48,8 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
     loss = policy_loss + section.value * value_loss - section.entropy * entropy
     parts = torch.autograd.grad(loss, list(network.parameters()))
     vector = torch.cat([part.flatten() for part in parts])
-    numbers = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean())]
+    kl = (ratio - 1 - (log_probs - rollout.behaviour_log_probs))[valid].mean()
+    numbers = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl)]
     return vector, Statistics(*numbers)
 
 

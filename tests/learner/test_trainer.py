@@ -1,0 +1,110 @@
+"""The learner's own gradients against those that actors would have sent, and what is not learnt from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from common.algorithms.gradient import gradient
+from common.algorithms.rollout import Rollout
+from common.codecs.registry import make as make_codec
+from common.errors import CodecError
+from common.networks.model import Model
+from common.settings.sections import Algorithm, Optimizer
+from common.wire import Buffer
+from learner.optimizers import make as make_optimizer
+from learner.store import ParameterStore
+from learner.trainer import Trainer
+from tests.helpers.rollouts import BOX, make
+
+PLAIN = Algorithm(gradient_clip=0.0)
+
+
+def rollouts(count: int) -> tuple[Model, list[Rollout]]:
+    """All steps valid, so that a mean over all is the mean of the means."""
+    model, _ = make(BOX)
+    parts = [make(BOX, seed)[1] for seed in range(count)]
+    return model, [dataclasses.replace(part, valid=torch.ones_like(part.valid)) for part in parts]
+
+
+def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> Trainer:
+    optimizer = make_optimizer(Optimizer(kind=kind, step_size=0.01), model.flat.vector, 0)  # type: ignore[arg-type]
+    return Trainer(model, optimizer, section, average=average)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.5, 0.5), (1.0, 0.25, 0.7)])
+def test_it_steps_as_with_the_gradients_that_actors_compute(
+    kind: str, average: bool, weights: tuple[float, ...]
+) -> None:
+    model, parts = rollouts(len(weights))
+    there, _ = make(BOX)  # the actors' model, of the same parameters
+    size, scale = model.flat.size, sum(weights) / len(weights)
+    vector = there.flat.vector.clone()
+    section = Optimizer(kind=kind, step_size=0.01)  # type: ignore[arg-type]
+    store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
+    trainer = trainer_of(model, kind=kind, average=average)
+    for rollout, weight in zip(parts, weights, strict=True):
+        gradient(there, rollout, PLAIN)
+        store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight)
+        trainer.take(rollout, weight)
+    store.step(scale=scale, frames=0)
+    assert trainer.step(scale=scale, frames=0).keys() == {
+        *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl")
+    }
+    tolerance = 1e-6 if kind == "sgd" else 1e-4  # Adam divides by what is small
+    torch.testing.assert_close(model.flat.vector, vector, rtol=1e-3, atol=tolerance)
+    assert not torch.equal(model.flat.vector, there.flat.vector)
+
+
+def test_the_vector_that_is_stepped_is_the_network_s() -> None:
+    model, parts = rollouts(1)
+    trainer = trainer_of(model)
+    before, outputs = trainer.body("fp32"), model.network.act(parts[0].observations[0])[0]
+    trainer.take(parts[0])
+    trainer.step(scale=1.0, frames=0)
+    assert trainer.body("fp32") != before
+    assert trainer.vector.data_ptr() == next(model.network.parameters()).data_ptr()
+    assert not torch.equal(model.network.act(parts[0].observations[0])[0], outputs)
+
+
+def test_without_a_rollout_nothing_happens() -> None:
+    model, _ = rollouts(0)
+    trainer, before = trainer_of(model), model.flat.vector.clone()
+    assert trainer.step(scale=1.0, frames=0) == {}
+    assert torch.equal(model.flat.vector, before)
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(caplog: pytest.LogCaptureFixture) -> None:
+    model, (bad, good) = rollouts(2)
+    trainer, before = trainer_of(model), model.flat.vector.clone()
+    trainer.take(dataclasses.replace(bad, rewards=bad.rewards * torch.nan))
+    assert trainer.step(scale=1.0, frames=0) == {}
+    assert torch.equal(model.flat.vector, before)
+    assert "not finite" in caplog.text
+    trainer.take(good)
+    trainer.step(scale=1.0, frames=0)
+    assert trainer.finite
+    assert not torch.equal(model.flat.vector, before)
+
+
+def test_a_body_is_unpacked_and_what_is_none_adds_nothing() -> None:
+    model, (rollout,) = rollouts(1)
+
+    def unpack(body: Buffer, codec: str, count: int) -> Rollout:
+        if bytes(body) != b"good":
+            raise CodecError("bad")
+        assert (codec, count) == ("none+lz4", 3)
+        return rollout
+
+    optimizer = make_optimizer(Optimizer(), model.flat.vector, 0)
+    trainer, before = Trainer(model, optimizer, PLAIN, unpack=unpack), model.flat.vector.clone()
+    with pytest.raises(CodecError):
+        trainer.add(b"worse", "none+lz4", 1.0)
+    assert trainer.step(scale=1.0, frames=0) == {}
+    trainer.add(b"good", "none+lz4", 1.0, 3, lag=7)
+    trainer.step(scale=1.0, frames=0)
+    assert not torch.equal(model.flat.vector, before)
