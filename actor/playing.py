@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actor.trained import TrainedAgent, Which, open_run
-from common.environments.base import Environments, Observations
+from common.environments.base import Actions, Environments, Observations
 
 COPIES = 16
 """Environments played at once."""
@@ -45,8 +45,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 class Actor(Protocol):
     """What chooses the actions."""
 
-    def act(self, observations: Observations) -> NDArray[np.int64]:
-        """Choose an action (B,) for each of the observations (B, *shape)."""
+    def act(self, observations: Observations) -> Actions:
+        """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
 
 
 def evaluate(
@@ -130,5 +130,5 @@ def _play_round(
     return played
 
 
-def _shares(episodes: int, copies: int) -> NDArray[np.int64]:
+def _shares(episodes: int, copies: int) -> Actions:
     return np.full(copies, episodes // copies) + (np.arange(copies) < episodes % copies)

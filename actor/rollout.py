@@ -130,7 +130,8 @@ class Collector:
         self._capacity = capacity
         self._observations = torch.zeros((capacity + 1, count, *observation.shape), dtype=_DTYPES[observation.kind])
         self._observation_rows = self._observations.numpy()
-        self._actions = np.zeros((capacity, count), np.int64)
+        action = self._network.action
+        self._actions = np.zeros((capacity, count, *action.shape), action.dtype)
         self._log_probs = np.zeros((capacity, count), np.float32)
         self._rewards = np.zeros((capacity, count), np.float32)
         self._terminated = np.zeros((capacity, count), np.bool_)

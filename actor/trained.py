@@ -9,10 +9,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from common.distributions.registry import distribution
-from common.environments.base import Observations
+from common.environments.base import Actions, Observations
 from common.environments.make import make
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
@@ -47,7 +46,7 @@ class TrainedAgent:
     def __init__(
         self, run: TrainedRun, *, copies: int, seed: int, sampled: bool, render_mode: str | None = None
     ) -> None:
-        """Take actions with the highest probability, or `sampled` ones as in training. `seed`: 0 or more.
+        """Take the mode of the policy, or `sampled` actions as in training. `seed`: 0 or more.
 
         Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the weights are not of
         the network that the settings describe.
@@ -74,8 +73,8 @@ class TrainedAgent:
             self.close()
             raise
 
-    def act(self, observations: Observations) -> NDArray[np.int64]:
-        """Choose an action (B,) for each of the observations (B, *shape)."""
+    def act(self, observations: Observations) -> Actions:
+        """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
         outputs, _ = self._network.act(torch.from_numpy(observations))
         policy = distribution(self._network.action, outputs.numpy())
         return policy.sample(self._rng)[0] if self._sampled else policy.mode()

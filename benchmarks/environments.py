@@ -16,11 +16,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from common.environments.actions import ActionMap
 from common.environments.episodes import EpisodeTracker
 from common.environments.make import make
 from common.environments.names import find_spec, resolve
 from common.environments.quiet import quiet
-from common.environments.spaces import discrete_actions
 from common.modules import bare
 from common.settings.sections import Environment
 
@@ -70,7 +70,7 @@ def gymnasiums(section: Environment, copies: int, seconds: float) -> float:
         options: dict[str, Any] = dict(section.options)
         vector = gymnasium.make_vec(bare(section.id), copies, vectorization_mode="sync", **options)
     vector.reset(seed=0)
-    rate = steps_per_second(vector.step, int(discrete_actions(vector.single_action_space).n), copies, seconds)
+    rate = steps_per_second(vector.step, ActionMap(vector.single_action_space).spec.width, copies, seconds)
     vector.close()
     return rate
 

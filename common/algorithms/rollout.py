@@ -25,7 +25,7 @@ class Rollout:
     observations: Tensor
     """(T + 1, B, *shape): the last one is for bootstrapping only."""
     actions: Tensor
-    """(T, B, *action.shape): int64 for discrete actions."""
+    """(T, B, *action.shape) of action.dtype: as they were drawn, before the environment bounds them."""
     rewards: Tensor
     """(T, B) float32, scaled and clipped for learning."""
     terminated: Tensor

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from common.distributions.base import Distribution, Floats
 from common.distributions.categorical import Categorical
+from common.distributions.gaussian import Gaussian
+from common.distributions.multi_categorical import MultiCategorical
 from common.networks.action import ActionSpec
-
-_KINDS = {"discrete": Categorical}
 
 
 def distribution(spec: ActionSpec, outputs: Floats) -> Distribution:
     """The distribution of the actions of N states; `outputs` (N, spec.width) are what the network gave for them."""
-    return _KINDS[spec.kind](outputs)
+    if spec.kind == "discrete":
+        return Categorical(outputs)
+    return Gaussian(spec, outputs) if spec.kind == "box" else MultiCategorical(spec, outputs)

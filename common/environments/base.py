@@ -14,6 +14,8 @@ from common.networks.action import ActionSpec
 
 Observations = NDArray[Any]
 """(B, *shape): float32, uint8 pictures (channels first), or int64 (B,) for discrete observations."""
+Actions = NDArray[Any]
+"""(B, *action.shape) of action.dtype."""
 
 
 class Step(NamedTuple):
@@ -43,7 +45,7 @@ class Environments(ABC):
     observation_space: gymnasium.Space[Any]
     """Of one observation as it is returned: Box of float32, Box of uint8 (C, H, W), or Discrete from 0."""
     action: ActionSpec
-    """Discrete actions are numbered from 0 whatever the environment's own numbering."""
+    """Of what `step` takes: numbered from 0 whatever the environment's own numbering, or without bounds (a Box)."""
     frames_per_step: int
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
 
@@ -56,7 +58,7 @@ class Environments(ABC):
         """
 
     @abstractmethod
-    def step(self, actions: NDArray[np.int64]) -> Step:
+    def step(self, actions: Actions) -> Step:
         """Takes one action, (B, *action.shape), in every copy."""
 
     @abstractmethod

@@ -94,7 +94,7 @@ def _vector(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> E
     if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
         vector.close()
         return None
-    return VectorEnvironments(vector, name=section.id, seed=seed)
+    return VectorEnvironments(vector, name=section.id, seed=seed, bounds=section.action_bounds)
 
 
 def _sequential(
@@ -126,6 +126,7 @@ def _sequential(
         limit=limit,
         camera=grey_frame if frames else None,
         picture_space=FRAME_SPACE if frames else None,
+        bounds=section.action_bounds,
     )
 
 

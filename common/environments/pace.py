@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from common.environments.base import Environments, Observations, Step
+from common.environments.base import Actions, Environments, Observations, Step
 
 
 class PacedEnvironments(Environments):
@@ -43,7 +43,7 @@ class PacedEnvironments(Environments):
         self._due = self._clock()
         return observations
 
-    def step(self, actions: NDArray[np.int64]) -> Step:
+    def step(self, actions: Actions) -> Step:
         """As Environments.step, not before it is due."""
         step = self._environments.step(actions)
         self._due += self._seconds

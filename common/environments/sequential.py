@@ -15,10 +15,10 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from common.environments.base import Environments, Observations, Step, failure
+from common.environments.actions import ActionMap, Bounds
+from common.environments.base import Actions, Environments, Observations, Step, failure
 from common.environments.seeds import copy_seed
-from common.environments.spaces import ObservationBuffer, discrete_actions
-from common.networks.action import discrete
+from common.environments.spaces import ObservationBuffer
 
 Camera = Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]]
 """Takes an environment, gives its picture now."""
@@ -37,12 +37,14 @@ class SequentialEnvironments(Environments):
         limit: int = 0,
         camera: Camera | None = None,
         picture_space: Box | None = None,
+        bounds: Bounds = "clip",
     ) -> None:
         """copies: the environments, without time limit if `limit` gives one; they are closed with the batch.
 
         name: for errors. frames_per_step: times `copies` repeat each action. limit: steps after which an episode is
         truncated (gymnasium's TimeLimit, without the cost of a wrapper); 0: none.
         camera: replaces observations by what it gives, which must lie in `picture_space`.
+        bounds: how numbers without bounds become actions of a Box.
         Raises: EnvironmentMissingError if the spaces are not supported.
         """
         self._copies = list(copies)
@@ -51,14 +53,14 @@ class SequentialEnvironments(Environments):
         self._seed = seed
         self._limit = limit or sys.maxsize
         self._camera = camera
-        action_space = discrete_actions(copies[0].action_space)
-        self._first_action = int(action_space.start)
+        self._actions = ActionMap(copies[0].action_space, bounds)
         self._buffer = ObservationBuffer(picture_space or copies[0].observation_space, len(copies))
 
         self.count = len(copies)
         self.observation_space = self._buffer.space
-        self.action = discrete(int(action_space.n))
+        self.action = self._actions.spec
         self.frames_per_step = frames_per_step
+        self._plain = self.action.kind == "discrete"  # Python's own integers, as these environments expect them
 
         self._elapsed = [0] * self.count
         self._ended = [False] * self.count
@@ -76,14 +78,15 @@ class SequentialEnvironments(Environments):
             raise failure(self._name, "reset", error) from error
         return self._buffer.finished()
 
-    def step(self, actions: NDArray[np.int64]) -> Step:
+    def step(self, actions: Actions) -> Step:
         """As Environments.step."""
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         terminated.fill(False)
         truncated.fill(False)
         ended, elapsed, rows, camera = self._ended, self._elapsed, self._buffer.rows, self._camera
         try:
-            for copy, action in enumerate((actions + self._first_action).tolist()):
+            own = self._actions.own(actions)
+            for copy, action in enumerate(own.tolist() if self._plain else own):
                 if ended[copy]:
                     self._begin(copy)
                     rewards[copy] = 0.0

@@ -49,16 +49,6 @@ def is_picture(space: Box) -> bool:
     return space.dtype == np.uint8 and len(space.shape) == 3
 
 
-def discrete_actions(space: gymnasium.Space[Any]) -> Discrete:
-    """The action space, if it is one a policy here can act in.
-
-    Raises: EnvironmentMissingError for anything but Discrete.
-    """
-    if not isinstance(space, Discrete):
-        raise EnvironmentMissingError(f"action space {space} is not supported; Discrete is")
-    return space
-
-
 class ObservationBuffer:
     """The observations of a batch: written as environments give them, read as networks take them."""
 

@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from common.environments.base import Environments, Observations, Step
+from common.environments.base import Actions, Environments, Observations, Step
 from common.errors import ConfigurationError
 
 
@@ -42,7 +42,7 @@ class StackedEnvironments(Environments):
         self._fresh[:] = False
         return self._observations
 
-    def step(self, actions: NDArray[np.int64]) -> Step:
+    def step(self, actions: Actions) -> Step:
         """As Environments.step."""
         observations, rewards, terminated, truncated = self._environments.step(actions)
         self._parts[:, :-1] = self._parts[:, 1:]

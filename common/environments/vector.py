@@ -8,31 +8,39 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from common.environments.base import Environments, Observations, Step, failure
+from common.environments.actions import ActionMap, Bounds
+from common.environments.base import Actions, Environments, Observations, Step, failure
 from common.environments.seeds import copy_seed
-from common.environments.spaces import ObservationBuffer, discrete_actions
+from common.environments.spaces import ObservationBuffer
 from common.errors import UnavailableError
-from common.networks.action import discrete
 
 
 class VectorEnvironments(Environments):
     """A gymnasium VectorEnv in NEXT_STEP mode, as a batch."""
 
-    def __init__(self, vector: VectorEnv[Any, Any, Any], *, name: str, seed: int, frames_per_step: int = 1) -> None:
+    def __init__(
+        self,
+        vector: VectorEnv[Any, Any, Any],
+        *,
+        name: str,
+        seed: int,
+        frames_per_step: int = 1,
+        bounds: Bounds = "clip",
+    ) -> None:
         """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
+        bounds: how numbers without bounds become actions of a Box.
 
         Raises: EnvironmentMissingError if the spaces are not supported.
         """
         self._vector = vector
         self._name = name
         self._seed = seed
-        action_space = discrete_actions(vector.single_action_space)
-        self._first_action = int(action_space.start)
+        self._actions = ActionMap(vector.single_action_space, bounds)
         self._buffer = ObservationBuffer(vector.single_observation_space, vector.num_envs)
 
         self.count = vector.num_envs
         self.observation_space = self._buffer.space
-        self.action = discrete(int(action_space.n))
+        self.action = self._actions.spec
         self.frames_per_step = frames_per_step
 
     def reset(self, seed: int | None = None) -> Observations:
@@ -44,10 +52,10 @@ class VectorEnvironments(Environments):
         self._buffer.rows[...] = observations
         return self._buffer.finished()
 
-    def step(self, actions: NDArray[np.int64]) -> Step:
+    def step(self, actions: Actions) -> Step:
         """As Environments.step."""
         try:
-            observations, rewards, terminated, truncated, _ = self._vector.step(actions + self._first_action)
+            observations, rewards, terminated, truncated, _ = self._vector.step(self._actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
         self._buffer.rows[...] = observations

@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+Kind = Literal["discrete", "multi-discrete", "box"]
+Spread = Literal["parameter", "state"]
 
 
 @dataclass(frozen=True)
 class ActionSpec:
     """One action, without the batch axis.
 
-    `discrete`: one int64 in 0..sizes[0]-1, shape ().
+    `discrete`: one int64 in 0..sizes[0]-1, shape (). `multi-discrete`: several, in the order of `sizes`, in an array of
+    `shape`. `box`: float32 of `shape`, drawn from a Gaussian of independent numbers that has no bounds; what the
+    environment is given is made of it there (`common.environments.actions`).
     """
 
-    kind: Literal["discrete"]
-    sizes: tuple[int, ...]
+    kind: Kind
+    sizes: tuple[int, ...] = ()
+    """Choices of each number; none for a box."""
+    shape: tuple[int, ...] = ()
+    """Of one action as an array."""
+    squashed: tuple[bool, ...] = ()
+    """Of a box: which numbers the environment takes the tanh of; their log-probabilities are those of the tanh."""
+    spread: Spread = "parameter"
+    """Of a box: the logarithms of the standard deviations are parameters, or softplus of outputs of their own."""
 
     def __post_init__(self) -> None:
-        if len(self.sizes) != 1 or min(self.sizes) < 1:
-            raise ValueError(f"discrete actions have one size of 1 or more, not {self.sizes}")
+        count = math.prod(self.shape)
+        if self.kind == "box":
+            if self.sizes or count < 1 or len(self.squashed) != count:
+                raise ValueError(f"a box of shape {self.shape} has no sizes and as many numbers, 1 or more, squashed")
+        elif self.squashed or not self.sizes or min(self.sizes) < 1 or len(self.sizes) != count:
+            raise ValueError(f"{self.kind} actions of shape {self.shape} have sizes of 1 or more, not {self.sizes}")
+        elif self.kind == "discrete" and self.shape:
+            raise ValueError(f"discrete actions have one size and no shape, not {self.sizes} and {self.shape}")
+
+    @property
+    def count(self) -> int:
+        """Numbers in an action."""
+        return math.prod(self.shape)
 
     @property
     def width(self) -> int:
-        """Outputs of the network that describe the distribution of an action, or value each action."""
-        return sum(self.sizes)
+        """What describes the distribution of an action, or values each action: logits, or means and then spreads."""
+        return 2 * self.count if self.kind == "box" else sum(self.sizes)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one action as an array."""
-        return ()
+    def outputs(self) -> int:
+        """How much of `width` depends on the state: all, or without spreads that are parameters."""
+        return self.count if self.kind == "box" and self.spread == "parameter" else self.width
+
+    @property
+    def dtype(self) -> DTypeLike:
+        """Of actions as arrays."""
+        return np.float32 if self.kind == "box" else np.int64
+
+    @property
+    def text(self) -> str:
+        """What the width does not say of how actions come about."""
+        if self.kind == "box":
+            return f"box {self.spread} {''.join('nt'[one] for one in self.squashed)}"
+        return f"{self.kind} {self.sizes}"
 
 
 def discrete(actions: int) -> ActionSpec:

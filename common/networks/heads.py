@@ -1,4 +1,4 @@
-"""The whole network: a categorical policy and a value; here on one trunk, or on one each."""
+"""The whole network: what describes a policy, and a value; here on one trunk, or on one each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from common.networks.action import ActionSpec
+from common.networks.spread import log_std, spread
 from common.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
@@ -46,7 +47,7 @@ class PolicyValue(nn.Module):
 class Heads(PolicyValue):
     """Policy and value as linear layers on trunks.
 
-    On one trunk both heads are one linear layer of action.width + 1 outputs, the value last: half the calls.
+    On one trunk both heads are one linear layer of action.outputs + 1 outputs, the value last: half the calls.
     """
 
     def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
@@ -57,18 +58,21 @@ class Heads(PolicyValue):
         self.chunk = trunks[0].chunk
         self.shared = len(trunks) == 1
         self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}"
-        policy = orthogonal(action.width, trunks[0].features, gain=POLICY_GAIN, generator=generator)
+        if action.kind != "discrete":
+            self.architecture += f" {action.text}"
+        policy = orthogonal(action.outputs, trunks[0].features, gain=POLICY_GAIN, generator=generator)
         value = orthogonal(1, trunks[-1].features, gain=VALUE_GAIN, generator=generator)
         self.head_weight = nn.Parameter(torch.cat([policy, value]).detach())
-        self.head_bias = zeros(action.width + 1)
+        self.head_bias = zeros(action.outputs + 1)
+        self.log_std = log_std(action)
         self._trunks = tuple(trunks)
 
     def outputs(self, observations: Tensor) -> Tensor:
         """As `PolicyValue.outputs`."""
         weight, bias = self.head_weight, self.head_bias
         if self.shared:
-            return linear(self._trunks[0](observations), weight, bias)
+            return spread(linear(self._trunks[0](observations), weight, bias), self.log_std)
         policy, value = self._trunks
-        n = self.action.width
+        n = self.action.outputs
         numbers = linear(policy(observations), weight[:n], bias[:n])
-        return torch.cat([numbers, linear(value(observations), weight[n:], bias[n:])], dim=1)
+        return spread(torch.cat([numbers, linear(value(observations), weight[n:], bias[n:])], dim=1), self.log_std)

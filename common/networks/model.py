@@ -41,5 +41,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
 
     Raises ConfigurationError as `common.networks.registry.build` does.
     """
+    if action.kind == "box":
+        action = replace(action, spread=settings.network.spread)
     network = registry.build(settings.network, observation, action, settings.seed)
     return Model(network, flatten(network), torch.zeros(0))

@@ -15,6 +15,7 @@ from common.modules import bare, error_text, load, module_of
 from common.networks.action import ActionSpec
 from common.networks.heads import PolicyValue
 from common.networks.observation import ObservationSpec
+from common.networks.spread import log_std, spread
 
 PROBE = 3
 """Observations a new network is tried on."""
@@ -30,10 +31,13 @@ class OwnNetwork(Protocol):
     """
 
     def __init__(self, observation: ObservationSpec, actions: int) -> None:
-        """Make the layers. torch's random numbers are seeded with the run's seed before."""
+        """Make the layers for `actions` numbers that describe the policy (`ActionSpec.outputs`).
+
+        torch's random numbers are seeded with the run's seed before.
+        """
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits (N, actions) and values (N,), float32, of observations (N, *observation.shape).
+        """Return the policy's numbers (N, actions) and values (N,), float32, of observations (N, *observation.shape).
 
         The observations are float32 for kind `box`, uint8 for `pixels`, int64 for `discrete`, and must not be changed.
         """
@@ -45,16 +49,19 @@ class Own(PolicyValue):
     def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, action: ActionSpec) -> None:
         super().__init__()
         self.own = network
+        self.log_std = log_std(action)
         self.action = action
         self.chunk = 64 if observation.kind == "pixels" else 4096
         # The layout has the shapes of the layers; which layers they are is said here.
         layers = " ".join(f"{name}={type(module).__name__}" for name, module in network.named_modules())
         self.architecture = f"{kind} {observation.kind}{observation.shape} {action.width} {layers}"
+        if action.kind != "discrete":
+            self.architecture += f" {action.text}"
 
     def outputs(self, observations: Tensor) -> Tensor:
         """As `PolicyValue.outputs`."""
         logits, values = self.own(observations)
-        return torch.cat([logits, values.unsqueeze(1)], dim=1)
+        return spread(torch.cat([logits, values.unsqueeze(1)], dim=1), self.log_std)
 
 
 def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:
@@ -65,9 +72,9 @@ def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int
     found = find(kind)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        with _blamed(kind, f"{found.__name__}(observation, {action.width})"):
-            network = found(observation, action.width)
-        _check(kind, network, _observations(observation), action.width)
+        with _blamed(kind, f"{found.__name__}(observation, {action.outputs})"):
+            network = found(observation, action.outputs)
+        _check(kind, network, _observations(observation), action.outputs)
     return Own(kind, network, observation, action)
 
 

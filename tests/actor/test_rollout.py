@@ -10,7 +10,7 @@ import torch
 import actor.rollout
 from actor.rollout import Collector, NonFiniteError, Played
 from common.environments.spaces import describe
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.registry import build
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted
@@ -188,3 +188,17 @@ def test_an_environment_that_fails_is_the_caller_s_to_handle() -> None:
     environments.fails = False
     collector.restart()
     assert column(played(collector).data.observations)[0] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [ActionSpec("box", shape=(3,), squashed=(True,) * 3), ActionSpec("multi-discrete", (2, 3), (1, 2))],
+    ids=lambda action: action.kind,
+)
+def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
+    environments = Scripted((3, 5))
+    environments.action = action
+    data = played(collector_of(environments, rollout=4)).data
+    assert data.actions.shape == (4, 2, *action.shape)
+    assert data.actions.numpy().dtype == action.dtype
+    assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from common.algorithms.rollout import Rollout
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.model import Model, build
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Network, Settings
@@ -15,10 +16,14 @@ BOX = ObservationSpec((4,), "box", 4)
 PICTURE = ObservationSpec((2, 36, 36), "pixels", 2 * 36 * 36)
 
 
-def make(observation: ObservationSpec, seed: int = 0, kind: str = "auto") -> tuple[Model, Rollout]:
+def make(
+    observation: ObservationSpec, seed: int = 0, kind: str = "auto", action: ActionSpec | None = None
+) -> tuple[Model, Rollout]:
     """A model and a rollout for it, of ratios well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
-    model = build(Settings(network=Network(kind=kind), seed=seed), observation, discrete(ACTIONS))
+    action = action or discrete(ACTIONS)
+    network = Network(kind=kind, spread=action.spread)
+    model = build(Settings(network=network, seed=seed), observation, action)
     flat = model.flat
     if observation is BOX:
         flat.vector.add_(torch.randn(flat.size, generator=generator), alpha=0.1)
@@ -26,10 +31,17 @@ def make(observation: ObservationSpec, seed: int = 0, kind: str = "auto") -> tup
     x = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
     rollout = Rollout(
         observations=x.to(observation.dtype) if observation is PICTURE else x / 128 - 1,
-        actions=torch.randint(0, ACTIONS, shape, generator=generator),
+        actions=_actions(action, generator),
         rewards=torch.randn(shape, generator=generator),
         terminated=torch.rand(shape, generator=generator) < 0.2,
         valid=torch.rand(shape, generator=generator) < 0.8,
         behaviour_log_probs=-3 * torch.rand(shape, generator=generator),
     )
     return model, rollout
+
+
+def _actions(action: ActionSpec, generator: torch.Generator) -> Tensor:
+    if action.kind == "box":
+        return torch.randn((STEPS, COPIES, *action.shape), generator=generator)
+    columns = [torch.randint(0, size, (STEPS, COPIES), generator=generator) for size in action.sizes]
+    return torch.stack(columns, dim=-1).reshape(STEPS, COPIES, *action.shape)

@@ -69,7 +69,9 @@ def test_an_environment_that_cannot_be_learnt(daemons: Daemons) -> None:
     daemon = daemons.run(
         *("learner", "--config", config, "--bind", free_address(), "--run-dir", "run"), code=EXIT_CONFIGURATION
     )
-    refused(daemon, "action space Tuple(Discrete(2), Discrete(3)) is not supported; Discrete is")
+    refused(
+        daemon, "action space Tuple(Discrete(2), Discrete(3)) is not supported; Discrete, MultiDiscrete and Box are"
+    )
     assert not (daemons.folder / "run").exists()
 
 

@@ -11,10 +11,12 @@ from common.algorithms.gradient import gradient
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
 from common.algorithms.vtrace import vtrace
+from common.distributions.gaussian import LEAST
+from common.networks.action import ActionSpec
 from common.networks.heads import PolicyValue
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
-from tests.helpers.rollouts import ACTIONS, BOX, COPIES, PICTURE, STEPS, make
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
 OWN = "tests.helpers.own_networks:Small"
 UNCLIPPED = Algorithm(gradient_clip=0.0)
@@ -22,10 +24,9 @@ UNCLIPPED = Algorithm(gradient_clip=0.0)
 
 def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[torch.Tensor, Statistics]:
     """The gradient by autograd through torch's own functions; only the targets come from `vtrace`."""
-    logits, values = network(rollout.observations.flatten(0, 1))
+    numbers, values = network(rollout.observations.flatten(0, 1))
     values = values.reshape(STEPS + 1, COPIES)
-    policy = torch.distributions.Categorical(logits=logits[: STEPS * COPIES].reshape(STEPS, COPIES, ACTIONS))
-    log_probs = policy.log_prob(rollout.actions)
+    log_probs, entropies = described(network.action, numbers[: STEPS * COPIES].reshape(STEPS, COPIES, -1), rollout)
     ratio = (log_probs - rollout.behaviour_log_probs).exp().detach()
     v = values.detach().numpy()
     targets, advantages = vtrace(
@@ -44,13 +45,27 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
         weight = (weight - weight.mean()) / weight.std(correction=0)
     policy_loss = -(weight * log_probs[valid]).mean()
     value_loss = (torch.from_numpy(targets) - values[:-1])[valid].square().mean()
-    entropy = policy.entropy()[valid].mean()
+    entropy = entropies[valid].mean()
     loss = policy_loss + section.value * value_loss - section.entropy * entropy
     parts = torch.autograd.grad(loss, list(network.parameters()))
     vector = torch.cat([part.flatten() for part in parts])
     kl = (ratio - 1 - (log_probs - rollout.behaviour_log_probs))[valid].mean()
-    numbers = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl)]
-    return vector, Statistics(*numbers)
+    figures = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl)]
+    return vector, Statistics(*figures)
+
+
+def described(action: ActionSpec, numbers: torch.Tensor, rollout: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of the rollout's actions and entropies by torch's distributions, (T, B) each."""
+    taken = rollout.actions.reshape(STEPS, COPIES, -1)
+    if action.kind != "box":
+        parts = [torch.distributions.Categorical(logits=part) for part in numbers.split(action.sizes, dim=-1)]
+        log_probs = [part.log_prob(taken[..., column]) for column, part in enumerate(parts)]
+        return torch.stack(log_probs).sum(0), torch.stack([part.entropy() for part in parts]).sum(0)
+    mean, raw = numbers.split(action.count, dim=-1)
+    std = torch.nn.functional.softplus(raw) if action.spread == "state" else raw.exp()
+    policy = torch.distributions.Normal(mean, std + LEAST)
+    tanh = (1 - taken.tanh().square()).log() * torch.tensor(action.squashed)
+    return (policy.log_prob(taken) - tanh).sum(-1), policy.entropy().sum(-1)
 
 
 def assert_same(ours: Statistics, expected: Statistics) -> None:
@@ -74,6 +89,23 @@ def test_gradient_equals_autograd(changes: dict[str, Any]) -> None:
     expected, statistics = plain(model.network, rollout, section)
     model.flat.gradient.fill_(123.0)
     assert_same(gradient(model, rollout, section), statistics)
+    torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["auto", OWN])
+@pytest.mark.parametrize(
+    "action",
+    [
+        ActionSpec("multi-discrete", (3, 2), (2,)),
+        ActionSpec("box", shape=(2, 1), squashed=(False, False)),
+        ActionSpec("box", shape=(2,), squashed=(True, False), spread="state"),
+    ],
+    ids=str,
+)
+def test_of_every_kind_of_action(action: ActionSpec, kind: str) -> None:
+    model, rollout = make(BOX, kind=kind, action=action)
+    expected, statistics = plain(model.network, rollout, UNCLIPPED)
+    assert_same(gradient(model, rollout, UNCLIPPED), statistics)
     torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
 
 

@@ -7,7 +7,14 @@ from common.distributions.base import Distribution
 from common.distributions.registry import distribution
 from common.networks.action import ActionSpec, discrete
 
-SPECS = [discrete(1), discrete(5)]
+PLAIN = [
+    discrete(1),
+    discrete(5),
+    ActionSpec("multi-discrete", (2, 5, 1), (3,)),
+    ActionSpec("box", shape=(), squashed=(False,)),
+    ActionSpec("box", shape=(2, 2), squashed=(False,) * 4, spread="state"),
+]
+SPECS = [*PLAIN, ActionSpec("box", shape=(3,), squashed=(True, False, True), spread="state")]
 N = 200
 
 
@@ -20,10 +27,11 @@ def test_what_is_drawn_has_the_probability_it_came_with(spec: ActionSpec) -> Non
     actions, log_probs = make(spec).sample(np.random.default_rng(1))
     assert actions.shape == (N, *spec.shape)
     assert log_probs.dtype == np.float32
-    np.testing.assert_allclose(make(spec).log_prob(actions), log_probs, rtol=1e-4, atol=1e-5)
+    assert actions.dtype == spec.dtype
+    np.testing.assert_allclose(make(spec).log_prob(actions), log_probs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("spec", PLAIN, ids=str)
 def test_nothing_drawn_is_likelier_than_the_mode(spec: ActionSpec) -> None:
     policy = make(spec)
     actions, _ = policy.sample(np.random.default_rng(1))

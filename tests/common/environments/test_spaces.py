@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from common.environments.spaces import ObservationBuffer, describe, discrete_actions, network_space
+from common.environments.spaces import ObservationBuffer, describe, network_space
 from common.errors import EnvironmentMissingError
 from common.networks.observation import ObservationSpec
 
@@ -31,12 +31,6 @@ def test_describes_what_the_network_receives(space: Box | Discrete, spec: Observ
 def test_refuses_other_observations_by_name(space: Tuple | Dict | MultiDiscrete) -> None:
     with pytest.raises(EnvironmentMissingError, match=f"observation space {type(space).__name__}.*Box and Discrete"):
         describe(space)
-
-
-@pytest.mark.parametrize("space", [Tuple((Discrete(2),)), MultiDiscrete([2, 3]), Box(-1, 1, (1,))])
-def test_refuses_other_actions_by_name(space: Tuple | MultiDiscrete | Box) -> None:
-    with pytest.raises(EnvironmentMissingError, match=f"action space {type(space).__name__}.*Discrete is"):
-        discrete_actions(space)
 
 
 def test_bounds_are_kept() -> None:

@@ -1,10 +1,12 @@
 """Policy and value on one trunk or two."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.dense import DenseTrunk
 from common.networks.heads import Heads, PolicyValue
 from common.networks.observation import ObservationSpec
@@ -55,6 +57,30 @@ def test_separate_heads_read_their_own_trunk() -> None:
     policy, value = net.trunks
     torch.testing.assert_close(logits, policy(x) @ net.head_weight[:3].T + net.head_bias[:3])
     torch.testing.assert_close(values, value(x) @ net.head_weight[3] + net.head_bias[3])
+
+
+@pytest.mark.parametrize("trunks", [1, 2])
+def test_spreads_that_are_parameters_are_the_same_for_every_state(trunks: int) -> None:
+    generator = torch.Generator().manual_seed(2)
+    made = [DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)]
+    net = Heads(made, ActionSpec("box", shape=(2,), squashed=(True, True)), generator)
+    assert net.log_std is not None
+    net.log_std.data.copy_(torch.tensor([1.0, -1.0]))
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    numbers, values = net(x)
+    assert numbers[:, 2:].tolist() == [[1.0, -1.0]] * 5
+    torch.testing.assert_close(numbers[:, :2], net.trunks[0](x) @ net.head_weight[:2].T)
+    torch.testing.assert_close(values, net.trunks[-1](x) @ net.head_weight[2])
+
+
+def test_networks_of_other_actions_have_other_architectures() -> None:
+    def of(action: ActionSpec) -> str:
+        generator = torch.Generator().manual_seed(2)
+        return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator)], action, generator).architecture
+
+    box = ActionSpec("box", shape=(2,), squashed=(True, True))
+    assert len({of(one) for one in (box, replace(box, squashed=(True, False)), discrete(2), discrete(3))}) == 3
+    assert of(discrete(2)) == of(discrete(3)), "their shapes differ"
 
 
 def test_sharing_is_part_of_the_architecture() -> None:
