@@ -83,7 +83,7 @@ class SequentialEnvironments(Environments):
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         terminated.fill(False)
         truncated.fill(False)
-        ended, elapsed, rows, camera = self._ended, self._elapsed, self._buffer.rows, self._camera
+        ended, elapsed, put, camera = self._ended, self._elapsed, self._buffer.put, self._camera
         try:
             own = self._actions.own(actions)
             for copy, action in enumerate(own.tolist() if self._plain else own):
@@ -92,7 +92,7 @@ class SequentialEnvironments(Environments):
                     rewards[copy] = 0.0
                     continue
                 observation, reward, over, cut, _ = self._steps[copy](action)
-                rows[copy] = camera(self._copies[copy]) if camera else observation
+                put(copy, camera(self._copies[copy]) if camera else observation)
                 rewards[copy] = reward
                 elapsed[copy] += 1
                 if over or cut or elapsed[copy] >= self._limit:
@@ -115,6 +115,6 @@ class SequentialEnvironments(Environments):
     def _begin(self, copy: int, seed: int | None = None) -> None:
         environment = self._copies[copy]
         observation, _ = environment.reset(seed=seed)
-        self._buffer.rows[copy] = self._camera(environment) if self._camera else observation
+        self._buffer.put(copy, self._camera(environment) if self._camera else observation)
         self._elapsed[copy] = 0
         self._ended[copy] = False

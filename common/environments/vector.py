@@ -49,7 +49,7 @@ class VectorEnvironments(Environments):
             observations, _ = self._vector.reset(seed=copy_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
-        self._buffer.rows[...] = observations
+        self._buffer.put_all(observations)
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
@@ -58,7 +58,7 @@ class VectorEnvironments(Environments):
             observations, rewards, terminated, truncated, _ = self._vector.step(self._actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
-        self._buffer.rows[...] = observations
+        self._buffer.put_all(observations)
         return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated)
 
     def render(self) -> NDArray[np.uint8]:

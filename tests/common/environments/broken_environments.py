@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
 from numpy.typing import NDArray
 
 
@@ -91,11 +91,11 @@ class OddSpace(Counter):
 
 
 class OddObservation(Counter):
-    """Its observation space is a Tuple."""
+    """Its observation space is a Text in a Dict."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.observation_space = Tuple((Discrete(2), Discrete(3)))
+        self.observation_space = Dict(place=Discrete(2), told=Text(5))
 
 
 class Grid(Counter):
@@ -135,6 +135,28 @@ class Picture(Counter):
         return (40 * y + 5 * x + c + self.elapsed).astype(np.uint8)
 
 
+class Mixed(Counter):
+    """A Dict is observed; the three numbers of a Box are taken, which must lie in it, and their sum is the reward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = Dict(
+            drawn=Box(0, 1, (1,), np.float64),
+            parity=Discrete(2, start=1),
+            clock=Tuple((MultiDiscrete([2, 3]), Box(0, 255, (2, 2, 3), np.uint8))),
+        )
+        self.action_space = Box(np.array([-2, 0, -1], np.float32), np.array([2, 10, -0.5], np.float32))
+
+    def observe(self) -> Any:
+        clock = np.array([self.elapsed % 2, self.elapsed % 3])
+        picture = np.full((2, 2, 3), 10 * self.elapsed, np.uint8)
+        return {"clock": (clock, picture), "parity": 1 + self.elapsed % 2, "drawn": np.array([self.drawn])}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action), action
+        return super().step(float(action.sum()) - 1.0)
+
+
 for name, kind, limit in (
     ("Counter", Counter, 50),
     ("NanReward", NanReward, None),
@@ -145,6 +167,7 @@ for name, kind, limit in (
     ("OddObservation", OddObservation, None),
     ("Grid", Grid, 100),
     ("Picture", Picture, None),
+    ("Mixed", Mixed, None),
 ):
     gymnasium.register(id=f"{name}-v0", entry_point=kind, max_episode_steps=limit)
 

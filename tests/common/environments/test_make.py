@@ -135,7 +135,7 @@ def test_frames_show_what_happens() -> None:
     ("section", "message"),
     [
         ("OddSpace-v0", "OddSpace-v0: action space Tuple.* is not supported; Discrete, MultiDiscrete and Box are"),
-        ("OddObservation-v0", "OddObservation-v0: observation space Tuple.* is not supported; Box and Discrete are"),
+        ("OddObservation-v0", "OddObservation-v0: observation space Text.* in told is not supported; Box, Discrete"),
         ("RaisesAtStart-v0", "cannot be made: RuntimeError: the licence has run out, see the manual"),
     ],
 )

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
 from common.environments.spaces import ObservationBuffer, describe, network_space
 from common.errors import EnvironmentMissingError
@@ -27,9 +29,30 @@ def test_describes_what_the_network_receives(space: Box | Discrete, spec: Observ
     assert describe(network_space(space)) == spec
 
 
-@pytest.mark.parametrize("space", [Tuple((Discrete(2),)), Dict(a=Discrete(2)), MultiDiscrete([2, 3])])
-def test_refuses_other_observations_by_name(space: Tuple | Dict | MultiDiscrete) -> None:
-    with pytest.raises(EnvironmentMissingError, match=f"observation space {type(space).__name__}.*Box and Discrete"):
+@pytest.mark.parametrize(
+    ("space", "size"),
+    [
+        (MultiBinary((2, 3)), 6),
+        (MultiDiscrete([2, 3]), 5),
+        (Tuple((Discrete(2), Box(-1, 1, (2, 2)))), 6),
+        (Dict(a=Discrete(2), b=Dict(c=Box(0, 255, (4, 4, 3), np.uint8))), 50),
+    ],
+)
+def test_what_is_made_of_parts_is_one_vector(space: Any, size: int) -> None:
+    assert describe(space) == ObservationSpec((size,), "box", size)
+    assert describe(network_space(space)) == describe(space)
+
+
+@pytest.mark.parametrize("space", [Text(3), Sequence(Discrete(2)), Graph(Box(0, 1, (1,)), None), Dict(a=Text(3))])
+def test_refuses_other_observations_by_name(space: Any) -> None:
+    name = "Text" if isinstance(space, Dict) else type(space).__name__
+    with pytest.raises(EnvironmentMissingError, match=f"observation space {name}.*Box, Discrete, MultiBinary"):
+        describe(space)
+
+
+@pytest.mark.parametrize("space", [Box(0, 1, (0,)), Dict(), Tuple(()), Dict(a=Box(0, 1, (2, 0)))])
+def test_refuses_what_holds_no_number(space: Any) -> None:
+    with pytest.raises(EnvironmentMissingError, match=f"space {type(space).__name__}.*no number in it"):
         describe(space)
 
 
@@ -43,7 +66,7 @@ def test_bounds_are_kept() -> None:
 def test_buffer_puts_channels_first() -> None:
     picture = np.random.default_rng(0).integers(256, size=(6, 7, 3), dtype=np.uint8)
     buffer = ObservationBuffer(Box(0, 255, (6, 7, 3), np.uint8), 2)
-    buffer.rows[1] = picture
+    buffer.put(1, picture)
     found = buffer.finished()
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found[1], np.moveaxis(picture, 2, 0))
@@ -53,6 +76,6 @@ def test_buffer_puts_channels_first() -> None:
 def test_buffer_counts_discrete_values_from_zero_again_and_again() -> None:
     buffer = ObservationBuffer(Discrete(4, start=-3), 2)
     for _ in range(2):
-        buffer.rows[:] = -3, 0
+        buffer.put_all((-3, 0))
         np.testing.assert_array_equal(buffer.finished(), [0, 3])
     assert buffer.finished().dtype == np.int64
