@@ -34,6 +34,7 @@ def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Pict
     """One episode; `agent` must have a single environment made with render_mode='rgb_array'."""
     environments = agent.environments
     observations = environments.reset(seed)
+    agent.begin()
     total, length, over = 0.0, 0, False
     yield Picture(environments.render(), total, length, over)
     while not over:

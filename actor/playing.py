@@ -43,7 +43,13 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actor(Protocol):
-    """What chooses the actions."""
+    """What chooses the actions, and may remember the episode so far."""
+
+    def begin(self) -> None:
+        """The next observations begin an episode in every copy."""
+
+    def keep(self, valid: NDArray[np.bool_]) -> None:
+        """After a step: where `valid` (B,) is False it was a dummy, and the next observation begins an episode."""
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
@@ -111,12 +117,14 @@ def _play_round(
 ) -> list[tuple[float, int, bool]]:
     """From a reset until every copy has played its share or reached the cap."""
     observations = environments.reset(seed)
+    actor.begin()
     left = shares.copy()
     returns, lengths = np.zeros(len(left)), np.zeros(len(left), np.int64)
     fresh = np.zeros(len(left), np.bool_)
     played: list[tuple[float, int, bool]] = []
     while left.any():
         observations, rewards, terminated, truncated = environments.step(actor.act(observations))
+        actor.keep(~fresh)
         # After the end of an episode the next step is a dummy, which only resets that copy.
         returns += np.where(fresh, 0.0, rewards)
         lengths += ~fresh

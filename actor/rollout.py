@@ -14,6 +14,7 @@ from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
 from common.errors import A3cdError
 from common.networks.heads import PolicyValue
+from common.networks.memory import Memory
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
 
@@ -52,6 +53,7 @@ class Collector:
     ) -> None:
         """Resets the environments, to the episodes of the seed they were made with."""
         self._environments, self._network, self._rng = environments, network, rng
+        self._memory = Memory(network, environments.count)
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._scale, self._clip = reward_scale, reward_clip
         self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
@@ -71,6 +73,7 @@ class Collector:
     def _begin(self, seed: int | None) -> None:
         self._t = self._last = 0
         self._episodes.clear()
+        self._memory.clear()
         self._observations[0] = torch.from_numpy(self._environments.reset(seed))
         self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
 
@@ -93,12 +96,15 @@ class Collector:
 
     def _step(self) -> bool:
         t = self._t
-        outputs, _ = self._network.act(self._observations[t])
+        if t == 0:
+            self._first_state = self._memory.state()
+        outputs, _ = self._memory.act(self._observations[t])
         actions, log_probs = distribution(self._network.action, outputs.numpy()).sample(self._rng)
         observations, rewards, terminated, truncated = self._environments.step(actions)
         self._actions[t], self._log_probs[t] = actions, log_probs
         self._rewards[t], self._terminated[t], self._valid[t] = rewards, terminated, self._tracker.valid
         self._observation_rows[t + 1] = observations
+        self._memory.keep(self._tracker.valid)
         finished = self._tracker.update(rewards, terminated, truncated, time.monotonic())
         self._episodes += [(episode.episode_return, episode.length, episode.seconds) for episode in finished]
         self._t = t + 1
@@ -122,6 +128,7 @@ class Collector:
             terminated=torch.from_numpy(self._terminated[:t]),
             valid=torch.from_numpy(self._valid[:t]),
             behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
+            state=self._first_state,
         )
         return Played(data, int(np.count_nonzero(self._valid[:t])), episodes)
 

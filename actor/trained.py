@@ -9,12 +9,14 @@ from typing import Literal
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from common.distributions.registry import distribution
 from common.environments.base import Actions, Observations
 from common.environments.make import make
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
+from common.networks.memory import Memory
 from common.networks.model import build
 from common.run_folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
@@ -60,7 +62,7 @@ class TrainedAgent:
         try:
             observation = describe(self.environments.observation_space)
             model = build(run.settings, observation, self.environments.action)
-            self._network, flat = model.network, model.flat
+            self._model, flat = model, model.flat
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
@@ -68,15 +70,24 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
+            self._memory = Memory(model.network, copies)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
         except BaseException:
             self.close()
             raise
 
+    def begin(self) -> None:
+        """The next observations begin an episode in every copy, as after `environments.reset`."""
+        self._memory.clear()
+
+    def keep(self, valid: NDArray[np.bool_]) -> None:
+        """To be called after a step: where `valid` (B,) is False it was a dummy, and another episode begins."""
+        self._memory.keep(valid)
+
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        outputs, _ = self._network.act(torch.from_numpy(observations))
-        policy = distribution(self._network.action, outputs.numpy())
+        outputs, _ = self._memory.act(torch.from_numpy(observations))
+        policy = distribution(self._model.network.action, outputs.numpy())
         return policy.sample(self._rng)[0] if self._sampled else policy.mode()
 
     def close(self) -> None:

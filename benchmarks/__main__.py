@@ -16,6 +16,7 @@ TAKES = {
     "compare": "20 min",
     "flappy": "4 min",
     "throughput": "2 min",
+    "lstm": "24 min",
     "growth": "3 min",
     "memory": "12 min",
     "staleness": "20 min",

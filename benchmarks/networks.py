@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from common.algorithms.gradient import gradient
 from common.algorithms.rollout import Rollout
 from common.networks.action import discrete
+from common.networks.memory import Memory
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm, Network, Settings
@@ -27,6 +29,7 @@ NETWORKS = {
     "dense 128": (Network(), VECTOR),
     "dense 128, separate": (Network(shared=False), VECTOR),
     "dense 256 256": (Network(hidden=[256, 256]), VECTOR),
+    "dense 128, lstm 128": (Network(lstm=128), VECTOR),
     "conv-a3c": (Network(kind="conv-a3c"), PICTURE),
     "conv-students": (Network(kind="conv-students"), PICTURE),
     "conv-nature": (Network(kind="conv-nature"), PICTURE),
@@ -50,9 +53,12 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
     network = model.network
     rollout = make_rollout(observation)
     step = rollout.observations[0]
+    if section.lstm:
+        rollout = replace(rollout, state=torch.zeros(COPIES, network.state_size))
+    one, all_ = Memory(network, 1), Memory(network, COPIES)
     times = (
-        seconds(lambda: network.act(step[:1])),
-        seconds(lambda: network.act(step)),
+        seconds(lambda: one.act(step[:1])),
+        seconds(lambda: all_.act(step)),
         seconds(lambda: gradient(model, rollout, Algorithm())),
     )
     print_row(name, model.flat.size, *times)

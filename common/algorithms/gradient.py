@@ -11,6 +11,7 @@ from common.algorithms.registry import METHODS
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
 from common.networks.model import Model
+from common.networks.recurrent import Recurrent
 from common.settings.sections import Algorithm
 
 _KEPT_CHUNKS = 16
@@ -29,17 +30,32 @@ def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats
     size = network.chunk if device.type == "cpu" else _KEPT_CHUNKS * network.chunk
     chunks = torch.split(rollout.observations.flatten(0, 1).to(device, non_blocking=True), size)
     keep = len(chunks) * size <= _KEPT_CHUNKS * network.chunk
+    recurrent = network if isinstance(network, Recurrent) else None
+    compute = network.outputs if recurrent is None else recurrent.features
     with torch.set_grad_enabled(keep):
-        parts = [network.outputs(chunk) for chunk in chunks]
-    outputs = torch.cat([part.detach() for part in parts]).cpu().numpy()
-    loss = METHODS[section.kind].loss(outputs, rollout, section, network.action)
+        parts = [compute(chunk) for chunk in chunks]
+    whole = torch.cat([part.detach() for part in parts])
+    outputs = whole if recurrent is None else _unroll(recurrent, whole, rollout)
+    loss = METHODS[section.kind].loss(outputs.detach().cpu().numpy(), rollout, section, network.action)
     if weights is not None:
         loss.derivative.reshape(-1, len(weights), loss.derivative.shape[1])[...] *= weights[:, np.newaxis]
     derivative = torch.from_numpy(loss.derivative).to(device)
     flat.zero()
+    if recurrent is not None:
+        autograd.backward(outputs, derivative)
+        assert whole.grad is not None
+        derivative = whole.grad
     for chunk, part, part_derivative in zip(chunks, parts, torch.split(derivative, size), strict=True):
-        autograd.backward(part if keep else network.outputs(chunk), part_derivative)
+        autograd.backward(part if keep else compute(chunk), part_derivative)
     return loss.statistics._replace(gradient_norm=clip_norm(flat.gradient, section.gradient_clip))
+
+
+def _unroll(network: Recurrent, features: Tensor, rollout: Rollout) -> Tensor:
+    """The outputs; the way back through time ends in `features.grad`, which goes through the trunk in chunks."""
+    if rollout.state is None:
+        raise ValueError("rollout: a recurrent network needs the state before its first observation")
+    device = features.device
+    return network.unroll(features.requires_grad_(), rollout.state.to(device), rollout.valid.to(device))
 
 
 def clip_norm(vector: Tensor, largest: float) -> float:

@@ -34,6 +34,12 @@ class Rollout:
     """(T, B) bool: the action was really taken."""
     behaviour_log_probs: Tensor
     """(T, B) float32: log-probability of the action under the policy that acted."""
+    state: Tensor | None = None
+    """(B, state_size) float32 of a recurrent network, before the first observation; None: it is feed-forward.
+
+    As it was when the rollout was played, by the weights of then: it is not computed anew on newer ones (the "stored
+    state" of Kapturowski et al. 2019, R2D2; IMPALA does the same). Within the rollout it is, and is 0 after a dummy.
+    """
 
     def __post_init__(self) -> None:
         steps, copies = self.actions.shape[:2]
@@ -42,6 +48,8 @@ class Rollout:
                 raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, copies)}")
         if (shape := tuple(self.observations.shape[:2])) != (steps + 1, copies):
             raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, copies)}")
+        if self.state is not None and (self.state.ndim != 2 or len(self.state) != copies):
+            raise ValueError(f"rollout: the state has shape {tuple(self.state.shape)}, not ({copies}, state_size)")
 
     @cached_property
     def steps(self) -> int:
@@ -50,19 +58,26 @@ class Rollout:
 
     def columns(self, chosen: Tensor) -> Rollout:
         """The rollout of some of its environments; `chosen` (n,) int64 are their numbers, on the CPU."""
-        parts = {name: getattr(self, name) for name in _FIELDS}
-        return Rollout(**{name: part.index_select(1, chosen.to(part.device)) for name, part in parts.items()})
+        parts = self._parts()
+        return Rollout(**{name: part.index_select(_axis(name), chosen.to(part.device)) for name, part in parts.items()})
 
     def copy(self) -> Rollout:
         """The same in memory of its own."""
-        return Rollout(**{name: getattr(self, name).clone() for name in _FIELDS})
+        return Rollout(**{name: part.clone() for name, part in self._parts().items()})
+
+    def _parts(self) -> dict[str, Tensor]:
+        """All that it has."""
+        return {field.name: part for field in fields(self) if (part := getattr(self, field.name)) is not None}
 
 
-_FIELDS = tuple(field.name for field in fields(Rollout))
+def _axis(name: str) -> int:
+    """Of the environments."""
+    return 0 if name == "state" else 1
 
 
 def join(rollouts: Sequence[Rollout]) -> Rollout:
     """Rollouts of equally many steps as one of all their environments."""
     if len(rollouts) == 1:
         return rollouts[0]
-    return Rollout(**{name: torch.cat([getattr(one, name) for one in rollouts], dim=1) for name in _FIELDS})
+    parts = [rollout._parts() for rollout in rollouts]
+    return Rollout(**{name: torch.cat([part[name] for part in parts], dim=_axis(name)) for name in parts[0]})

@@ -25,6 +25,8 @@ class PolicyValue(nn.Module):
     """Observations a batch best holds at most when a gradient is computed."""
     architecture: str
     """What the shapes of the parameters do not say; two networks that compute differently differ here."""
+    state_size: int = 0
+    """Numbers that are carried from step to step of an episode; 0: feed-forward, anything else: `Recurrent`."""
 
     def outputs(self, observations: Tensor) -> Tensor:
         """Return the policy's numbers and the value side by side, (N, action.width + 1).
@@ -60,10 +62,7 @@ class Heads(PolicyValue):
         self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}"
         if action.kind != "discrete":
             self.architecture += f" {action.text}"
-        policy = orthogonal(action.outputs, trunks[0].features, gain=POLICY_GAIN, generator=generator)
-        value = orthogonal(1, trunks[-1].features, gain=VALUE_GAIN, generator=generator)
-        self.head_weight = nn.Parameter(torch.cat([policy, value]).detach())
-        self.head_bias = zeros(action.outputs + 1)
+        self.head_weight, self.head_bias = joint_head(action, trunks[0].features, generator)
         self.log_std = log_std(action)
         self._trunks = tuple(trunks)
 
@@ -76,3 +75,10 @@ class Heads(PolicyValue):
         n = self.action.outputs
         numbers = linear(policy(observations), weight[:n], bias[:n])
         return spread(torch.cat([numbers, linear(value(observations), weight[n:], bias[n:])], dim=1), self.log_std)
+
+
+def joint_head(action: ActionSpec, features: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weight (action.outputs + 1, features) and bias of policy and value as one layer, the value last."""
+    policy = orthogonal(action.outputs, features, gain=POLICY_GAIN, generator=generator)
+    value = orthogonal(1, features, gain=VALUE_GAIN, generator=generator)
+    return nn.Parameter(torch.cat([policy, value]).detach()), zeros(action.outputs + 1)

@@ -11,6 +11,7 @@ from common.networks.dense import DenseTrunk
 from common.networks.heads import Heads, PolicyValue
 from common.networks.impala import ImpalaTrunk
 from common.networks.observation import ObservationSpec
+from common.networks.recurrent import Recurrent
 from common.networks.trunk import Trunk
 from common.settings.sections import Network
 
@@ -43,4 +44,6 @@ def build(section: Network, observation: ObservationSpec, action: ActionSpec, se
         convolutions, units = _CONVOLUTIONS[kind]
         return ConvTrunk(observation, convolutions, units, generator)
 
+    if section.lstm:
+        return Recurrent(trunk(), section.lstm, action, generator)
     return Heads([trunk()] if section.shared else [trunk(), trunk()], action, generator)

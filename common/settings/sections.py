@@ -77,6 +77,8 @@ class Network(Section, frozen=True):
     """Standard deviations of a Box of actions: one learnt number each whatever the state, or by softplus of outputs."""
     shared: bool = True
     """Policy and value share the trunk; else each has its own. (A module:Class settles that itself.)"""
+    lstm: Annotated[int, Meta(ge=0, le=4096)] = 0
+    """Units of an LSTM after the trunk, for what one observation does not show; 0: none. Needs shared = true."""
 
 
 class Algorithm(Section, frozen=True):

@@ -33,6 +33,10 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield 'optimizer.anneal = "linear" needs limits.frames above 0: the step size reaches 0 there'
     if ":" in settings.network.kind and not settings.network.shared:
         yield f"network.shared = false: leave it out, {settings.network.kind} settles itself what is shared"
+    if settings.network.lstm and ":" in settings.network.kind:
+        yield f"network.lstm = {settings.network.lstm}: leave it out, {settings.network.kind} has no state to carry"
+    elif settings.network.lstm and not settings.network.shared:
+        yield f"network.lstm = {settings.network.lstm} needs network.shared = true: policy and value share the LSTM"
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)

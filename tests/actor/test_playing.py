@@ -56,10 +56,21 @@ class Scripted(Environments):
 
 
 class Echo:
-    """Its actions are its observations, which `Scripted` checks."""
+    """Its actions are its observations, which `Scripted` checks; it counts the steps of each copy's episode itself."""
+
+    def begin(self) -> None:
+        self._seen: NDArray[np.int64] | None = None
 
     def act(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        if self._seen is None:
+            self._seen = np.zeros(len(observations), np.int64)
+        assert observations.tolist() == self._seen.tolist(), "what is remembered is of this episode, and all of it"
+        self._seen += 1
         return observations
+
+    def keep(self, valid: NDArray[np.bool_]) -> None:
+        assert self._seen is not None
+        self._seen[~valid] = 0
 
 
 def played(

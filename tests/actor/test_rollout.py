@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -9,8 +10,10 @@ import torch
 
 import actor.rollout
 from actor.rollout import Collector, NonFiniteError, Played
+from common.algorithms.rollout import Rollout
 from common.environments.spaces import describe
 from common.networks.action import ActionSpec, discrete
+from common.networks.recurrent import Recurrent
 from common.networks.registry import build
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted
@@ -20,12 +23,12 @@ NO_TIME = -math.inf
 
 
 def collector_of(
-    environments: Scripted, *, scale: float = 1.0, clip: float = 0.0, seed: int = 0, **algorithm: Any
+    environments: Scripted, *, scale: float = 1.0, clip: float = 0.0, seed: int = 0, lstm: int = 0, **algorithm: Any
 ) -> Collector:
     observation = describe(environments.observation_space)
     return Collector(
         environments,
-        build(Network(hidden=[4]), observation, environments.action, 0),
+        build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
         observation,
         algorithm=Algorithm(**algorithm),
         reward_scale=scale,
@@ -202,3 +205,42 @@ def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
     assert data.actions.shape == (4, 2, *action.shape)
     assert data.actions.numpy().dtype == action.dtype
     assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
+
+
+def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
+    """Log-probabilities (T, B) of the actions, the rollout taken as one batch."""
+    network = build(Network(hidden=[4], lstm=5), describe(Scripted.observation_space), discrete(3), seed)
+    assert isinstance(network, Recurrent) and data.state is not None
+    outputs = network.unroll(network.features(data.observations.flatten(0, 1)), data.state, data.valid)
+    log_probs = outputs.view(*data.observations.shape[:2], -1)[:-1, :, :-1].log_softmax(2).detach()
+    return log_probs.gather(2, data.actions.unsqueeze(2)).squeeze(2)
+
+
+def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_rollouts() -> None:
+    lengths = (2, 3, 5, 50)
+    collector = collector_of(Scripted(lengths, cut=(1,)), lstm=5, rollout=4)
+    states = []
+    for _ in range(6):
+        data = played(collector).data
+        torch.testing.assert_close(recomputed(data), data.behaviour_log_probs)
+        assert data.state is not None
+        states.append(data.state.clone())
+        without = recomputed(dataclasses.replace(data, state=torch.zeros_like(data.state)))
+        assert torch.allclose(without, recomputed(data), atol=1e-6) != bool(data.state.any())
+    for number, state in enumerate(states):
+        # An episode takes its steps and a dummy.
+        assert state.any(1).tolist() == [4 * number % (length + 1) != 0 for length in lengths]
+
+
+def test_a_restart_forgets_what_was_seen() -> None:
+    collector = collector_of(Scripted((50,)), lstm=5, rollout=3)
+    played(collector)
+    collector.advance(NO_TIME)
+    collector.restart()
+    data = played(collector).data
+    assert data.state is not None
+    assert not data.state.any()
+
+
+def test_a_feed_forward_network_has_no_state() -> None:
+    assert played(collector_of(Scripted(), rollout=3)).data.state is None

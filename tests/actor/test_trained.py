@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from actor import trained
+from actor.playing import play_episodes
 from actor.trained import TrainedAgent, TrainedRun, open_run
 from common.environments.pace import PacedEnvironments
 from common.errors import ConfigurationError
@@ -90,3 +92,33 @@ def test_environments_are_closed_when_the_weights_do_not_fit(
     with pytest.raises(ConfigurationError):
         TrainedAgent(run, copies=1, seed=0, sampled=False)
     assert made == ["closed"]
+
+
+def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("network.lstm=4", "network.hidden=[8]"), "best")
+    with agent(run, copies=2) as one:
+        flat = one._model.flat
+        flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
+        observations = one.environments.reset(0)
+        one.begin()
+        one.act(observations)
+        first = one._memory.state()
+        one.keep(np.array([True, False]))
+        one.act(observations)
+        second = one._memory.state()
+        assert first is not None and second is not None
+        assert not torch.allclose(second[0], first[0])
+        assert torch.allclose(second[1], first[1])
+        one.begin()
+        one.act(observations)
+        third = one._memory.state()
+        assert third is not None and torch.allclose(third, first)
+
+
+def test_a_recurrent_agent_plays_episodes_alike_whatever_was_played_before(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("network.lstm=4"), "best")
+    with agent(run, copies=2) as one:
+        flat = one._model.flat
+        flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
+        played = [play_episodes(one.environments, one, episodes=2, max_steps=50, seed=3) for _ in range(2)]
+        assert played[0] == played[1]

@@ -17,12 +17,16 @@ PICTURE = ObservationSpec((2, 36, 36), "pixels", 2 * 36 * 36)
 
 
 def make(
-    observation: ObservationSpec, seed: int = 0, kind: str = "auto", action: ActionSpec | None = None
+    observation: ObservationSpec,
+    seed: int = 0,
+    kind: str = "auto",
+    action: ActionSpec | None = None,
+    lstm: int = 0,
 ) -> tuple[Model, Rollout]:
     """A model and a rollout for it, of ratios well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)
-    network = Network(kind=kind, spread=action.spread)
+    network = Network(kind=kind, spread=action.spread, lstm=lstm)
     model = build(Settings(network=network, seed=seed), observation, action)
     flat = model.flat
     if observation is BOX:

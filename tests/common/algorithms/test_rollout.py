@@ -23,6 +23,13 @@ def test_steps_are_the_valid_ones() -> None:
     assert Rollout(**fields()).steps == 5
 
 
+@pytest.mark.parametrize("shape", [(3, 8), (2,), (2, 4, 4)])
+def test_so_is_a_state_of_other_environments(shape: tuple[int, ...]) -> None:
+    assert Rollout(**fields(), state=torch.zeros(2, 8)).state is not None
+    with pytest.raises(ValueError, match="state"):
+        Rollout(**fields(), state=torch.zeros(shape))
+
+
 @pytest.mark.parametrize("name", ["observations", "rewards", "terminated", "valid", "behaviour_log_probs"])
 def test_a_shape_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):

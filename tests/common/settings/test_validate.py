@@ -70,6 +70,11 @@ def settings(**sections: dict[str, Any]) -> Settings:
             "network.shared = false: leave it out, my.networks:Small settles itself what is shared",
         ),
         (
+            {"network": {"kind": "my.networks:Small", "lstm": 8}},
+            "network.lstm = 8: leave it out, my.networks:Small has no state to carry",
+        ),
+        ({"network": {"shared": False, "lstm": 8}}, "network.lstm = 8 needs network.shared = true"),
+        (
             {"staleness": {"policy": "compensate"}, "exchange": {"accumulate": 1}},
             'staleness.policy = "compensate" must know the weights that each gradient was computed on: it needs '
             "algorithm.refresh = false",
