@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from common.algorithms.acting import Acting
 from common.algorithms.rollout import Rollout
-from common.distributions.registry import distribution
 from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
 from common.errors import A3cdError
@@ -50,9 +50,10 @@ class Collector:
         reward_scale: float,
         reward_clip: float,
         rng: np.random.Generator,
+        acting: Acting,
     ) -> None:
-        """Resets the environments, to the episodes of the seed they were made with."""
-        self._environments, self._network, self._rng = environments, network, rng
+        """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones."""
+        self._environments, self._network, self._rng, self._acting = environments, network, rng, acting
         self._memory = Memory(network, environments.count)
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._scale, self._clip = reward_scale, reward_clip
@@ -99,7 +100,7 @@ class Collector:
         if t == 0:
             self._first_state = self._memory.state()
         outputs, _ = self._memory.act(self._observations[t])
-        actions, log_probs = distribution(self._network.action, outputs.numpy()).sample(self._rng)
+        actions, log_probs = self._acting.draw(outputs.numpy())
         observations, rewards, terminated, truncated = self._environments.step(actions)
         self._actions[t], self._log_probs[t] = actions, log_probs
         self._rewards[t], self._terminated[t], self._valid[t] = rewards, terminated, self._tracker.valid

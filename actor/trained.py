@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.distributions.registry import distribution
+from common.algorithms.registry import METHODS
 from common.environments.base import Actions, Observations
 from common.environments.make import make
 from common.environments.spaces import describe
@@ -48,7 +48,7 @@ class TrainedAgent:
     def __init__(
         self, run: TrainedRun, *, copies: int, seed: int, sampled: bool, render_mode: str | None = None
     ) -> None:
-        """Take the mode of the policy, or `sampled` actions as in training. `seed`: 0 or more.
+        """Take the best actions, or `sampled` ones: as in training, values with a small epsilon. `seed`: 0 or more.
 
         Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the weights are not of
         the network that the settings describe.
@@ -57,12 +57,13 @@ class TrainedAgent:
         torch.set_num_threads(1)
         section = msgspec.structs.replace(run.settings.environment, step_seconds=0.0)
         self.environments = make(section, copies=copies, seed=seed, render_mode=render_mode)
-        self._rng = np.random.default_rng(seed)
         self._sampled = sampled
         try:
             observation = describe(self.environments.observation_space)
             model = build(run.settings, observation, self.environments.action)
             self._model, flat = model, model.flat
+            rng, algorithm = np.random.default_rng(seed), run.settings.algorithm
+            self._acting = METHODS[algorithm.kind].acting(algorithm, self.environments.action, copies, rng, None)
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
@@ -87,8 +88,7 @@ class TrainedAgent:
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
         outputs, _ = self._memory.act(torch.from_numpy(observations))
-        policy = distribution(self._model.network.action, outputs.numpy())
-        return policy.sample(self._rng)[0] if self._sampled else policy.mode()
+        return self._acting.draw(outputs.numpy())[0] if self._sampled else self._acting.best(outputs.numpy())
 
     def close(self) -> None:
         """Close the environments."""

@@ -10,6 +10,7 @@ import torch
 from actor.core import Harvest
 from actor.rollout import Collector, NonFiniteError
 from common.algorithms.gradient import gradient
+from common.algorithms.registry import METHODS
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import feeds_back
 from common.codecs.registry import make as make_codec
@@ -59,6 +60,10 @@ class Work:
         """Versions that play the rollout under way, one for each slice of time."""
         self._foreign = False
         """Whether it was begun in the epoch before."""
+        rng = np.random.default_rng([welcome.seed, 1])
+        method = METHODS[self._algorithm.kind]
+        self._follows = self._algorithm.refresh and (method.values or self._algorithm.correction == "vtrace")
+        action, copies, frames = self._environments.action, self._environments.count, self._model.frames
         self._collector = Collector(
             self._environments,
             self._model.network,
@@ -66,7 +71,8 @@ class Work:
             algorithm=self._algorithm,
             reward_scale=section.reward_scale,
             reward_clip=section.reward_clip,
-            rng=np.random.default_rng([welcome.seed, 1]),
+            rng=rng,
+            acting=method.acting(self._algorithm, action, copies, rng, frames),
         )
         if body is not None:
             self.offer(welcome.version, body)
@@ -86,7 +92,7 @@ class Work:
             self._load()
             self._acted.clear()
             self._foreign = False
-        elif self._algorithm.refresh and self._algorithm.correction == "vtrace":
+        elif self._follows:
             self._load()  # each step bears its own probability, so those of one rollout may be of many policies
         self._acted.append(self._version)
         rollout = self._collector.advance(until)

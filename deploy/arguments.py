@@ -75,7 +75,7 @@ set_option = click.option(
 
 
 run_argument = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-sampled_option = click.option("--sampled", is_flag=True, help="Draw actions from the policy instead of its greatest.")
+sampled_option = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
 newest_option = click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
 max_steps_option = click.option(
     "--max-steps", type=click.IntRange(1), default=100_000, show_default=True, help="Longest episode."

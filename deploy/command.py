@@ -68,7 +68,7 @@ def cli() -> None:
 @cli.command()
 @click.argument("env")
 @click.option("--actors", type=RangeType(), help="Actors; a range scales by how long episodes last.")
-@click.option("--algorithm", help="As algorithm.kind.")
+@click.option("--algorithm", help="As algorithm.kind; with what the preset says of it.")
 @click.option("--network", help="As network.kind.")
 @click.option("--seed", type=int)
 @click.option("--frames", type=int, help="Stop after so many environment steps.")

@@ -76,7 +76,7 @@ def plan(
     """
     if resume and run_dir is None:
         raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
-    settings = presets.for_environment(env)
+    settings = presets.for_environment(env, options["algorithm"])
     if resume and run_dir is not None:
         asked, settings = settings.environment.id, RunFolder(run_dir).settings()
         if settings.environment.id != asked:

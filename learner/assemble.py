@@ -21,7 +21,7 @@ from common.environments.names import resolve as resolve_environment
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
 from common.networks.action import ActionSpec
-from common.networks.model import build
+from common.networks.model import Model, build
 from common.networks.observation import ObservationSpec
 from common.networks.registry import resolve as resolve_network
 from common.run_folder import Checkpoint
@@ -36,6 +36,7 @@ from learner.optimizers import resolve_device
 from learner.plan import Plan
 from learner.scaling import Scaler
 from learner.store import ParameterStore
+from learner.target import TARGET, Target
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
@@ -78,7 +79,11 @@ class Assembled:
         optimizer = make_optimizer(settings.optimizer, vector, settings.limits.frames)
         counters = Counters()
         if checkpoint is not None:
-            counters = self._restore(checkpoint, vector, optimizer.load)
+            counters = self._restore(checkpoint, vector, optimizer.load, model.target)
+        target = None
+        if model.target is not None:
+            copied = model.target.flat.vector.detach().to(device)
+            target = Target(copied, settings.algorithm.target_frames, model.frames, counters.frames)
         delay, top_k = settings.exchange.learner_delay_ms / 1e3, settings.exchange.top_k
         staleness = settings.staleness
         compensation = None
@@ -93,6 +98,7 @@ class Assembled:
             compensation=compensation,
             top_k=top_k,
             extras=model.extras,
+            target=target,
         )
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
@@ -100,15 +106,23 @@ class Assembled:
         self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now)
         self.max_bytes = HEADER_BYTES + max(make(name, flat.size, top_k).max_bytes for name in NAMES)
 
-    def _restore(self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any) -> Counters:
+    def _restore(
+        self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any, target: Model | None
+    ) -> Counters:
         if checkpoint.state.get("model") != self.plan.model or checkpoint.weights.size != vector.numel():
             raise ConfigurationError(
                 f"{self.plan.run_dir}: the checkpoint of version {checkpoint.version} holds another network than the "
                 "settings describe; restore the settings it was made with"
             )
         vector.copy_(torch.from_numpy(checkpoint.weights))
+        tensors = {name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()}
         try:
-            load_optimizer({name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()})
+            if target is not None:
+                copied = tensors.pop(TARGET, torch.zeros(0))
+                if copied.shape != vector.shape:
+                    raise ValueError(f"its target network has {copied.numel()} parameters, not {vector.numel()}")
+                target.flat.vector.copy_(copied)
+            load_optimizer(tensors)
             return msgspec.convert(checkpoint.state.get("counters"), Counters)
         except ValueError as error:  # msgspec's among them
             raise ConfigurationError(

@@ -246,7 +246,7 @@ class _Daemon:
         score = self._ledger.window.mean_return if self._ledger.window.full else None
         version = self._ledger.counters.version
         try:
-            self._checkpoints.write(version, self._store.vector, self._store.optimizer.state(), state, score)
+            self._checkpoints.write(version, self._store.vector, self._store.state(), state, score)
         except OSError as error:
             self._say(Log("error", f"checkpoint of version {version} could not be written: {error}", key="checkpoint"))
 

@@ -17,6 +17,7 @@ from common.weights import WeightsFormat
 from common.wire import Buffer
 from learner.compensation import Compensation
 from learner.optimizers import FlatOptimizer
+from learner.target import TARGET, Target
 
 LARGEST_NORM = 1e16
 """Of one gradient: squares of a sum of many such still are float32 numbers, and the optimizer takes squares."""
@@ -35,15 +36,17 @@ class ParameterStore:
         compensation: Compensation | None = None,
         top_k: float = TOP_K,
         extras: Tensor | None = None,
+        target: Target | None = None,
     ) -> None:
         """`vector` is the one that `optimizer` steps.
 
         `delay_seconds` makes every step last at least so long; `average`: a step is taken with the mean of what was
         added; `compensation`: gradients are brought to the newest weights before they are added; `top_k`: the fraction
-        that codec takes; `extras`: the model's, on the CPU.
+        that codec takes; `extras`: the model's, on the CPU; `target`: the target network's parameters, if it has one.
         """
         self.vector, self.optimizer = vector, optimizer
         self.extras = torch.zeros(0) if extras is None else extras
+        self.target = target
         self._delay, self._average, self._compensation = delay_seconds, average, compensation
         self._top_k = top_k
         self._codecs: dict[str, PackedCodec] = {}
@@ -100,6 +103,8 @@ class ParameterStore:
         self.optimizer.step(gradient, scale=scale * root, frames=frames)
         if self._compensation is not None:
             self._compensation.stepped(self.vector)
+        if self.target is not None:
+            self.target.stepped(self.vector, frames)
         self._sum.zero_()
         self._added, self._rollouts, self._weights = 0, 0, 0.0
         self._bodies.clear()
@@ -110,9 +115,14 @@ class ParameterStore:
     def body(self, form: str) -> bytes:
         """The weights as sent, `fp32` or `fp16`; made once per version."""
         if form not in self._bodies:
-            packing = WeightsFormat(form, self.vector.numel(), extras=self.extras.numel())
-            self._bodies[form] = packing.pack([self.vector.detach().cpu()], self.extras)
+            vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
+            packing = WeightsFormat(form, self.vector.numel(), len(vectors), self.extras.numel())
+            self._bodies[form] = packing.pack([vector.detach().cpu() for vector in vectors], self.extras)
         return self._bodies[form]
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps besides the weights: the optimizer's statistics and the target network."""
+        return self.optimizer.state() | ({} if self.target is None else {TARGET: self.target.vector})
 
     @property
     def finite(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, autograd
@@ -10,6 +12,7 @@ from common.algorithms.losses import Floats
 from common.algorithms.registry import METHODS
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
+from common.networks.heads import PolicyValue
 from common.networks.model import Model
 from common.networks.recurrent import Recurrent
 from common.settings.sections import Algorithm
@@ -36,7 +39,8 @@ def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats
         parts = [compute(chunk) for chunk in chunks]
     whole = torch.cat([part.detach() for part in parts])
     outputs = whole if recurrent is None else _unroll(recurrent, whole, rollout)
-    loss = METHODS[section.kind].loss(outputs.detach().cpu().numpy(), rollout, section, network.action)
+    beside = network.action if model.target is None else _outputs(model.target.network, chunks, rollout)
+    loss = METHODS[section.kind].loss(outputs.detach().cpu().numpy(), rollout, section, beside)
     if weights is not None:
         loss.derivative.reshape(-1, len(weights), loss.derivative.shape[1])[...] *= weights[:, np.newaxis]
     derivative = torch.from_numpy(loss.derivative).to(device)
@@ -56,6 +60,15 @@ def _unroll(network: Recurrent, features: Tensor, rollout: Rollout) -> Tensor:
         raise ValueError("rollout: a recurrent network needs the state before its first observation")
     device = features.device
     return network.unroll(features.requires_grad_(), rollout.state.to(device), rollout.valid.to(device))
+
+
+@torch.no_grad()
+def _outputs(network: PolicyValue, chunks: Sequence[Tensor], rollout: Rollout) -> Floats:
+    if isinstance(network, Recurrent):
+        outputs = _unroll(network, torch.cat([network.features(chunk) for chunk in chunks]), rollout)
+    else:
+        outputs = torch.cat([network.outputs(chunk) for chunk in chunks])
+    return outputs.cpu().numpy()
 
 
 def clip_norm(vector: Tensor, largest: float) -> float:

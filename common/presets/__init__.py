@@ -1,6 +1,7 @@
 """Tuned settings per environment: one TOML file each, which a learner takes as it is.
 
-The first line of a file is a comment that says what it is for; `a3cd presets show NAME` prints the file.
+The first line of a file is a comment that says what it is for; `a3cd presets show NAME` prints the file. Its tables
+`[for.ALGORITHM.SECTION]` hold what another algorithm than the file's own needs otherwise.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Preset:
         """The first line, without its comment mark."""
         return self.text.splitlines()[0].removeprefix("#").strip()
 
-    def settings(self) -> Settings:
-        """As the learner reads them."""
-        return parse(self.text, f"preset {self.name}")
+    def settings(self, algorithm: str | None = None) -> Settings:
+        """As the learner reads them, or with what they say of another algorithm."""
+        return parse(self.text, f"preset {self.name}", algorithm)
 
 
 def names() -> list[str]:
@@ -48,18 +49,20 @@ def show(name: str) -> Preset:
     return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def for_environment(environment: str) -> Settings:
+def for_environment(environment: str, algorithm: str | None = None) -> Settings:
     """The tuned settings for `environment` (an id, or the name of a preset), or sound ones for any other.
+
+    They are for the algorithm of that name where there are some, else for the preset's own.
 
     An ALE game without a preset of its own takes Pong's.
     """
     identifier = bare(environment)
     name = identifier.replace("/", "-")
     if name in names():
-        settings = show(name).settings()
+        settings = show(name).settings(algorithm)
         return settings if identifier == environment else _of(settings, environment)
     if identifier.startswith("ALE/"):
-        return _of(show("ALE-Pong-v5").settings(), environment)
+        return _of(show("ALE-Pong-v5").settings(algorithm), environment)
     return _of(Settings(), environment)
 
 

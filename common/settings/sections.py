@@ -84,7 +84,10 @@ class Network(Section, frozen=True):
 class Algorithm(Section, frozen=True):
     """How a rollout becomes a gradient."""
 
-    kind: Literal["a3c"] = "a3c"
+    kind: Literal["a3c", "one-step-q", "n-step-q", "one-step-sarsa"] = "a3c"
+    """one-step-q, n-step-q and one-step-sarsa learn values of discrete actions (Mnih et al. 2016): the settings of
+    policies, from gae_lambda to entropy and value, normalize_advantages, correction, rho_clip and c_clip, say nothing
+    to them (docs/algorithms.md)."""
     rollout: Annotated[int, Meta(ge=1, le=4096)] = 20
     """Steps per environment in one gradient (t_max)."""
     whole_episodes: bool = False
@@ -115,6 +118,18 @@ class Algorithm(Section, frozen=True):
     kl_limit: NonNegative = 0.0
     """A batch is left for the next one once its policy has gone so far from the one that acted, in nats; 0: never
     (ppo only)."""
+    epsilon_finals: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
+        default_factory=lambda: [0.1, 0.01, 0.5]
+    )
+    """Each environment of each actor explores with one of these probabilities in the end (values only)."""
+    epsilon_probabilities: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
+        default_factory=lambda: [0.4, 0.3, 0.3]
+    )
+    """How probable each of epsilon_finals is; their sum is 1 (values only)."""
+    epsilon_frames: Amount = 4_000_000
+    """Frames of the run, all actors together, over which exploration falls from 1 (values only)."""
+    target_frames: Count = 40_000
+    """Frames of the run between two copies of the weights to the target network (values only)."""
 
 
 class Optimizer(Section, frozen=True):

@@ -19,7 +19,7 @@ from msgspec import inspect
 
 from common.errors import ConfigurationError
 from common.settings.describe import describe
-from common.settings.sections import Settings
+from common.settings.sections import Algorithm, Settings
 from common.settings.validate import check
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -36,13 +36,46 @@ def read(path: Path) -> Settings:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str) -> Settings:
-    """Read settings from TOML `text`; `source` names it in errors. Keys that are missing keep their defaults."""
+def parse(text: str, source: str, algorithm: str | None = None) -> Settings:
+    """Read settings from TOML `text`; `source` names it in errors. Keys that are missing keep their defaults.
+
+    Tables `[for.NAME.SECTION]` hold only with the algorithm NAME: the one in `text`, or `algorithm` where it has some.
+    """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{source}: is no TOML: {error}") from error
-    return _build(document, source)
+    return _build(_chosen(document, source, algorithm), source)
+
+
+def _chosen(document: dict[str, Any], source: str, algorithm: str | None) -> dict[str, Any]:
+    """The document with what its tables for one algorithm say put over the rest."""
+    tables = _table(document.pop("for", {}), source, "for")
+    for name, sections in tables.items():
+        _refuse_wrong({"algorithm": {"kind": name}}, _root(), (), f"{source}: for.{name}")
+        for section, keys in _table(sections, source, f"for.{name}").items():
+            _table(keys, source, f"for.{name}.{section}")
+    written = document.get("algorithm", {})
+    if not isinstance(written, dict):
+        return document
+    kind = algorithm if algorithm in tables else written.get("kind", Algorithm().kind)
+    layers = [{"algorithm": {"kind": kind}}, *(sections for name, sections in tables.items() if name == kind)]
+    for section, keys in (pair for layer in layers for pair in layer.items()):
+        before = document.get(section, {})
+        document[section] = {**before, **keys} if isinstance(before, dict) else before
+    return document
+
+
+def _table(value: object, source: str, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{source}: {name} = {_toml(value)}: must be a table")
+    return value
+
+
+def _root() -> inspect.StructType:
+    root = inspect.type_info(Settings)
+    assert isinstance(root, inspect.StructType)
+    return root
 
 
 def dump(settings: Settings) -> str:
@@ -82,9 +115,7 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
 
 def _build(document: Mapping[str, Any], source: str) -> Settings:
     """Turn a document into settings, checking key by key: a message then names the one key that is wrong."""
-    root = inspect.type_info(Settings)
-    assert isinstance(root, inspect.StructType)
-    _refuse_wrong(document, root, (), source)
+    _refuse_wrong(document, _root(), (), source)
     settings = msgspec.convert(document, Settings)
     check(settings, source)
     return settings

@@ -10,7 +10,7 @@ import msgspec
 
 from common.codecs.names import COARSE
 from common.errors import ConfigurationError
-from common.settings.sections import Exchange, Scaling, Settings
+from common.settings.sections import Algorithm, Exchange, Scaling, Settings
 from common.wire import MAX_ITEMS
 
 INT64 = 2**63
@@ -37,6 +37,7 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield f"network.lstm = {settings.network.lstm}: leave it out, {settings.network.kind} has no state to carry"
     elif settings.network.lstm and not settings.network.shared:
         yield f"network.lstm = {settings.network.lstm} needs network.shared = true: policy and value share the LSTM"
+    yield from _values(settings.algorithm)
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)
@@ -57,6 +58,22 @@ def _unusable_numbers(path: str, value: object) -> Iterator[str]:
             yield f"{path} = {value}: must be a finite number"
         case int() if not -INT64 <= value < INT64:
             yield f"{path}: must be a whole number of at most 64 bits"
+
+
+def _values(algorithm: Algorithm) -> Iterator[str]:
+    finals, probabilities = algorithm.epsilon_finals, algorithm.epsilon_probabilities
+    if len(finals) != len(probabilities):
+        yield (
+            "algorithm.epsilon_finals and algorithm.epsilon_probabilities must be equally long, not "
+            f"{len(finals)} and {len(probabilities)}"
+        )
+    if not math.isclose(sum(probabilities), 1, abs_tol=1e-6):
+        yield f"algorithm.epsilon_probabilities = {probabilities} must add up to 1, not {sum(probabilities):g}"
+    if algorithm.kind == "one-step-sarsa" and algorithm.rollout < 2:
+        yield (
+            f'algorithm.kind = "one-step-sarsa" needs algorithm.rollout of at least 2, not {algorithm.rollout}: '
+            "a step is learnt from once the next action is known"
+        )
 
 
 def _episodes(settings: Settings) -> Iterator[str]:

@@ -10,6 +10,7 @@ import torch
 
 import actor.rollout
 from actor.rollout import Collector, NonFiniteError, Played
+from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout
 from common.environments.spaces import describe
 from common.networks.action import ActionSpec, discrete
@@ -26,14 +27,16 @@ def collector_of(
     environments: Scripted, *, scale: float = 1.0, clip: float = 0.0, seed: int = 0, lstm: int = 0, **algorithm: Any
 ) -> Collector:
     observation = describe(environments.observation_space)
+    section, rng = Algorithm(**algorithm), np.random.default_rng(seed)
     return Collector(
         environments,
         build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
         observation,
-        algorithm=Algorithm(**algorithm),
+        algorithm=section,
         reward_scale=scale,
         reward_clip=clip,
-        rng=np.random.default_rng(seed),
+        rng=rng,
+        acting=Sampling(section, environments.action, environments.count, rng, None),
     )
 
 

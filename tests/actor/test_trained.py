@@ -64,6 +64,14 @@ def test_sampled_actions_follow_the_probabilities_and_the_seed(trained_run: Make
     assert np.mean(drawn[0] == 0) == pytest.approx(np.e / (np.e + 1), abs=0.05)
 
 
+def test_of_values_the_highest_is_taken_and_sampled_a_little_explored(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("algorithm.kind=one-step-q"), "best")
+    for sampled, most in ((False, 0.0), (True, 0.05)):
+        with agent(run, copies=1000, sampled=sampled) as one:
+            others = float(np.mean(one.act(one.environments.reset(0)) != 0))
+        assert most / 4 <= others <= most
+
+
 def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
     run = open_run(trained_run("environment.step_seconds=0.01"), "best")
     with agent(run) as one:

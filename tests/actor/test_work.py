@@ -10,6 +10,7 @@ import torch
 import actor.work
 from actor.rollout import NonFiniteError
 from actor.work import Work
+from common.algorithms.acting import EpsilonGreedy
 from common.codecs.registry import make as make_codec
 from common.environments.spaces import describe
 from common.errors import CodecError, RefusedError
@@ -297,3 +298,25 @@ def test_what_a_copy_of_the_environment_survived_is_there_to_be_told(environment
 def test_closing_closes_the_environments(environments: Scripted) -> None:
     work_of().close()
     assert environments.closed
+
+
+def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_the_weights(
+    environments: Scripted,
+) -> None:
+    def body(value: float, target: float, frames: int) -> bytes:
+        return weights(value) + weights(target) + np.float32(frames).tobytes()
+
+    work = work_of("algorithm.kind=n-step-q", "algorithm.epsilon_frames=100", body=body(0.25, 0.5, 40))
+    assert work._model.target is not None
+    acting = work._collector._acting
+    assert isinstance(acting, EpsilonGreedy)
+    seen = []
+    for version, frames in ((10, 40), (11, 70), (12, 100)):
+        work.offer(version, body(frames / 100, 0.5, frames))
+        assert work.advance(NO_TIME) is None, "loaded in the middle of a rollout: there is nothing to correct"
+        seen.append((held(work), float(work._model.target.flat.vector[0])))
+        assert acting.epsilons == pytest.approx(acting.finals + (1 - frames / 100) * (1 - acting.finals))
+    assert seen == [(pytest.approx(value), 0.5) for value in (0.4, 0.7, 1.0)]
+    work.offer(13, weights(0.25))
+    with pytest.raises(CodecError, match="were expected"):
+        work.advance(NO_TIME)

@@ -45,6 +45,13 @@ def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
     assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
 
 
+def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:
+    one, other = planned(algorithm="n-step-q").settings, planned().settings
+    assert (one.algorithm.kind, other.algorithm.kind) == ("n-step-q", "a3c")
+    assert one.algorithm.target_frames != other.algorithm.target_frames
+    assert one.environment == other.environment
+
+
 @pytest.mark.parametrize(
     ("actors", "assignments", "scaling", "slots"),
     [

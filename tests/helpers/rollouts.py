@@ -9,7 +9,7 @@ from common.algorithms.rollout import Rollout
 from common.networks.action import ActionSpec, discrete
 from common.networks.model import Model, build
 from common.networks.observation import ObservationSpec
-from common.settings.sections import Network, Settings
+from common.settings.sections import Algorithm, Network, Settings
 
 STEPS, COPIES, ACTIONS = 6, 7, 3
 BOX = ObservationSpec((4,), "box", 4)
@@ -22,12 +22,14 @@ def make(
     kind: str = "auto",
     action: ActionSpec | None = None,
     lstm: int = 0,
+    algorithm: str = "a3c",
 ) -> tuple[Model, Rollout]:
     """A model and a rollout for it, of ratios well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)
     network = Network(kind=kind, spread=action.spread, lstm=lstm)
-    model = build(Settings(network=network, seed=seed), observation, action)
+    chosen = Algorithm(kind=algorithm)  # type: ignore[arg-type]
+    model = build(Settings(network=network, algorithm=chosen, seed=seed), observation, action)
     flat = model.flat
     if observation is BOX:
         flat.vector.add_(torch.randn(flat.size, generator=generator), alpha=0.1)

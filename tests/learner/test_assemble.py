@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def checkpoint_of(parts: Assembled) -> Checkpoint:
     writer = CheckpointWriter(folder, keep=3, best=True)
     state = {"model": parts.plan.model, "epoch": parts.plan.epoch, "counters": parts.ledger.saved(12.0)}
     version = parts.ledger.counters.version
-    return writer.write(version, parts.store.vector, parts.store.optimizer.state(), state, None).read()
+    return writer.write(version, parts.store.vector, parts.store.state(), state, None).read()
 
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:
@@ -195,3 +196,36 @@ def test_the_store_is_made_for_the_staleness_policy(start: Start) -> None:
         synchronous.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
     synchronous.store.step(scale=1.0, frames=0)
     assert torch.allclose(synchronous.store.vector, begun - 1.0)
+
+
+VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
+
+
+def test_the_target_network_survives_a_resume(start: Start) -> None:
+    parts = start(*VALUES)
+    train(parts, 4)  # the third of 20 frames each renewed it
+    assert parts.store.target is not None
+    kept = parts.store.target.vector.clone()
+    assert not torch.equal(kept, parts.store.vector)
+    restored = start(*VALUES, checkpoint=checkpoint_of(parts))
+    assert restored.store.target is not None
+    assert torch.equal(restored.store.target.vector, kept)
+    assert restored.store.extras.tolist() == [parts.ledger.counters.frames]
+    assert restored.store.body("fp32") == parts.store.body("fp32")
+
+
+@pytest.mark.parametrize("parameters", [0, 1])
+def test_a_target_network_of_another_size_is_refused(start: Start, parameters: int) -> None:
+    checkpoint = checkpoint_of(start(*VALUES))
+    broken = dataclasses.replace(
+        checkpoint, optimizer={**checkpoint.optimizer, "target": checkpoint.weights[:parameters]}
+    )
+    with pytest.raises(ConfigurationError, match=f"does not fit: its target network has {parameters} parameters"):
+        start(*VALUES, checkpoint=broken)
+
+
+def test_a_checkpoint_without_the_target_network_is_refused(start: Start) -> None:
+    checkpoint = checkpoint_of(start(*VALUES))
+    del checkpoint.optimizer["target"]
+    with pytest.raises(ConfigurationError, match="does not fit: its target network has 0 parameters"):
+        start(*VALUES, checkpoint=checkpoint)

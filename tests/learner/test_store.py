@@ -11,9 +11,11 @@ from common.codecs.names import NAMES
 from common.codecs.registry import make as make_codec
 from common.errors import CodecError
 from common.settings.sections import Optimizer
+from common.weights import WeightsFormat
 from learner.compensation import Compensation
 from learner.optimizers import make as make_optimizer
 from learner.store import LARGEST_NORM, ParameterStore
+from learner.target import Target
 
 SIZE = 500
 RNG = np.random.default_rng(0)
@@ -268,3 +270,19 @@ def test_gradients_of_older_weights_are_compensated_each_by_its_own_lag() -> Non
         weights.append(expected)
     assert store.reach == 4
     np.testing.assert_allclose(vector.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["fp32", "fp16"])
+def test_the_target_network_travels_behind_the_weights_with_the_run_s_frames(form: str) -> None:
+    vector, clock = torch.full((SIZE,), 1.0), torch.zeros(1)
+    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.5), vector, 0)
+    store = ParameterStore(vector, optimizer, extras=clock, target=Target(vector.clone(), 100, clock, 0))
+    received, copied, frames = torch.zeros(SIZE), torch.zeros(SIZE), torch.zeros(1)
+    seen = []
+    for number in (60, 90, 123_457):
+        store.add(packed(np.full(SIZE, 1.0, np.float32)), "none", 1.0)
+        store.step(scale=1.0, frames=number)
+        WeightsFormat(form, SIZE, 2, 1).unpack(store.body(form), [received, copied], frames)
+        seen.append((float(received[0]), float(copied[-1]), float(frames)))
+    assert seen == [(0.5, 1.0, 60), (0.0, 1.0, 90), (-0.5, -0.5, 123_457)]
+    assert torch.equal(store.state()["target"], copied)

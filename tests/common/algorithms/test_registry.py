@@ -2,9 +2,15 @@
 
 from typing import get_args, get_type_hints
 
+from common.algorithms.acting import EpsilonGreedy
 from common.algorithms.registry import METHODS
 from common.settings.sections import Algorithm
 
 
 def test_every_kind_of_the_settings_is_there() -> None:
     assert set(METHODS) == set(get_args(get_type_hints(Algorithm)["kind"]))
+
+
+def test_those_that_learn_values_explore() -> None:
+    exploring = {name for name, method in METHODS.items() if method.acting is EpsilonGreedy}
+    assert exploring == {name for name, method in METHODS.items() if method.values}

@@ -1,11 +1,16 @@
 """A model is the network of the settings, its parameters in one vector."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 import torch
 
+from common.errors import ConfigurationError
 from common.networks.action import discrete
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
-from common.settings.sections import Settings
+from common.settings.sections import Algorithm, Settings
 
 BOX = ObservationSpec((4,), "box", 4)
 
@@ -23,3 +28,21 @@ def test_the_seed_of_the_settings_decides() -> None:
     vectors = [build(Settings(seed=seed), BOX, discrete(2)).flat.vector for seed in (1, 1, 2)]
     assert torch.equal(vectors[0], vectors[1])
     assert not torch.equal(vectors[0], vectors[2])
+
+
+def test_only_what_learns_values_has_a_target_network_that_starts_alike() -> None:
+    assert build(Settings(), BOX, discrete(2)).target is None
+    model = build(Settings(algorithm=Algorithm(kind="n-step-q")), BOX, discrete(2))
+    weights, copied = model.vectors
+    assert torch.equal(weights, copied)
+    weights.mul_(2)
+    assert not torch.equal(weights, copied)
+    model.extras.fill_(7.0)
+    assert model.frames.tolist() == [7.0], "a view, so that loading weights sets the clock"
+
+
+@pytest.mark.parametrize(("kind", "space"), [("box", "Box"), ("multi-discrete", "MultiDiscrete")])
+def test_values_of_actions_that_cannot_be_counted_are_refused_by_the_name_of_the_space(kind: str, space: str) -> None:
+    action: Any = SimpleNamespace(kind=kind)
+    with pytest.raises(ConfigurationError, match=f'"one-step-q" needs a Discrete action space, not {space}:'):
+        build(Settings(algorithm=Algorithm(kind="one-step-q")), BOX, action)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import pytest
 
 from common import presets
 from common.errors import ConfigurationError
-from common.settings.sections import Settings
-from common.settings.toml import dump, parse
+from common.settings.sections import Algorithm, Settings
+from common.settings.toml import dump, override, parse
 
 
 def test_names_are_sorted_and_for_the_environments_promised() -> None:
@@ -63,3 +65,14 @@ def test_an_environment_without_a_preset_takes_the_defaults() -> None:
 def test_a_goal_belongs_to_the_environment_it_was_found_for() -> None:
     assert presets.for_environment("CartPole-v1").limits.until_return == 475.0
     assert presets.for_environment("mine:CartPole-v1").limits.until_return is None
+
+
+@pytest.mark.parametrize("algorithm", get_args(get_type_hints(Algorithm)["kind"]))
+@pytest.mark.parametrize("name", presets.names())
+def test_every_preset_is_a_run_with_every_algorithm(name: str, algorithm: str) -> None:
+    preset = presets.show(name)
+    settings = preset.settings(algorithm)
+    tuned = f"[for.{algorithm}." in preset.text
+    assert settings.algorithm.kind == (algorithm if tuned else preset.settings().algorithm.kind)
+    assert override(settings, [f"algorithm.kind={algorithm}"]).algorithm.kind == algorithm
+    assert presets.for_environment(name, algorithm) == settings or "ALE" in name

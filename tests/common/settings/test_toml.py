@@ -202,3 +202,47 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
 def test_override_errors(assignment: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match="^" + re.escape(message)):
         override(Settings(), [assignment])
+
+
+CHOICES = """
+[algorithm]
+rollout = 16
+[optimizer]
+step_size = 0.5
+decay = 0.5
+[for.n-step-q.optimizer]
+step_size = 0.25
+[for.n-step-q.network]
+hidden = [7]
+[for.a3c.algorithm]
+discount = 0.5
+"""
+
+
+def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
+    own = parse(CHOICES, "run.toml")
+    assert (own.algorithm.kind, own.algorithm.discount, own.optimizer.step_size) == ("a3c", 0.5, 0.5)
+    written = parse(CHOICES.replace("[algorithm]", '[algorithm]\nkind = "n-step-q"'), "run.toml")
+    assert (written.algorithm.kind, written.algorithm.discount, written.algorithm.rollout) == ("n-step-q", 0.99, 16)
+    assert (written.optimizer.step_size, written.optimizer.decay, written.network.hidden) == (0.25, 0.5, [7])
+    assert parse(CHOICES, "run.toml", "n-step-q") == written
+    assert parse(CHOICES, "run.toml", "one-step-q") == own, "nothing is said of it"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("for = 3", "for = 3: must be a table"),
+        ("[for]\na3c = 3", "for.a3c = 3: must be a table"),
+        ("[for.a3c]\noptimizer = 3", "for.a3c.optimizer = 3: must be a table"),
+        ("[for.nonsense.optimizer]", 'for.nonsense: algorithm.kind = "nonsense": must be one of a3c, '),
+        ("[for.a3c.optimizer]\nsize = 3", "optimizer.size is no setting"),
+        ("[for.a3c.optimiser]\nsize = 3", "optimiser is no setting; did you mean optimizer?"),
+        ("optimizer = 3\n[for.a3c.optimizer]\nsize = 3", "optimizer = 3: must be a section"),
+        ("algorithm = 3\n[for.a3c.optimizer]", "algorithm = 3: must be a section"),
+        ("[algorithm]\nkind = []\n[for.a3c.optimizer]", "algorithm.kind = []: must be one of"),
+    ],
+)
+def test_tables_for_an_algorithm_that_cannot_be(text: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"run.toml: {why}")):
+        parse(text, "run.toml")

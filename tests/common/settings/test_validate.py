@@ -22,6 +22,18 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"algorithm": {"whole_episodes": True}},
             "algorithm.whole_episodes = true needs environment.copies = 1, not 16",
         ),
+        (
+            {"algorithm": {"epsilon_finals": [0.1]}},
+            "algorithm.epsilon_finals and algorithm.epsilon_probabilities must be equally long, not 1 and 3",
+        ),
+        (
+            {"algorithm": {"epsilon_probabilities": [0.4, 0.3, 0.2]}},
+            "algorithm.epsilon_probabilities = [0.4, 0.3, 0.2] must add up to 1, not 0.9",
+        ),
+        (
+            {"algorithm": {"kind": "one-step-sarsa", "rollout": 1}},
+            'algorithm.kind = "one-step-sarsa" needs algorithm.rollout of at least 2, not 1',
+        ),
         ({"optimizer": {"anneal": "linear"}}, 'optimizer.anneal = "linear" needs limits.frames above 0'),
         (
             {"exchange": {"heartbeat_seconds": 30, "expiry_seconds": 30}},
