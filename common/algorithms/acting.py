@@ -64,14 +64,15 @@ class EpsilonGreedy(Acting):
         """Epsilon in the end, (copies,)."""
         if self.frames is None:
             return np.full(self.copies, SHOWN_EPSILON)
-        return self.rng.choice(self.section.epsilon_finals, self.copies, p=self.section.epsilon_probabilities)
+        probabilities = np.array(self.section.epsilon_probabilities)
+        return self.rng.choice(self.section.epsilon_finals, self.copies, p=probabilities / probabilities.sum())
 
     @property
     def epsilons(self) -> NDArray[np.float64]:
         """Epsilon now, (copies,)."""
         annealed = self.section.epsilon_frames
-        left = 0.0 if self.frames is None or not annealed else max(0.0, 1 - float(self.frames) / annealed)
-        return self.finals + left * (1 - self.finals)
+        left = 0.0 if self.frames is None or not annealed else 1 - float(self.frames) / annealed
+        return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
         """As `Acting.draw`."""

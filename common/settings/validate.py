@@ -69,7 +69,7 @@ def _values(algorithm: Algorithm) -> Iterator[str]:
         )
     if not math.isclose(sum(probabilities), 1, abs_tol=1e-6):
         yield f"algorithm.epsilon_probabilities = {probabilities} must add up to 1, not {sum(probabilities):g}"
-    if algorithm.kind == "one-step-sarsa" and algorithm.rollout < 2:
+    if algorithm.kind == "one-step-sarsa" and algorithm.rollout < 2 and not algorithm.whole_episodes:
         yield (
             f'algorithm.kind = "one-step-sarsa" needs algorithm.rollout of at least 2, not {algorithm.rollout}: '
             "a step is learnt from once the next action is known"

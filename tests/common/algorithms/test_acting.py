@@ -29,7 +29,9 @@ def greedy(**given: Any) -> EpsilonGreedy:
     return one
 
 
-@pytest.mark.parametrize(("frames", "expected"), [(0.0, 1.0), (250.0, 0.8), (500.0, 0.6), (1000.0, 0.2), (1e9, 0.2)])
+@pytest.mark.parametrize(
+    ("frames", "expected"), [(-1.0, 1.0), (0.0, 1.0), (250.0, 0.8), (500.0, 0.6), (1000.0, 0.2), (1e9, 0.2)]
+)
 def test_epsilon_falls_linearly_from_one_to_its_final_value(frames: float, expected: float) -> None:
     one = greedy(frames=frames, epsilon_finals=[0.2], epsilon_probabilities=[1.0], epsilon_frames=1000)
     assert one.epsilons == pytest.approx(np.full(COPIES, expected))
@@ -55,6 +57,11 @@ def test_final_values_are_drawn_per_copy_by_their_probabilities_and_the_seed() -
     assert not np.array_equal(one.finals, other.finals)
     shares = [float(np.mean(one.finals == final)) for final in (0.1, 0.01, 0.5)]
     assert shares == pytest.approx([0.4, 0.3, 0.3], abs=0.04)
+
+
+def test_rounded_probabilities_are_good_enough() -> None:
+    one = greedy(epsilon_probabilities=[0.333333, 0.333333, 0.333334 - 1e-6])
+    assert set(one.finals) == {0.1, 0.01, 0.5}
 
 
 def test_actions_and_their_probabilities() -> None:
