@@ -11,14 +11,13 @@ from tests.helpers.daemons import Daemons
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("algorithm", ["one-step-q", "n-step-q", "one-step-sarsa"])
-def test_it_plays_learns_and_goes_on(daemons: Daemons, algorithm: str) -> None:
+def test_it_plays_learns_and_goes_on(daemons: Daemons) -> None:
     run_dir = daemons.folder / "run"
-    words = ("train", "CartPole-v1", "--algorithm", algorithm, "--json", "--run-dir", run_dir, "--seconds", 120)
+    words = ("train", "CartPole-v1", "--algorithm", "n-step-q", "--json", "--run-dir", run_dir, "--seconds", 120)
     settings = ("--set", "algorithm.target_frames=10000", "--set", "limits.until_return=500.0")
     first = daemons.start(*words, *settings, "--frames", 12_000)
     assert first.wait(200) == 0
-    assert first.result["algorithm"] == algorithm
+    assert first.result["algorithm"] == "n-step-q"
     assert first.result["gradients"] > 0
     assert first.result["refused"] == 0
     newest = RunFolder(run_dir).newest()
