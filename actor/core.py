@@ -9,7 +9,9 @@ waits: this bound, not a smaller step, is what keeps many actors from drowning o
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from common.broadcast import run_mark
@@ -23,6 +25,7 @@ from common.messages import (
     Hello,
     Pull,
     Stop,
+    Trajectory,
     Weights,
     Welcome,
 )
@@ -61,14 +64,14 @@ class Load:
 class Ship:
     """Pack what has been added up, send it under this header, keep the packed body until it is answered."""
 
-    header: Gradient
+    header: Gradient | Trajectory
 
 
 @dataclass(frozen=True)
 class Reship:
     """Send a kept body again."""
 
-    header: Gradient
+    header: Gradient | Trajectory
 
 
 @dataclass(frozen=True)
@@ -127,12 +130,11 @@ class ActorCore:
         """Weights held."""
         self.trouble = ""
         self._newest = 0
-        self._actors = 1
-        self._credit = 1
+        self._actors = self._credit = 1
         self._sequence = 0
-        self._accumulate = 1
+        self._accumulate, self._trajectories = 1, False
         self._pending = Harvest()
-        self._unanswered: dict[int, tuple[Gradient, float]] = {}
+        self._unanswered: dict[int, tuple[Gradient | Trajectory, float]] = {}
         self._pull_due = 0.0
 
     @property
@@ -164,9 +166,9 @@ class ActorCore:
         """Whether gradients are kept until they are answered; without a limit on credit they are not."""
         return self._credit > 0
 
-    def configure(self, accumulate: int) -> None:
-        """Of the run's settings: gradients added up without credit before waiting; 0: it waits for each answer."""
-        self._accumulate = accumulate
+    def configure(self, accumulate: int, *, trajectories: bool = False) -> None:
+        """Of the run: how much is added up without credit before it waits (0: for each answer), and what is sent."""
+        self._accumulate, self._trajectories = accumulate, trajectories
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
         """One message from the learner. Raises `RefusedError` when it is a refusal for good."""
@@ -264,7 +266,10 @@ class ActorCore:
             return []
         self._sequence += 1
         pending, self._pending = self._pending, Harvest()
-        header = Gradient(
+        kind: Callable[..., Gradient | Trajectory] = Trajectory
+        if not self._trajectories:
+            kind = functools.partial(Gradient, statistics=pending.statistics)
+        header = kind(
             run=welcome.run,
             epoch=welcome.epoch,
             sequence=self._sequence,
@@ -275,7 +280,6 @@ class ActorCore:
             emulator_frames=pending.emulator_frames,
             count=pending.count,
             episodes=pending.episodes,
-            statistics=pending.statistics,
         )
         if self._credit:
             self._unanswered[self._sequence] = (header, now)
@@ -291,10 +295,5 @@ class ActorCore:
 
 def _same_work(old: Welcome, new: Welcome) -> bool:
     """Whether environments, network and codecs made for `old` serve `new` as well."""
-    return (old.model, old.codec, old.weights_format, old.weights_port, old.settings) == (
-        new.model,
-        new.codec,
-        new.weights_format,
-        new.weights_port,
-        new.settings,
-    )
+    fields = ("model", "codec", "weights_format", "weights_port", "settings")
+    return all(getattr(old, name) == getattr(new, name) for name in fields)

@@ -232,7 +232,8 @@ class _Daemon:
             self._work.close()
         self._work = self._make(welcome, settings, effect.body)
         lockstep = settings.staleness.policy == "synchronous"
-        self._core.configure(0 if lockstep else settings.exchange.accumulate)
+        trajectories = settings.exchange.kind == "trajectories"
+        self._core.configure(0 if lockstep else settings.exchange.accumulate, trajectories=trajectories)
         if self._subscriber is None or self._weights_port != welcome.weights_port:
             if self._subscriber is not None:
                 self._subscriber.close(linger=0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from common.algorithms.acting import Acting
 from common.algorithms.rollout import Rollout
@@ -147,8 +149,11 @@ class Collector:
 
     def _grow(self) -> None:
         """Twice the room, for an episode that is longer than any before."""
-        old = (self._observation_rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
+        old = self._arrays()
         self._allocate(self._observation, 2 * self._capacity)
-        new = (self._observation_rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
+        new = self._arrays()
         for before, after in zip(old, new, strict=True):
             after[: len(before)] = before
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return (self._observation_rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)

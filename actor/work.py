@@ -1,4 +1,4 @@
-"""What an actor does between messages: play, compute a gradient, add it up, pack it."""
+"""What an actor does between messages: play, compute a gradient, add it up, pack it; or pack what it played."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from actor.core import Harvest
 from actor.rollout import Collector, NonFiniteError
 from common.algorithms.gradient import gradient
 from common.algorithms.registry import METHODS
+from common.algorithms.rollout import Rollout
+from common.algorithms.statistics import Statistics
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import feeds_back
 from common.codecs.registry import make as make_codec
@@ -21,6 +23,7 @@ from common.errors import RefusedError
 from common.messages import Welcome
 from common.networks.model import build
 from common.settings.sections import Settings
+from common.trajectory import TrajectoryFormat, trajectory_format
 from common.weights import WeightsFormat
 from common.wire import Buffer
 
@@ -52,6 +55,18 @@ class Work:
         fed_back = feeds_back(exchange.error_feedback, welcome.codec)
         self._feedback = ErrorFeedback(self._packer) if fed_back else None
         self._sum = torch.zeros_like(self._flat.gradient)
+        self._trajectories: TrajectoryFormat | None = None
+        if exchange.kind == "trajectories":
+            self._trajectories = trajectory_format(settings, observation, self._environments.action)
+        self._codec = welcome.codec
+        self._kept: list[Rollout] = []
+        """Played and not packed yet."""
+        method = METHODS[self._algorithm.kind]
+        minded = method.corrects and self._algorithm.correction == "vtrace"
+        self._mixes = self._algorithm.refresh and (method.values or minded)
+        self._epochs = self._algorithm.epochs if method.repeats else 1
+        self._again: tuple[Rollout, int] | None = None
+        """The rollout that is gone over, and how often still."""
         vectors, extras = len(self._model.vectors), self._model.extras.numel()
         self._format = WeightsFormat(welcome.weights_format, self._flat.size, vectors, extras)
         self._newest: tuple[int, Buffer] | None = None
@@ -61,8 +76,6 @@ class Work:
         self._foreign = False
         """Whether it was begun in the epoch before."""
         rng = np.random.default_rng([welcome.seed, 1])
-        method = METHODS[self._algorithm.kind]
-        self._follows = self._algorithm.refresh and (method.values or self._algorithm.correction == "vtrace")
         action, copies, frames = self._environments.action, self._environments.count, self._model.frames
         self._collector = Collector(
             self._environments,
@@ -85,14 +98,18 @@ class Work:
     def advance(self, until: float) -> Harvest | None:
         """Plays on until a rollout is complete or the time `until` has come.
 
-        A complete rollout's gradient is added up; what belongs to it is returned. Raises UnavailableError when the
-        environment fails; NonFiniteError when it gave a reward, or the loss a gradient, that is no number.
+        A complete rollout's gradient is added up, or the rollout kept; what belongs to it is returned. Where an
+        algorithm goes over a rollout several times, the calls after it compute its other gradients. Raises
+        UnavailableError when the environment fails; NonFiniteError when it gave a reward, or the loss a gradient, that
+        is no number.
         """
+        if self._again is not None:
+            return self._go_over(*self._again)
         if self._collector.fresh:
             self._load()
             self._acted.clear()
             self._foreign = False
-        elif self._follows:
+        elif self._mixes:
             self._load()  # each step bears its own probability, so those of one rollout may be of many policies
         self._acted.append(self._version)
         rollout = self._collector.advance(until)
@@ -100,26 +117,50 @@ class Work:
             return None
         # V-trace clips what it corrects: a rollout stays as old as the policy that played it, refreshed or not.
         acted = 0 if self._foreign else sum(self._acted) // len(self._acted)
-        if self._algorithm.refresh:
-            self._load()
-        statistics = gradient(self._model, rollout.data, self._algorithm)
-        if not math.isfinite(statistics.gradient_norm):
-            raise NonFiniteError("the gradient is not finite: rollout dropped")
-        self._sum += self._flat.gradient
-        return Harvest(
+        harvest = Harvest(
             version=acted,
             steps=rollout.steps,
             emulator_frames=rollout.steps * self._environments.frames_per_step,
             count=1,
             episodes=rollout.episodes,
-            statistics=statistics._asdict(),
         )
+        if self._trajectories is not None:
+            self._kept.append(rollout.data.copy())
+            return harvest
+        if self._epochs > 1:
+            self._again = rollout.data, self._epochs - 1
+        harvest.statistics = self._learn(rollout.data)._asdict()
+        if self._epochs > 1:
+            harvest.version = self._version
+        return harvest
+
+    def _learn(self, rollout: Rollout) -> Statistics:
+        """Adds up the gradient of a rollout, on the newest weights if it may."""
+        if self._algorithm.refresh:
+            self._load()
+        statistics = gradient(self._model, rollout, self._algorithm)
+        if not math.isfinite(statistics.gradient_norm):
+            self._again = None
+            raise NonFiniteError("the gradient is not finite: rollout dropped")
+        self._sum += self._flat.gradient
+        return statistics
+
+    def _go_over(self, rollout: Rollout, left: int) -> Harvest | None:
+        """One more gradient of a rollout whose frames have been told; its policy is the one that learns."""
+        self._again = (rollout, left - 1) if left > 1 else None
+        statistics = self._learn(rollout)
+        if 0 < self._algorithm.kl_limit < statistics.kl:
+            self._again = None
+        return Harvest(version=self._version, count=1, statistics=statistics._asdict())
 
     def pack(self, number: int | None = None) -> bytes:
-        """The packed sum of the gradients since the last `pack`; starts a new sum.
+        """The packed sum of the gradients since the last `pack`, or the rollouts; starts anew.
 
         With a `number`, the message's, `answered` is to say what became of it.
         """
+        if self._trajectories is not None:
+            kept, self._kept = self._kept, []
+            return self._trajectories.pack(kept, self._codec)
         feedback = self._feedback
         body = self._packer.encode(self._sum) if feedback is None else feedback.encode(self._sum, number)
         self._sum.zero_()
@@ -132,6 +173,7 @@ class Work:
 
     def restart(self) -> None:
         """Drops the rollout under way and begins new episodes."""
+        self._again = None
         self._collector.restart()
 
     def forget(self) -> None:
@@ -141,6 +183,8 @@ class Work:
         the oldest.
         """
         self._sum.zero_()
+        self._kept.clear()
+        self._again = None
         self._newest, self._version, self._foreign = None, 0, True
         if self._feedback is not None:
             self._feedback.reset()

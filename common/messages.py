@@ -61,7 +61,7 @@ class Welcome(Message, frozen=True):
     """The run settings, resolved (actors)."""
     codec: Label = ""
     credit: Natural = 0
-    """Gradients this actor may have unanswered; 0: no limit."""
+    """Gradients or trajectories this actor may have unanswered; 0: no limit."""
     model: Label = ""
     """Hash of the network both ends must build."""
     weights_port: Natural = 0
@@ -80,8 +80,8 @@ class Refused(Message, frozen=True):
     reason: Text
 
 
-class Gradient(Message, frozen=True):
-    """actor -> learner: what I learnt. Body: the packed flat gradient, summed over `count` rollouts."""
+class Contribution(Message, frozen=True):
+    """What goes into a step of the learner, whatever its body is; only its kinds below are on the wire."""
 
     run: Name
     epoch: Natural
@@ -95,14 +95,24 @@ class Gradient(Message, frozen=True):
     """Environment steps the agent acted on."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
+    """Rollouts it is of."""
     episodes: list[tuple[float, int, float]] = []
     """Finished episodes: return, length in steps, seconds."""
+
+
+class Gradient(Contribution, frozen=True):
+    """actor -> learner: what I learnt. Body: the packed flat gradient, summed over `count` rollouts."""
+
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
     """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl."""
 
 
+class Trajectory(Contribution, frozen=True):
+    """actor -> learner: what I played, for the learner to learn from. Body: `count` packed rollouts."""
+
+
 class Acknowledgement(Message, frozen=True):
-    """learner -> actor: what became of a gradient."""
+    """learner -> actor: what became of a gradient or trajectory."""
 
     sequence: Natural
     verdict: Verdict
@@ -180,6 +190,6 @@ class Goodbye(Message, frozen=True):
 
 
 AnyMessage = (
-    Hello | Welcome | Refused | Gradient | Acknowledgement | Pull | Weights | FleetOrder | FleetReport
+    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | FleetOrder | FleetReport
     | Heartbeat | Inspect | Status | Stop | Goodbye
 )  # fmt: skip

@@ -70,7 +70,10 @@ def constant_table() -> str:
 def _fields(kind: type[Message]) -> str:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    meanings = _meanings(messages).get(kind.__name__, {})
+    found = _meanings(messages)
+    meanings: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        meanings |= found.get(one.__name__, {})
     rows = [
         [f"`{field.name}`", words(field.type), _default(field), meanings.get(field.name, "")] for field in info.fields
     ]

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
+from common.algorithms.exchanges import resolve as resolve_exchange
 from common.codecs.negotiate import choose
 from common.codecs.registry import NAMES, make
 from common.environments.make import make as make_environments
@@ -26,20 +27,24 @@ from common.networks.observation import ObservationSpec
 from common.networks.registry import resolve as resolve_network
 from common.run_folder import Checkpoint
 from common.settings.sections import Exchange, Settings
+from common.trajectory import TrajectoryFormat, trajectory_format
 from common.versions import versions
 from learner.compensation import Compensation
 from learner.core import LearnerCore
 from learner.folder import OwnedRun
 from learner.ledger import Counters, Ledger
+from learner.optimizers import FlatOptimizer, resolve_device
 from learner.optimizers import make as make_optimizer
-from learner.optimizers import resolve_device
 from learner.plan import Plan
 from learner.scaling import Scaler
 from learner.store import ParameterStore
 from learner.target import TARGET, Target
+from learner.trainer import Trainer
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
+LARGEST_BODY = 2**30
+"""Of a message of trajectories: so much memory may be taken for one before it is read."""
 HEADER_BYTES = 2**20
 """Room for a header, and for the frame's own overhead, in the largest message taken."""
 
@@ -55,7 +60,8 @@ class Assembled:
         model = build(settings, observation, action)
         flat = model.flat
         device = resolve_device(settings.optimizer.device)
-        vector = flat.vector.detach().to(device)
+        model = model.to(device)
+        vector = model.flat.vector
         weights = settings.exchange.weights
         if weights == "auto":
             weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
@@ -80,31 +86,19 @@ class Assembled:
         counters = Counters()
         if checkpoint is not None:
             counters = self._restore(checkpoint, vector, optimizer.load, model.target)
-        target = None
-        if model.target is not None:
-            copied = model.target.flat.vector.detach().to(device)
-            target = Target(copied, settings.algorithm.target_frames, model.frames, counters.frames)
-        delay, top_k = settings.exchange.learner_delay_ms / 1e3, settings.exchange.top_k
-        staleness = settings.staleness
-        compensation = None
-        if staleness.policy == "compensate":
-            compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
-        average = staleness.policy == "synchronous"
-        self.store = ParameterStore(
-            vector,
-            optimizer,
-            delay_seconds=delay,
-            average=average,
-            compensation=compensation,
-            top_k=top_k,
-            extras=model.extras,
-            target=target,
-        )
+        top_k = settings.exchange.top_k
+        bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
+        if settings.exchange.kind == "trajectories":
+            packing = trajectory_format(settings, observation, action)
+            bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
+            self.store: ParameterStore = _trainer(settings, model, optimizer, packing)
+        else:
+            self.store = _gradients(settings, model, optimizer, counters.frames)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
         choose_codec = functools.partial(_choose, settings.exchange, flat.size)
         self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now)
-        self.max_bytes = HEADER_BYTES + max(make(name, flat.size, top_k).max_bytes for name in NAMES)
+        self.max_bytes = HEADER_BYTES + max(bodies)
 
     def _restore(
         self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any, target: Model | None
@@ -131,6 +125,47 @@ class Assembled:
             ) from error
 
 
+def _gradients(settings: Settings, model: Model, optimizer: FlatOptimizer, frames: int) -> ParameterStore:
+    staleness, vector = settings.staleness, model.flat.vector
+    compensation = None
+    if staleness.policy == "compensate":
+        compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
+    target = None
+    if model.target is not None:
+        target = Target(model.target.flat.vector, settings.algorithm.target_frames, model.frames, frames)
+    return ParameterStore(
+        vector,
+        optimizer,
+        delay_seconds=settings.exchange.learner_delay_ms / 1e3,
+        average=staleness.policy == "synchronous",
+        compensation=compensation,
+        top_k=settings.exchange.top_k,
+        extras=model.extras,
+        target=target,
+    )
+
+
+def _trainer(settings: Settings, model: Model, optimizer: FlatOptimizer, packing: TrajectoryFormat) -> Trainer:
+    return Trainer(
+        model,
+        optimizer,
+        settings.algorithm,
+        unpack=packing.unpack,
+        delay_seconds=settings.exchange.learner_delay_ms / 1e3,
+        average=settings.staleness.policy == "synchronous",
+        seed=settings.seed,
+    )
+
+
+def _fitting(size: int) -> int:
+    if size > LARGEST_BODY:
+        raise ConfigurationError(
+            f"a trajectory could be {size >> 20:,} MiB long, at most {LARGEST_BODY >> 20:,} are taken: lower "
+            "environment.copies, algorithm.rollout or exchange.accumulate"
+        )
+    return size
+
+
 def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
     """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
@@ -141,15 +176,16 @@ def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
         probe.close()
     kind: Any = resolve_network(settings.network.kind, observation)
     network = msgspec.structs.replace(settings.network, kind=kind)
-    return msgspec.structs.replace(settings, environment=environment, network=network), observation, action
+    exchange = msgspec.structs.replace(
+        settings.exchange, kind=resolve_exchange(settings.exchange.kind, settings.algorithm.kind)
+    )
+    settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
+    return settings, observation, action
 
 
 def _choose(exchange: Exchange, size: int, offered: Collection[str], loopback: bool) -> str:
-    return choose(
-        exchange.codec,
-        exchange.entropy_coder,
-        offered,
-        size=size,
-        loopback=loopback,
-        link_mbit=exchange.link_mbit,
-    )
+    codec, link_mbit = exchange.codec, exchange.link_mbit
+    if exchange.kind == "trajectories":
+        # Nothing may be lost, and frames shrink so far that lz4 saves time even on loopback.
+        codec, link_mbit, loopback = "none", 0.0 if loopback else link_mbit, False
+    return choose(codec, exchange.entropy_coder, offered, size=size, loopback=loopback, link_mbit=link_mbit)

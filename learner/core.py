@@ -16,9 +16,9 @@ import msgspec
 from common.errors import A3cdError, WireError
 from common.messages import (
     AnyMessage,
+    Contribution,
     FleetReport,
     Goodbye,
-    Gradient,
     Heartbeat,
     Hello,
     Inspect,
@@ -91,7 +91,7 @@ class LearnerCore:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
         peer.seen = now
         match message:
-            case Gradient() if peer.hello.role == "actor":
+            case Contribution() if peer.hello.role == "actor":
                 effects = self._intake.take(now, routing_id, peer, message, body)
                 effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from common.errors import CodecError
-from common.messages import Acknowledgement, Gradient, Verdict
+from common.messages import Acknowledgement, Contribution, Gradient, Trajectory, Verdict
 from common.wire import Buffer
 from learner import staleness
 from learner.effects import Effect, Log, Send, refuse
@@ -31,8 +31,9 @@ class Intake:
         self._plan, self._store, self._ledger, self._peers = plan, store, ledger, peers
         self._settings = plan.settings
         self._synchronous = plan.settings.staleness.policy == "synchronous"
+        self._kind = Trajectory if plan.settings.exchange.kind == "trajectories" else Gradient
         self._deadline = math.inf
-        self._waiting: list[tuple[bytes, Peer, Gradient, float]] = []
+        self._waiting: list[tuple[bytes, Peer, Contribution, float]] = []
 
     @property
     def deadline(self) -> float:
@@ -46,7 +47,9 @@ class Intake:
             return self._share_has_sent()
         return len(self._waiting) >= staleness.coalesce(self._peers.actors, self._settings.exchange.coalesce)
 
-    def take(self, now: float, routing_id: bytes, peer: Peer, header: Gradient, body: Buffer | None) -> list[Effect]:
+    def take(
+        self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer | None
+    ) -> list[Effect]:
         """Judges one gradient; what is good waits for `step`."""
         if (header.run, header.epoch) != (self._plan.run, self._plan.epoch):
             return [refuse(routing_id, "unknown", f"this is run {self._plan.run}, epoch {self._plan.epoch}")]
@@ -105,13 +108,15 @@ class Intake:
         enough = staleness.quorum(self._settings.staleness.share, len(present))
         return bool(sent) and len(sent & present) >= enough
 
-    def _waits(self, peer: Peer, header: Gradient) -> bool:
+    def _waits(self, peer: Peer, header: Contribution) -> bool:
         key = (_incarnation(peer), header.sequence)
         return any((_incarnation(one), waiting.sequence) == key for _, one, waiting, _ in self._waiting)
 
-    def _check(self, peer: Peer, header: Gradient, lag: int) -> None:
+    def _check(self, peer: Peer, header: Contribution, lag: int) -> None:
         """Raises CodecError for what is not of this run's making; such figures are not counted."""
         settings = self._settings
+        if not isinstance(header, self._kind):
+            raise CodecError(f"this run takes {'trajectories' if self._kind is Trajectory else 'gradients'}")
         if header.model != self._plan.model:
             raise CodecError(f"of model {header.model!r}, this run trains {self._plan.model!r}")
         if header.codec != peer.codec:
@@ -126,11 +131,11 @@ class Intake:
         if len(header.episodes) > header.steps:
             raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
 
-    def _bad(self, routing_id: bytes, peer: Peer, header: Gradient, why: str) -> list[Effect]:
+    def _bad(self, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
         peer.refused += 1
         peer.bad_in_a_row += 1
         self._ledger.counters.refused += 1
-        text = f"{peer.hello.name} sent a gradient that cannot be used: {why}"
+        text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
         self._ledger.warn(text)
         told = Log("warning", text, key=f"bad {peer.hello.name}")
         if peer.bad_in_a_row < BAD_IN_A_ROW:
@@ -144,7 +149,7 @@ class Intake:
             Log("error", f"{peer.hello.name} is set aside: {reason}"),
         ]
 
-    def _answer(self, routing_id: bytes, header: Gradient, verdict: Verdict, why: str = "") -> Send:
+    def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
         answer = Acknowledgement(
             sequence=header.sequence,
             verdict=verdict,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from common.algorithms.statistics import Statistics
-from common.messages import Gradient
+from common.messages import Contribution, Gradient
 from common.settings.sections import Limits
 from common.status import RunStatus
 from learner.effects import Ending
@@ -76,8 +76,8 @@ class Ledger:
         """So many actors are in the run now."""
         self.counters.actors_peak = max(self.counters.actors_peak, actors)
 
-    def received(self, now: float, header: Gradient, size: int, lag: int) -> None:
-        """A gradient that is no duplicate, whatever becomes of it: its frames were played."""
+    def received(self, now: float, header: Contribution, size: int, lag: int) -> None:
+        """A gradient or trajectory that is no duplicate, whatever becomes of it: its frames were played."""
         counters = self.counters
         counters.frames += header.steps
         counters.emulator_frames += header.emulator_frames
@@ -90,10 +90,11 @@ class Ledger:
             self._episode(*episode)
         counters.episodes = self.window.episodes
 
-    def applied(self, header: Gradient) -> None:
+    def applied(self, header: Contribution) -> None:
         """A gradient that went into the weights; of its statistics, those we know and that are numbers count."""
         self.counters.gradients += 1
-        self._learnt(header.statistics)
+        if isinstance(header, Gradient):
+            self._learnt(header.statistics)
 
     def stepped(self, now: float, learnt: Mapping[str, float] | None = None) -> None:
         """The weights changed; `learnt`: the loss's statistics where the learner computed it."""

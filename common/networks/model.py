@@ -40,8 +40,6 @@ class Model:
 
     def to(self, device: torch.device) -> Model:
         """This model with network and vectors on `device`; the one before must not be used any more."""
-        if device.type == "cpu":
-            return self
         target = None if self.target is None else self.target.to(device)
         return replace(self, flat=flatten(self.network.to(device)), target=target)
 

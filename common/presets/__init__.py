@@ -1,13 +1,17 @@
 """Tuned settings per environment: one TOML file each, which a learner takes as it is.
 
 The first line of a file is a comment that says what it is for; `a3cd presets show NAME` prints the file. Its tables
-`[for.ALGORITHM.SECTION]` hold what another algorithm than the file's own needs otherwise.
+`[for.ALGORITHM.SECTION]` hold what another algorithm than the file's own needs otherwise; the folder `algorithms`
+holds what an algorithm wants whatever the environment.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
@@ -31,7 +35,7 @@ class Preset:
 
     def settings(self, algorithm: str | None = None) -> Settings:
         """As the learner reads them, or with what they say of another algorithm."""
-        return parse(self.text, f"preset {self.name}", algorithm)
+        return parse(self.text, f"preset {self.name}", algorithm, _wanted())
 
 
 def names() -> list[str]:
@@ -52,9 +56,7 @@ def show(name: str) -> Preset:
 def for_environment(environment: str, algorithm: str | None = None) -> Settings:
     """The tuned settings for `environment` (an id, or the name of a preset), or sound ones for any other.
 
-    They are for the algorithm of that name where there are some, else for the preset's own.
-
-    An ALE game without a preset of its own takes Pong's.
+    They are for `algorithm`, else for the preset's own. An ALE game without a preset of its own takes Pong's.
     """
     identifier = bare(environment)
     name = identifier.replace("/", "-")
@@ -63,7 +65,14 @@ def for_environment(environment: str, algorithm: str | None = None) -> Settings:
         return settings if identifier == environment else _of(settings, environment)
     if identifier.startswith("ALE/"):
         return _of(show("ALE-Pong-v5").settings(algorithm), environment)
-    return _of(Settings(), environment)
+    return _of(parse("", f"algorithm {algorithm}", algorithm, _wanted()), environment)
+
+
+@cache
+def _wanted() -> dict[str, dict[str, Any]]:
+    """What algorithms want otherwise, by their names."""
+    found = files(__name__).joinpath("algorithms").iterdir()
+    return {one.name.removesuffix(".toml"): tomllib.loads(one.read_text(encoding="utf-8")) for one in found}
 
 
 def _of(settings: Settings, environment: str) -> Settings:

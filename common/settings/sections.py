@@ -84,10 +84,10 @@ class Network(Section, frozen=True):
 class Algorithm(Section, frozen=True):
     """How a rollout becomes a gradient."""
 
-    kind: Literal["a3c", "one-step-q", "n-step-q", "one-step-sarsa"] = "a3c"
-    """one-step-q, n-step-q and one-step-sarsa learn values of discrete actions (Mnih et al. 2016): the settings of
-    policies, from gae_lambda to entropy and value, normalize_advantages, correction, rho_clip and c_clip, say nothing
-    to them (docs/algorithms.md)."""
+    kind: Literal["a3c", "one-step-q", "n-step-q", "one-step-sarsa", "a2c", "vtrace", "ppo"] = "a3c"
+    """What each does and what it sends: docs/algorithms.md. one-step-q, n-step-q and one-step-sarsa learn values of
+    discrete actions: the settings of policies, from gae_lambda to entropy and value, normalize_advantages, correction,
+    rho_clip and c_clip, say nothing to them."""
     rollout: Annotated[int, Meta(ge=1, le=4096)] = 20
     """Steps per environment in one gradient (t_max)."""
     whole_episodes: bool = False
@@ -106,7 +106,7 @@ class Algorithm(Section, frozen=True):
     refresh: bool = True
     """Load the newest weights as they come: before the gradient and, with correction, while a rollout is played."""
     correction: Literal["vtrace", "none"] = "vtrace"
-    """Importance correction between the policy that acted and the one that learns."""
+    """Importance correction between the policy that acted and the one that learns (a3c; a2c has none, vtrace has)."""
     rho_clip: Positive = 1.0
     c_clip: Positive = 1.0
     clip: Positive = 0.2
@@ -114,7 +114,8 @@ class Algorithm(Section, frozen=True):
     epochs: Annotated[int, Meta(ge=1, le=256)] = 4
     """Times each rollout is gone over (ppo only)."""
     minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
-    """Parts of a batch, by environments, with an optimizer step each (ppo in the learner only)."""
+    """Parts of a batch with an optimizer step each, of whole environments, so at most as many as there are (ppo, in the
+    learner only)."""
     kl_limit: NonNegative = 0.0
     """A batch is left for the next one once its policy has gone so far from the one that acted, in nats; 0: never
     (ppo only)."""
@@ -154,7 +155,9 @@ class Optimizer(Section, frozen=True):
 class Exchange(Section, frozen=True):
     """What travels between actors and learner, and how much of it may be under way."""
 
-    kind: Literal["gradients"] = "gradients"
+    kind: Literal["auto", "gradients", "trajectories"] = "auto"
+    """gradients: actors compute them. trajectories: actors send what they played, and the learner computes. auto: as is
+    usual with the algorithm."""
     codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
     """How gradients are packed; auto chooses among the first four, by the link and the size of the model."""
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01

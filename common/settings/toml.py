@@ -36,19 +36,24 @@ def read(path: Path) -> Settings:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str, algorithm: str | None = None) -> Settings:
+def parse(
+    text: str, source: str, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}
+) -> Settings:
     """Read settings from TOML `text`; `source` names it in errors. Keys that are missing keep their defaults.
 
-    Tables `[for.NAME.SECTION]` hold only with the algorithm NAME: the one in `text`, or `algorithm` where it has some.
+    Tables `[for.NAME.SECTION]` hold only with the algorithm NAME: `algorithm`, or the one in `text`. `wanted` is the
+    same beneath them, for algorithms other than the one in `text`.
     """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{source}: is no TOML: {error}") from error
-    return _build(_chosen(document, source, algorithm), source)
+    return _build(_chosen(document, source, algorithm, wanted), source)
 
 
-def _chosen(document: dict[str, Any], source: str, algorithm: str | None) -> dict[str, Any]:
+def _chosen(
+    document: dict[str, Any], source: str, algorithm: str | None, wanted: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """The document with what its tables for one algorithm say put over the rest."""
     tables = _table(document.pop("for", {}), source, "for")
     for name, sections in tables.items():
@@ -58,8 +63,11 @@ def _chosen(document: dict[str, Any], source: str, algorithm: str | None) -> dic
     written = document.get("algorithm", {})
     if not isinstance(written, dict):
         return document
-    kind = algorithm if algorithm in tables else written.get("kind", Algorithm().kind)
-    layers = [{"algorithm": {"kind": kind}}, *(sections for name, sections in tables.items() if name == kind)]
+    own = written.get("kind", Algorithm().kind)
+    kind = algorithm or own
+    beneath = [] if kind == own else [sections for name, sections in wanted.items() if name == kind]
+    above = [sections for name, sections in tables.items() if name == kind]
+    layers = [{"algorithm": {"kind": kind}}, *beneath, *above]
     for section, keys in (pair for layer in layers for pair in layer.items()):
         before = document.get(section, {})
         document[section] = {**before, **keys} if isinstance(before, dict) else before

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
+from common.algorithms.exchanges import EXCHANGES, resolve
 from common.codecs.names import COARSE
 from common.errors import ConfigurationError
 from common.settings.sections import Algorithm, Exchange, Scaling, Settings
@@ -41,6 +42,9 @@ def _problems(settings: Settings) -> Iterator[str]:
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)
+    yield from _algorithm(settings)
+    if resolve(settings.exchange.kind, settings.algorithm.kind) == "trajectories":
+        yield from _trajectories(settings)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 
@@ -104,6 +108,41 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
             f'exchange.codec = "{exchange.codec}" needs exchange.credit of at least 1: without, gradients are not kept '
             "until they are answered, and what error feedback owes is not known"
         )
+
+
+def _algorithm(settings: Settings) -> Iterator[str]:
+    algorithm, given = settings.algorithm, settings.exchange.kind
+    allowed = EXCHANGES[algorithm.kind]
+    if given not in ("auto", *allowed):
+        yield (
+            f'exchange.kind = "{given}" does not go with algorithm.kind = "{algorithm.kind}", which needs '
+            f'"{allowed[0]}"; to send gradients of this loss, use algorithm.kind = "a3c"'
+        )
+    if algorithm.kind == "vtrace" and algorithm.correction == "none":
+        yield 'algorithm.correction = "none" leaves nothing of algorithm.kind = "vtrace"; use "a2c" for that'
+    if algorithm.kind == "ppo" and resolve(given, "ppo") == "gradients":
+        if settings.staleness.policy != "synchronous":
+            yield (
+                'exchange.kind = "gradients" with algorithm.kind = "ppo" needs staleness.policy = "synchronous": '
+                "actors go over their rollouts together, each epoch on the weights that the one before led to"
+            )
+        if not algorithm.refresh:
+            yield 'exchange.kind = "gradients" with algorithm.kind = "ppo" needs algorithm.refresh = true'
+        if algorithm.whole_episodes:
+            yield 'algorithm.whole_episodes = true does not go with algorithm.kind = "ppo", only with "a3c"'
+
+
+def _trajectories(settings: Settings) -> Iterator[str]:
+    algorithm, exchange = settings.algorithm, settings.exchange
+    why = 'exchange.kind = "trajectories"'
+    if algorithm.whole_episodes:
+        yield f"{why} sends rollouts of one length: it needs algorithm.whole_episodes = false"
+    if exchange.codec not in ("auto", "none"):
+        yield f'{why} packs nothing with loss: leave exchange.codec = "{exchange.codec}" out (or "none")'
+    if exchange.error_feedback is True:
+        yield f"{why} packs nothing with loss: leave exchange.error_feedback = true out"
+    if settings.staleness.policy == "compensate":
+        yield f'{why}: staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"'
 
 
 def _staleness(settings: Settings) -> Iterator[str]:

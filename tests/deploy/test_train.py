@@ -52,6 +52,13 @@ def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:
     assert one.environment == other.environment
 
 
+def test_an_algorithm_brings_its_own_settings_and_options_are_put_over_them() -> None:
+    settings = planned(algorithm="ppo", assignments=("algorithm.gae_lambda=0.5",)).settings
+    assert (settings.algorithm.kind, settings.algorithm.normalize_advantages) == ("ppo", True)
+    assert (settings.algorithm.gae_lambda, settings.environment.reward_scale) == (0.5, 0.1)
+    assert planned(algorithm="a3c").settings == planned().settings
+
+
 @pytest.mark.parametrize(
     ("actors", "assignments", "scaling", "slots"),
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import learner.assemble
 from common.codecs.registry import make as make_codec
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.messages import Welcome
@@ -14,6 +15,7 @@ from common.run_folder import Checkpoint, RunFolder
 from learner.assemble import Assembled
 from learner.checkpoint import CheckpointWriter
 from learner.folder import OwnedRun, create, resume
+from learner.trainer import Trainer
 from tests.helpers.run import gradient_of, hello_of, sent, settings_of
 
 SMALL = ("network.hidden=[8]", "environment.copies=2")
@@ -229,3 +231,18 @@ def test_a_checkpoint_without_the_target_network_is_refused(start: Start) -> Non
     del checkpoint.optimizer["target"]
     with pytest.raises(ConfigurationError, match="does not fit: its target network has 0 parameters"):
         start(*VALUES, checkpoint=checkpoint)
+
+
+def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_negotiated(start: Start) -> None:
+    parts = start("algorithm.kind=vtrace")
+    assert isinstance(parts.store, Trainer)
+    assert parts.plan.plain["exchange"]["kind"] == parts.settings.exchange.kind == "trajectories"
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    there = sent(parts.core.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
+    assert (here[0].codec, there[0].codec) == ("none+lz4", "none+zstd")
+
+
+def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner.assemble, "LARGEST_BODY", 2**20)
+    with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
+        start("algorithm.kind=a2c", "environment.copies=512", "algorithm.rollout=64")

@@ -7,8 +7,11 @@ import dataclasses
 import pytest
 import torch
 
+import learner.trainer
 from common.algorithms.gradient import gradient
-from common.algorithms.rollout import Rollout
+from common.algorithms.losses import Floats
+from common.algorithms.rollout import Rollout, join
+from common.algorithms.statistics import Statistics
 from common.codecs.registry import make as make_codec
 from common.errors import CodecError
 from common.networks.model import Model
@@ -108,3 +111,44 @@ def test_a_body_is_unpacked_and_what_is_none_adds_nothing() -> None:
     trainer.add(b"good", "none+lz4", 1.0, 3, lag=7)
     trainer.step(scale=1.0, frames=0)
     assert not torch.equal(model.flat.vector, before)
+
+
+def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, parts = rollouts(2)
+    section = Algorithm(kind="ppo", epochs=3, minibatches=4, gradient_clip=0.0)
+    trainer, there = trainer_of(model, section), make(BOX)[0]
+    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.01), there.flat.vector, 0)
+    seen: list[list[float]] = []
+
+    def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+        statistics = gradient(model, rollout, section, weights)
+        seen.append(rollout.rewards[0].tolist())
+        gradient(there, rollout, section, weights)  # and a plain loop over the same parts
+        optimizer.step(there.flat.gradient * 2**0.5, scale=0.5 * 2**0.5, frames=0)
+        return statistics
+
+    monkeypatch.setattr(learner.trainer, "gradient", noted)
+    for rollout in parts:
+        trainer.take(rollout)
+    learnt = trainer.step(scale=0.5, frames=0)
+    everyone = sorted(join(parts).rewards[0].tolist())
+    assert len(seen) == 12
+    for epoch in (seen[:4], seen[4:8], seen[8:]):
+        assert sorted(reward for part in epoch for reward in part) == everyone
+        assert [len(part) for part in epoch] == [4, 4, 3, 3]
+    assert seen[:4] != seen[4:8], "shuffled anew"
+    torch.testing.assert_close(model.flat.vector, there.flat.vector)
+    assert learnt["kl"] > 0
+
+
+def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_that_acted() -> None:
+    model, (rollout,) = rollouts(1)
+    vectors = []
+    for limit, epochs in ((1e-9, 5), (0.0, 1)):
+        model, (rollout,) = rollouts(1)
+        section = Algorithm(kind="ppo", epochs=epochs, minibatches=1, kl_limit=limit)
+        trainer = trainer_of(model, section)
+        trainer.take(rollout)
+        trainer.step(scale=1.0, frames=0)
+        vectors.append(model.flat.vector)
+    torch.testing.assert_close(vectors[0], vectors[1])  # but for the order of the shuffled environments

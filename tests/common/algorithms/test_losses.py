@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.algorithms.losses import squared_error
+from common.algorithms.losses import normalized, squared_error
 
 N = 40
 RNG = np.random.default_rng(6)
@@ -20,3 +20,11 @@ def test_squared_error() -> None:
     assert term.value == pytest.approx(loss.item())
     assert values.grad is not None
     np.testing.assert_allclose(term.gradient, values.grad.numpy(), atol=1e-12)
+
+
+def test_normalized_over_the_valid_steps_only() -> None:
+    valid = np.array([[True, True], [False, True]])
+    advantages = np.array([[1.0, 2.0], [99.0, 6.0]], np.float32)
+    np.testing.assert_allclose(normalized(advantages, valid)[valid], (np.array([1, 2, 6]) - 3) / np.sqrt(14 / 3), 1e-5)
+    none = np.zeros((2, 2), np.bool_)
+    assert normalized(advantages, none) is advantages

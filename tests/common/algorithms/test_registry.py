@@ -3,12 +3,18 @@
 from typing import get_args, get_type_hints
 
 from common.algorithms.acting import EpsilonGreedy
+from common.algorithms.exchanges import EXCHANGES
 from common.algorithms.registry import METHODS
-from common.settings.sections import Algorithm
+from common.settings.sections import Algorithm, Exchange
 
 
 def test_every_kind_of_the_settings_is_there() -> None:
-    assert set(METHODS) == set(get_args(get_type_hints(Algorithm)["kind"]))
+    assert set(METHODS) == set(EXCHANGES) == set(get_args(get_type_hints(Algorithm)["kind"]))
+
+
+def test_every_way_to_exchange_is_some_algorithm_s() -> None:
+    allowed = {kind for method in METHODS.values() for kind in method.exchanges}
+    assert allowed | {"auto"} == set(get_args(get_type_hints(Exchange)["kind"]))
 
 
 def test_those_that_learn_values_explore() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from common.algorithms.rollout import Rollout
+from common.algorithms.rollout import Rollout, join
+from tests.helpers.rollouts import BOX, make
 
 
 def fields() -> dict[str, Any]:
@@ -34,3 +35,23 @@ def test_so_is_a_state_of_other_environments(shape: tuple[int, ...]) -> None:
 def test_a_shape_that_does_not_fit_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         Rollout(**{**fields(), name: fields()[name][:-1]})
+
+
+def test_columns_of_what_was_joined_are_the_parts() -> None:
+    (_, one), (_, other) = make(BOX, 1), make(BOX, 2)
+    both = join([one, other])
+    assert both.actions.shape == (6, 14)
+    for part, columns in ((one, range(7)), (other, range(7, 14))):
+        again = both.columns(torch.tensor(columns))
+        for name in fields():
+            assert torch.equal(getattr(again, name), getattr(part, name)), name
+    assert join([one]) is one
+
+
+def test_a_copy_is_in_memory_of_its_own() -> None:
+    _, rollout = make(BOX)
+    copy = rollout.copy()
+    rollout.observations.zero_()
+    rollout.rewards.zero_()
+    assert copy.observations.any()
+    assert copy.rewards.any()

@@ -46,3 +46,15 @@ def test_values_of_actions_that_cannot_be_counted_are_refused_by_the_name_of_the
     action: Any = SimpleNamespace(kind=kind)
     with pytest.raises(ConfigurationError, match=f'"one-step-q" needs a Discrete action space, not {space}:'):
         build(Settings(algorithm=Algorithm(kind="one-step-q")), BOX, action)
+
+
+def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
+    before = build(Settings(), BOX, discrete(2))
+    vector = before.flat.vector.clone()
+    model = before.to(torch.device("cpu"))
+    assert torch.equal(model.flat.vector, vector)
+    assert model.flat.hash == before.flat.hash
+    model.network.outputs(torch.ones(1, 4)).sum().backward()
+    assert model.flat.gradient.any() and not before.flat.gradient.any()
+    model.flat.vector.zero_()
+    assert not model.network.act(torch.ones(1, 4))[0].any()

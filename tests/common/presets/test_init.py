@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from typing import get_args, get_type_hints
-
 import pytest
 
 from common import presets
+from common.algorithms.exchanges import EXCHANGES
 from common.errors import ConfigurationError
-from common.settings.sections import Algorithm, Settings
-from common.settings.toml import dump, override, parse
+from common.settings.sections import Settings
+from common.settings.toml import dump, parse
 
 
 def test_names_are_sorted_and_for_the_environments_promised() -> None:
@@ -62,17 +61,26 @@ def test_an_environment_without_a_preset_takes_the_defaults() -> None:
     assert presets.for_environment("MountainCar-v0") == parse('[environment]\nid = "MountainCar-v0"', "here")
 
 
+def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
+    for environment in ("Acrobot-v1", "MyGame-v0"):
+        settings = presets.for_environment(environment)
+        assert presets.for_environment(environment, "a3c") == settings
+        assert presets.for_environment(environment, "a2c").staleness.policy == "synchronous"
+        ppo = presets.for_environment(environment, "ppo").algorithm
+        assert (ppo.kind, ppo.gae_lambda, ppo.normalize_advantages) == ("ppo", 0.95, True)
+        assert ppo.rollout == settings.algorithm.rollout
+    with pytest.raises(ConfigurationError, match=r"algorithm\.kind = .*must be one of a2c, a3c"):
+        presets.for_environment("Acrobot-v1", "../a3c")
+
+
 def test_a_goal_belongs_to_the_environment_it_was_found_for() -> None:
     assert presets.for_environment("CartPole-v1").limits.until_return == 475.0
     assert presets.for_environment("mine:CartPole-v1").limits.until_return is None
 
 
-@pytest.mark.parametrize("algorithm", get_args(get_type_hints(Algorithm)["kind"]))
+@pytest.mark.parametrize("algorithm", EXCHANGES)
 @pytest.mark.parametrize("name", presets.names())
 def test_every_preset_is_a_run_with_every_algorithm(name: str, algorithm: str) -> None:
-    preset = presets.show(name)
-    settings = preset.settings(algorithm)
-    tuned = f"[for.{algorithm}." in preset.text
-    assert settings.algorithm.kind == (algorithm if tuned else preset.settings().algorithm.kind)
-    assert override(settings, [f"algorithm.kind={algorithm}"]).algorithm.kind == algorithm
+    settings = presets.show(name).settings(algorithm)
+    assert settings.algorithm.kind == algorithm
     assert presets.for_environment(name, algorithm) == settings or "ALE" in name

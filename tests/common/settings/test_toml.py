@@ -226,7 +226,12 @@ def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
     assert (written.algorithm.kind, written.algorithm.discount, written.algorithm.rollout) == ("n-step-q", 0.99, 16)
     assert (written.optimizer.step_size, written.optimizer.decay, written.network.hidden) == (0.25, 0.5, [7])
     assert parse(CHOICES, "run.toml", "n-step-q") == written
-    assert parse(CHOICES, "run.toml", "one-step-q") == own, "nothing is said of it"
+    other = parse(CHOICES, "run.toml", "one-step-q")
+    assert (other.algorithm.kind, other.algorithm.discount, other.optimizer) == ("one-step-q", 0.99, own.optimizer)
+    wanted = {"n-step-q": {"optimizer": {"decay": 0.75, "step_size": 0.75}}, "a3c": {"optimizer": {"decay": 0.75}}}
+    assert parse(CHOICES, "run.toml", None, wanted) == own, "the text's own algorithm is the text's"
+    beneath = parse(CHOICES, "run.toml", "n-step-q", wanted).optimizer
+    assert (beneath.step_size, beneath.decay) == (0.25, 0.75)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
         ("for = 3", "for = 3: must be a table"),
         ("[for]\na3c = 3", "for.a3c = 3: must be a table"),
         ("[for.a3c]\noptimizer = 3", "for.a3c.optimizer = 3: must be a table"),
-        ("[for.nonsense.optimizer]", 'for.nonsense: algorithm.kind = "nonsense": must be one of a3c, '),
+        ("[for.nonsense.optimizer]", 'for.nonsense: algorithm.kind = "nonsense": must be one of a2c, a3c'),
         ("[for.a3c.optimizer]\nsize = 3", "optimizer.size is no setting"),
         ("[for.a3c.optimiser]\nsize = 3", "optimiser is no setting; did you mean optimizer?"),
         ("optimizer = 3\n[for.a3c.optimizer]\nsize = 3", "optimizer = 3: must be a section"),

@@ -104,6 +104,55 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"staleness": {"policy": "synchronous", "drop_above": 3}},
             'staleness.drop_above = 3 means nothing with staleness.policy = "synchronous"',
         ),
+        (
+            {"algorithm": {"kind": "a2c"}, "exchange": {"kind": "gradients"}},
+            'exchange.kind = "gradients" does not go with algorithm.kind = "a2c", which needs "trajectories"',
+        ),
+        (
+            {"algorithm": {"kind": "vtrace", "correction": "none"}},
+            'algorithm.correction = "none" leaves nothing of algorithm.kind = "vtrace"; use "a2c" for that',
+        ),
+        (
+            {"algorithm": {"kind": "ppo"}, "exchange": {"kind": "gradients"}},
+            'with algorithm.kind = "ppo" needs staleness.policy = "synchronous"',
+        ),
+        (
+            {
+                "algorithm": {"kind": "ppo", "refresh": False},
+                "exchange": {"kind": "gradients"},
+                "staleness": {"policy": "synchronous"},
+            },
+            "needs algorithm.refresh = true",
+        ),
+        (
+            {
+                "algorithm": {"kind": "ppo", "whole_episodes": True},
+                "environment": {"copies": 1},
+                "exchange": {"kind": "gradients"},
+                "staleness": {"policy": "synchronous"},
+            },
+            'algorithm.whole_episodes = true does not go with algorithm.kind = "ppo"',
+        ),
+        (
+            {"algorithm": {"kind": "a2c", "whole_episodes": True}, "environment": {"copies": 1}},
+            "sends rollouts of one length: it needs algorithm.whole_episodes = false",
+        ),
+        (
+            {"algorithm": {"kind": "vtrace"}, "exchange": {"codec": "int8"}},
+            'packs nothing with loss: leave exchange.codec = "int8" out',
+        ),
+        (
+            {"algorithm": {"kind": "vtrace"}, "exchange": {"error_feedback": True}},
+            "packs nothing with loss: leave exchange.error_feedback = true out",
+        ),
+        (
+            {
+                "algorithm": {"refresh": False},
+                "exchange": {"kind": "trajectories", "accumulate": 1},
+                "staleness": {"policy": "compensate"},
+            },
+            'staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"',
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )
@@ -128,6 +177,13 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
             "exchange": {"accumulate": 1, "credit": 0},
         },
         {"limits": {"frames": 2**63 - 1}},
+        {"exchange": {"kind": "trajectories"}},
+        {"algorithm": {"kind": "vtrace"}, "exchange": {"codec": "none", "entropy_coder": "zstd"}},
+        {
+            "algorithm": {"kind": "ppo", "epochs": 10},
+            "exchange": {"kind": "gradients"},
+            "staleness": {"policy": "synchronous", "share": 0.8},
+        },
         {"exchange": {"codec": "ternary", "error_feedback": True, "credit": 2}},
         {"exchange": {"codec": "int8", "error_feedback": False, "credit": 0}},
         {"environment": {"copies": 1024}, "algorithm": {"rollout": 32}},

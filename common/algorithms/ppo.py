@@ -1,0 +1,71 @@
+"""Proximal policy optimisation: several steps on the same rollout, none of which may lead the policy far.
+
+Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Who goes over the rollout is another matter:
+the learner in epochs and minibatches (learner/trainer.py), or each actor with a gradient per epoch (actor/work.py), the
+distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, here with the clipped ratio.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.algorithms import losses
+from common.algorithms.losses import Floats, Loss
+from common.algorithms.returns import lambda_returns
+from common.algorithms.rollout import Rollout
+from common.algorithms.statistics import Statistics
+from common.distributions.registry import distribution
+from common.networks.action import ActionSpec
+from common.settings.sections import Algorithm
+
+
+def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSpec) -> Loss:
+    """The mean over valid steps of -min(ratio * advantage, clip(ratio, 1 - clip, 1 + clip) * advantage) - entropy
+    coefficient * H(pi) + value coefficient * (target - V)^2, where targets and advantages are constants.
+
+    The ratio is to the policy that acted. Advantages are GAE(lambda) on the values of now, computed anew each time the
+    rollout is gone over (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5).
+
+    Args:
+        outputs: ((T + 1) B, action.width + 1): what describes the policy, and last the value.
+    """
+    shape = rollout.rewards.shape
+    rows = shape[0] * shape[1]
+    actions = rollout.actions.flatten(0, 1).numpy()
+    valid = rollout.valid.numpy()
+    weights = valid.ravel().astype(np.float32) / np.float32(max(1, rollout.steps))
+    policy = distribution(action, outputs[:rows, :-1])
+    values = outputs[:, -1].reshape(-1, shape[1])
+
+    discounts = np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
+    targets = lambda_returns(rollout.rewards.numpy(), discounts, values, valid, section.gae_lambda)
+    advantages = targets - values[:-1]
+    if section.normalize_advantages:
+        advantages = losses.normalized(advantages, valid)
+    advantages = advantages.ravel()
+
+    log_ratio = policy.log_prob(actions) - rollout.behaviour_log_probs.numpy().ravel()
+    log_ratio = np.minimum(log_ratio, np.float32(losses.LARGEST_LOG_RATIO))
+    ratio = np.exp(log_ratio)
+    surrogate, slope = _clipped(ratio, advantages, section.clip)
+    value = losses.squared_error(values[:-1].ravel(), targets.ravel(), weights)
+    derivative = np.zeros_like(outputs)
+    derivative[:rows, :-1] = policy.score(actions, -weights * slope * ratio)
+    derivative[:rows, :-1] += policy.entropy_gradient(np.float32(-section.entropy) * weights)
+    derivative[:rows, -1] = np.float32(section.value) * value.gradient
+    statistics = Statistics(
+        policy_loss=-float(weights @ surrogate),
+        value_loss=value.value,
+        entropy=float(weights @ policy.entropy()),
+        gradient_norm=0.0,
+        ratio=float(weights @ ratio),
+        kl=float(weights @ (ratio - 1 - log_ratio)),
+    )
+    return Loss(derivative, statistics)
+
+
+def _clipped(ratio: Floats, advantages: Floats, clip: float) -> tuple[Floats, Floats]:
+    """The clipped surrogate (N,), and its derivative by the ratio: 0 where a further step would gain nothing."""
+    bounded = np.clip(ratio, np.float32(1 - clip), np.float32(1 + clip)) * advantages
+    plain = ratio * advantages
+    return np.minimum(plain, bounded), np.where(plain <= bounded, advantages, np.float32(0))

@@ -1,0 +1,210 @@
+"""Actors that send what they played: the two ends agree on what is learnt from it, alone and over real sockets."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import actor.work
+from actor.core import ActorCore, Harvest, Ship
+from actor.work import Work
+from common.codecs.registry import make as make_codec
+from common.environments.make import make as make_environments
+from common.environments.spaces import describe
+from common.messages import Acknowledgement, Gradient, Trajectory
+from common.networks.model import Model, build
+from common.run_folder import RunFolder
+from common.settings.sections import Settings
+from common.trajectory import trajectory_format
+from learner.daemon import run
+from learner.optimizers import make as make_optimizer
+from learner.store import ParameterStore
+from learner.trainer import Trainer
+from tests.helpers.daemons import free_address
+from tests.helpers.run import gradient_of, hello_of, learner_of, sent, settings_of, welcome_of
+
+SMALL = ("network.hidden=[8]", "environment.copies=3", "algorithm.rollout=6", "algorithm.gradient_clip=0.0")
+FOREVER = math.inf
+ROOT = Path(__file__).parents[1]
+
+
+def model_of(settings: Settings) -> tuple[Model, Any]:
+    environments = make_environments(settings.environment, copies=1, seed=0)
+    try:
+        observation = describe(environments.observation_space)
+        model = build(settings, observation, environments.action)
+        return model, trajectory_format(settings, observation, environments.action)
+    finally:
+        environments.close()
+
+
+def work_of(settings: Settings, codec: str = "none") -> Work:
+    model, _ = model_of(settings)
+    body = make_codec("none", model.flat.size).encode(model.flat.vector)
+    return Work(welcome_of(model=model.flat.hash, codec=codec, seed=5), settings, body)
+
+
+@pytest.mark.parametrize("codec", ["none", "none+zstd"])
+@pytest.mark.parametrize("kind", ["a3c", "a2c", "vtrace"])
+def test_a_learner_steps_on_trajectories_as_on_the_gradients_of_the_same_rollouts(kind: str, codec: str) -> None:
+    own = settings_of(*SMALL, f"algorithm.kind={kind}", "exchange.kind=trajectories")
+    plain = "none" if kind == "a2c" else "vtrace"
+    usual = settings_of(*SMALL, f"algorithm.correction={plain}")
+    model, packing = model_of(own)
+    vector = model.flat.vector.clone()
+    store = ParameterStore(vector, make_optimizer(usual.optimizer, vector, 0))
+    trainer = Trainer(model, make_optimizer(own.optimizer, model.flat.vector, 0), own.algorithm, unpack=packing.unpack)
+    there, here = work_of(usual), work_of(own, codec)
+    try:
+        ours, theirs = there.advance(FOREVER), here.advance(FOREVER)
+        assert ours is not None and theirs is not None
+        assert (ours.steps, ours.version, ours.count) == (theirs.steps, theirs.version, theirs.count) == (18, 10, 1)
+        assert theirs.statistics == {}
+        store.add(there.pack(), "none", 0.5)
+        trainer.add(here.pack(), codec, 0.5)
+    finally:
+        there.close()
+        here.close()
+    store.step(scale=0.5, frames=0)
+    learnt = trainer.step(scale=0.5, frames=0)
+    assert learnt == pytest.approx(ours.statistics, rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(model.flat.vector, vector, rtol=1e-4, atol=1e-6)
+
+
+def test_an_actor_computes_no_gradient_and_packs_all_since_the_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actor.work, "gradient", None)
+    settings = settings_of(*SMALL, "algorithm.kind=ppo", "exchange.kind=trajectories")
+    _, packing = model_of(settings)
+    work = work_of(settings)
+    try:
+        for count in (3, 1):
+            harvests = [work.advance(FOREVER) for _ in range(count)]
+            rollout = packing.unpack(work.pack(), "none", count)
+            assert rollout.actions.shape == (6, 3 * count)
+            assert rollout.steps == sum(harvest.steps for harvest in harvests if harvest is not None)
+            first, last = rollout.observations[0], rollout.observations[-1]
+            assert torch.equal(first[3:], last[:-3]), "each begins where the one before ended"
+        work.advance(FOREVER)
+        work.forget()
+        work.advance(FOREVER)
+        assert packing.unpack(work.pack(), "none", 1).actions.shape == (6, 3)
+    finally:
+        work.close()
+
+
+def test_distributed_ppo_goes_over_a_rollout_on_ever_newer_weights() -> None:
+    settings = settings_of(
+        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=3"),
+        *("exchange.kind=gradients", "staleness.policy=synchronous"),
+    )
+    model, _ = model_of(settings)
+    codec = make_codec("none", model.flat.size)
+    work = work_of(settings)
+    try:
+        told = []
+        for version in range(11, 16):
+            harvest = work.advance(FOREVER)
+            assert harvest is not None
+            told.append((harvest.version, harvest.steps > 0, round(harvest.statistics["ratio"], 4) == 1.0))
+            assert any(work.pack())
+            work.offer(version, codec.encode(model.flat.vector * (1 + 0.1 * version)))
+        assert told[:3] == [(10, True, True), (11, False, False), (12, False, False)]
+        assert told[3][:2] == (13, True)
+        assert told[4][:2] == (14, False)
+        work.restart()
+        harvest = work.advance(FOREVER)
+        assert harvest is not None and harvest.steps > 0, "what was gone over is dropped with the episodes"
+    finally:
+        work.close()
+
+
+def test_a_policy_that_has_gone_too_far_is_left_for_a_new_rollout() -> None:
+    settings = settings_of(
+        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=50", "algorithm.kl_limit=1e-6"),
+        *("exchange.kind=gradients", "staleness.policy=synchronous"),
+    )
+    model, _ = model_of(settings)
+    work = work_of(settings)
+    try:
+        work.advance(FOREVER)
+        work.offer(11, make_codec("none", model.flat.size).encode(model.flat.vector * 3))
+        harvests = [work.advance(FOREVER) for _ in range(2)]
+        assert [harvest.steps > 0 for harvest in harvests if harvest is not None] == [False, True]
+    finally:
+        work.close()
+
+
+@pytest.mark.parametrize("trajectories", [False, True])
+def test_the_message_is_what_the_run_exchanges(trajectories: bool) -> None:
+    core = ActorCore(hello_of("a"), 0.0)
+    core.configure(4, trajectories=trajectories)
+    core.tick(0.0)
+    core.handle(0.0, welcome_of(), None)
+    (ship,) = (
+        effect
+        for effect in core.harvested(1.0, Harvest(10, 20, 80, 1, [(9.0, 20, 0.5)], {"entropy": 0.5}))
+        if isinstance(effect, Ship)
+    )
+    assert isinstance(ship.header, Trajectory if trajectories else Gradient)
+    assert (ship.header.version, ship.header.steps, ship.header.episodes) == (10, 20, [(9.0, 20, 0.5)])
+
+
+def test_a_learner_takes_what_its_run_exchanges_and_shows_the_loss_it_computed() -> None:
+    core, store = learner_of("exchange.kind=trajectories")
+    store.learnt = {"entropy": 0.25, "kl": 0.125, "another": 1.0}
+    core.handle(0.0, b"x", hello_of("x"), None)
+    plain = gradient_of()
+    (refused,) = sent(core.handle(0.0, b"x", plain, b"body"), Acknowledgement)
+    assert (refused.verdict, refused.why) == ("refused", "this run takes trajectories")
+    fields = {name: getattr(plain, name) for name in Trajectory.__struct_fields__ if name != "sequence"}
+    effects = core.handle(0.0, b"x", Trajectory(**fields, sequence=2), b"body")
+    (applied,) = sent(effects + core.flush(0.0), Acknowledgement)
+    assert (applied.sequence, applied.verdict, applied.version) == (2, "applied", 1)
+    row = core.ledger.row(1.0, 1)
+    assert (row["entropy"], row["kl"], row["gradients"]) == (0.25, 0.125, 1)
+    assert "another" not in row
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        ("algorithm.kind=a2c", "staleness.policy=synchronous"),
+        ("algorithm.kind=ppo", "exchange.entropy_coder=lz4"),
+        ("algorithm.kind=ppo", "exchange.kind=gradients", "staleness.policy=synchronous"),
+    ],
+)
+def test_over_real_sockets(assignments: tuple[str, ...], tmp_path: Path) -> None:
+    settings = settings_of(*SMALL, *assignments, "limits.frames=1500", "exchange.heartbeat_seconds=0.2")
+    address = free_address()
+    with subprocess.Popen(
+        [sys.executable, "-m", "deploy.command", "actor", str(address)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        cwd=tmp_path,
+    ) as child:
+        try:
+            assert run(settings, bind=address, guard=None, run_dir=tmp_path / "run", resume=False) == 0
+            assert child.wait(60) == 0
+        finally:
+            child.kill()
+    folder = RunFolder(tmp_path / "run")
+    summary = json.loads(folder.summary_file.read_text())
+    assert summary["algorithm"] == settings.algorithm.kind
+    assert summary["frames"] >= 1500 and summary["gradients"] > 10 and summary["refused"] == 0
+    losses = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()][-1]
+    assert math.isfinite(losses["policy_loss"]) and 0 < losses["entropy"] < 0.7
+    newest = folder.newest()
+    assert newest is not None
+    model, _ = model_of(settings)
+    assert not torch.equal(torch.from_numpy(newest.read().weights), model.flat.vector)
+    kind = folder.settings().exchange.kind
+    assert kind == ("gradients" if "exchange.kind=gradients" in assignments else "trajectories")
