@@ -23,7 +23,7 @@ from common.errors import RefusedError
 from common.messages import Welcome
 from common.networks.model import build
 from common.settings.sections import Settings
-from common.trajectory import TrajectoryFormat, trajectory_format
+from common.trajectory import TrajectoryFormat, trajectory_format, usable
 from common.weights import WeightsFormat
 from common.wire import Buffer
 
@@ -125,12 +125,14 @@ class Work:
             episodes=rollout.episodes,
         )
         if self._trajectories is not None:
+            if not usable(rollout.data):
+                raise NonFiniteError("an observation or a probability is not finite: rollout dropped")
             self._kept.append(rollout.data.copy())
             return harvest
         if self._epochs > 1:
             self._again = rollout.data, self._epochs - 1
         harvest.statistics = self._learn(rollout.data)._asdict()
-        if self._epochs > 1:
+        if self._epochs > 1:  # a gradient of those weights, whoever played: the ratio says how far that is
             harvest.version = self._version
         return harvest
 
@@ -145,7 +147,7 @@ class Work:
         self._sum += self._flat.gradient
         return statistics
 
-    def _go_over(self, rollout: Rollout, left: int) -> Harvest | None:
+    def _go_over(self, rollout: Rollout, left: int) -> Harvest:
         """One more gradient of a rollout whose frames have been told; its policy is the one that learns."""
         self._again = (rollout, left - 1) if left > 1 else None
         statistics = self._learn(rollout)

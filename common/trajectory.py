@@ -190,6 +190,14 @@ def trajectory_format(settings: Settings, observation: ObservationSpec, action: 
     )
 
 
+def usable(rollout: Rollout) -> bool:
+    """Whether a reader would take the numbers of a rollout."""
+    numbers = [rollout.rewards, rollout.behaviour_log_probs]
+    if rollout.observations.is_floating_point():
+        numbers.append(rollout.observations)
+    return all(bool((one.abs() <= LARGEST).all()) for one in numbers)
+
+
 def _finite(values: Array, what: str) -> NDArray[np.float32]:
     """A copy, in memory of its own and in the machine's byte order."""
     if not (np.abs(values) <= LARGEST).all():

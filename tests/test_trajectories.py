@@ -15,6 +15,7 @@ import torch
 
 import actor.work
 from actor.core import ActorCore, Harvest, Ship
+from actor.rollout import NonFiniteError
 from actor.work import Work
 from common.codecs.registry import make as make_codec
 from common.environments.make import make as make_environments
@@ -96,6 +97,18 @@ def test_an_actor_computes_no_gradient_and_packs_all_since_the_last_message(monk
         work.forget()
         work.advance(FOREVER)
         assert packing.unpack(work.pack(), "none", 1).actions.shape == (6, 3)
+    finally:
+        work.close()
+
+
+def test_a_rollout_that_no_learner_would_take_is_dropped_by_the_actor() -> None:
+    settings = settings_of(*SMALL, "exchange.kind=trajectories")
+    work = work_of(settings)
+    try:
+        size = model_of(settings)[0].flat.size
+        work.offer(11, make_codec("none", size).encode(torch.full((size,), math.nan)))
+        with pytest.raises(NonFiniteError, match="an observation or a probability is not finite"):
+            work.advance(FOREVER)
     finally:
         work.close()
 

@@ -23,7 +23,7 @@ from common.networks.action import discrete
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
-from common.trajectory import TrajectoryFormat, trajectory_format
+from common.trajectory import TrajectoryFormat, trajectory_format, usable
 from tests.helpers.run import settings_of
 
 FIELDS = ("observations", "actions", "rewards", "terminated", "valid", "behaviour_log_probs")
@@ -155,7 +155,9 @@ def test_what_would_spoil_the_weights_is_refused(field: str, value: float, probl
     spec, stack = SPECS["box"]
     packing = TrajectoryFormat(spec, discrete(300), steps=2, copies=2, stack=stack)
     rollout = random_rollout(spec, 2, 2)
+    assert usable(rollout)
     getattr(rollout, field)[1, 1] = value
+    assert usable(rollout) == (field == "actions")
     with pytest.raises(CodecError, match=problem):
         packing.unpack(packing.pack([rollout], "none"), "none", 1)
 
