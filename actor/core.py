@@ -12,9 +12,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from common.broadcast import run_mark
+from actor.harvest import Harvest
+from common.broadcast import keyframe_of, run_mark
 from common.membership import Membership
 from common.messages import (
     Acknowledgement,
@@ -54,10 +55,11 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Load:
-    """Newer weights, in the format of the welcome."""
+    """Newer weights, in the format of the welcome or (`delta`) as what has changed since the last whole ones."""
 
     version: int
     body: Buffer
+    delta: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,31 +97,6 @@ class Leave:
 Effect = Send | Prepare | Load | Ship | Reship | Forget | Leave
 
 
-@dataclass
-class Harvest:
-    """What goes into the next gradient message besides the gradient itself."""
-
-    version: int = 0
-    steps: int = 0
-    emulator_frames: int = 0
-    count: int = 0
-    episodes: list[tuple[float, int, float]] = field(default_factory=list)
-    statistics: dict[str, float] = field(default_factory=dict)
-
-    def add(self, other: Harvest) -> None:
-        """Takes in one more rollout; statistics are means, the version is the oldest."""
-        self.version = other.version if self.count == 0 else min(self.version, other.version)
-        total = self.count + other.count
-        self.statistics = {
-            key: (self.statistics.get(key, value) * self.count + value * other.count) / total
-            for key, value in other.statistics.items()
-        }
-        self.count = total
-        self.steps += other.steps
-        self.emulator_frames += other.emulator_frames
-        self.episodes += other.episodes
-
-
 class ActorCore:
     """One actor towards one learner."""
 
@@ -130,6 +107,8 @@ class ActorCore:
         """Weights held."""
         self.trouble = ""
         self._newest = 0
+        self._keyframe = -1
+        """Version of the whole weights that came last: what deltas are against."""
         self._actors = self._credit = 1
         self._sequence = 0
         self._accumulate, self._trajectories = 1, False
@@ -180,7 +159,7 @@ class ActorCore:
             case Acknowledgement():
                 return self._answered(now, message)
             case Weights():
-                return self._weights(message.epoch, message.version, body)
+                return self._weights(now, message.epoch, message.version, body, message.delta)
             case Stop(final=True):
                 return [Leave(message.reason)]
             case Stop():
@@ -189,14 +168,16 @@ class ActorCore:
             case _:
                 return []
 
-    def broadcast(self, now: float, run: bytes, epoch: int, version: int, body: Buffer) -> list[Effect]:
+    def broadcast(
+        self, now: float, run: bytes, epoch: int, version: int, body: Buffer, *, delta: bool = False
+    ) -> list[Effect]:
         """Weights from the broadcast; one of a newer epoch means that the learner restarted: join again."""
         welcome = self.membership.welcome
         if welcome is None or run != run_mark(welcome.run):
             return []
         if epoch > welcome.epoch and self.membership.member:
             self.membership.lost(now)
-        return self._weights(epoch, version, body)
+        return self._weights(now, epoch, version, body, delta)
 
     def harvested(self, now: float, harvest: Harvest) -> list[Effect]:
         """A rollout's gradient has been added up; it leaves at once if there is credit."""
@@ -236,8 +217,10 @@ class ActorCore:
             effects.append(Forget(0))
         if previous is None or not _same_work(previous, welcome):
             effects.append(Prepare(welcome, body))
+            self._keyframe = welcome.version
         elif body is not None and (welcome.version > self.version or not again):
             effects.append(Load(welcome.version, body))
+            self._keyframe = welcome.version
         # A second answer to a hello may be older than what the broadcast has brought since.
         self.version = self._newest = max(self.version, welcome.version) if again else welcome.version
         return effects + self._ship(now)
@@ -252,13 +235,17 @@ class ActorCore:
         dropped = answer.verdict in ("stale", "refused")
         return [Forget(answer.sequence, dropped), *self._ship(now), *self._pull(now, answer.verdict == "stale")]
 
-    def _weights(self, epoch: int, version: int, body: Buffer | None) -> list[Effect]:
+    def _weights(self, now: float, epoch: int, version: int, body: Buffer | None, delta: bool) -> list[Effect]:
         welcome = self.membership.welcome
         if welcome is None or epoch != welcome.epoch or body is None or version <= self.version:
             return []
-        self.version = version
         self._newest = max(self._newest, version)
-        return [Load(version, body)]
+        if delta and keyframe_of(body) != self._keyframe:
+            return self._pull(now, behind=True)
+        self.version = version
+        if not delta:
+            self._keyframe = version
+        return [Load(version, body, delta)]
 
     def _ship(self, now: float) -> list[Effect]:
         welcome = self.membership.welcome
@@ -285,8 +272,8 @@ class ActorCore:
             self._unanswered[self._sequence] = (header, now)
         return [Ship(header)]
 
-    def _pull(self, now: float, stale: bool = False) -> list[Effect]:
-        behind = stale or self._newest - self.version > 2 * self._actors
+    def _pull(self, now: float, behind: bool = False) -> list[Effect]:
+        behind = behind or self._newest - self.version > 2 * self._actors
         if not behind or now < self._pull_due:
             return []
         self._pull_due = now + PULL_SECONDS

@@ -139,7 +139,8 @@ class _Daemon:
             except WireError as error:
                 self._core.trouble = str(error)
                 continue
-            self._do(self._core.broadcast(time.monotonic(), news.run, news.epoch, news.version, news.body))
+            delta = news.format == "delta"
+            self._do(self._core.broadcast(time.monotonic(), news.run, news.epoch, news.version, news.body, delta=delta))
 
     def _wait(self) -> None:
         poller = zmq.Poller()
@@ -197,7 +198,7 @@ class _Daemon:
                         self._link.send(effect.header, body)
                 case Load():
                     if self._work is not None:
-                        self._work.offer(effect.version, effect.body)
+                        self._work.offer(effect.version, effect.body, delta=effect.delta)
                 case Forget(sequence=0):
                     self._bodies.clear()
                     if self._work is not None:

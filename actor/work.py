@@ -7,7 +7,8 @@ import math
 import numpy as np
 import torch
 
-from actor.core import Harvest
+from actor.harvest import Harvest
+from actor.incoming import Incoming
 from actor.rollout import Collector, NonFiniteError
 from common.algorithms.gradient import gradient
 from common.algorithms.registry import METHODS
@@ -24,7 +25,6 @@ from common.messages import Welcome
 from common.networks.model import build
 from common.settings.sections import Settings
 from common.trajectory import TrajectoryFormat, trajectory_format, usable
-from common.weights import WeightsFormat
 from common.wire import Buffer
 
 
@@ -67,9 +67,7 @@ class Work:
         self._epochs = self._algorithm.epochs if method.repeats else 1
         self._again: tuple[Rollout, int] | None = None
         """The rollout that is gone over, and how often still."""
-        vectors, extras = len(self._model.vectors), self._model.extras.numel()
-        self._format = WeightsFormat(welcome.weights_format, self._flat.size, vectors, extras)
-        self._newest: tuple[int, Buffer] | None = None
+        self._incoming = Incoming(self._model, welcome.weights_format, deltas=exchange.weights == "delta")
         self._version = 0
         self._acted: list[int] = []
         """Versions that play the rollout under way, one for each slice of time."""
@@ -91,9 +89,9 @@ class Work:
             self.offer(welcome.version, body)
             self._load()
 
-    def offer(self, version: int, body: Buffer) -> None:
+    def offer(self, version: int, body: Buffer, *, delta: bool = False) -> None:
         """Newer weights; they are loaded where the algorithm allows it, never in the middle of a rollout's steps."""
-        self._newest = (version, body)
+        self._incoming.offer(version, body, delta=delta)
 
     def advance(self, until: float) -> Harvest | None:
         """Plays on until a rollout is complete or the time `until` has come.
@@ -187,7 +185,8 @@ class Work:
         self._sum.zero_()
         self._kept.clear()
         self._again = None
-        self._newest, self._version, self._foreign = None, 0, True
+        self._incoming.forget()
+        self._version, self._foreign = 0, True
         if self._feedback is not None:
             self._feedback.reset()
 
@@ -199,9 +198,6 @@ class Work:
         self.trouble = f"{failure(self._name, doing, error)}; playing on"
 
     def _load(self) -> None:
-        if self._newest is None:
-            return
-        version, body = self._newest
-        self._newest = None
-        self._format.unpack(body, self._model.vectors, self._model.extras)
-        self._version = version
+        version = self._incoming.load()
+        if version is not None:
+            self._version = version

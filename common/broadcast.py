@@ -4,7 +4,7 @@ offset  0  magic    4 bytes  b"A3W" and the layout's number, 1
         4  run      8 bytes  first bytes of the SHA-256 of the run id
        12  epoch    uint32
        16  version  uint64
-       24  format   uint8    0: fp32, 1: fp16
+       24  format   uint8    0: fp32, 1: fp16, 2: delta (common/delta.py)
        25  zero     3 bytes
        28  checksum uint32   CRC-32 of the body
 Little-endian.
@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from common.errors import WireError
 from common.wire import Buffer
 
-FORMATS = ("fp32", "fp16")
+FORMATS = ("fp32", "fp16", "delta")
 CODECS = {"fp32": "none", "fp16": "fp16"}
-"""The codec whose body is the body of each format."""
+"""The codec whose body is the body of each format of full weights."""
+KEYFRAME = struct.Struct("<Q")
+"""What a delta's body begins with: the version of the keyframe it is against."""
 _HEADER = struct.Struct("<4s8sIQB3xI")
 _MAGIC = b"A3W\x01"
 
@@ -59,3 +61,8 @@ class Broadcast:
         if zlib.crc32(body) != checksum:
             raise WireError(f"broadcast of version {version} is damaged: its checksum is wrong")
         return cls(run, epoch, version, FORMATS[code], body)
+
+
+def keyframe_of(body: Buffer) -> int | None:
+    """Version of the keyframe that a delta is against; None: the body is too short to say."""
+    return int(KEYFRAME.unpack_from(body)[0]) if memoryview(body).nbytes >= KEYFRAME.size else None

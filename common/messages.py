@@ -134,6 +134,8 @@ class Weights(Message, frozen=True):
 
     version: Natural
     epoch: Natural
+    delta: bool = False
+    """The body is what has changed since a keyframe, as in a broadcast (exchange.weights = "delta")."""
 
 
 class FleetOrder(Message, frozen=True):

@@ -63,7 +63,7 @@ class Assembled:
         model = model.to(device)
         vector = model.flat.vector
         weights = settings.exchange.weights
-        if weights == "auto":
+        if weights in ("auto", "delta"):
             weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
         self.settings = settings
         self.plan = Plan(

@@ -96,7 +96,7 @@ class LearnerCore:
                 effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))
             case Pull() if peer.hello.role == "actor":
-                return [self._outlet.pulled(now, routing_id, message)]
+                return self._outlet.pulled(now, routing_id, message)
             case Heartbeat():
                 return self._heartbeat(routing_id, peer, message)
             case FleetReport() if peer.hello.role == "launcher":
@@ -188,10 +188,10 @@ class LearnerCore:
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
         self.ledger.joined(self.peers.actors)
-        effects.append(self._welcome(now, routing_id, peer))
+        effects += self._welcome(now, routing_id, peer)
         return effects + (self._fleet.orders() if hello.role == "launcher" else [])
 
-    def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> Send:
+    def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
         plan, exchange = self.plan, self.plan.settings.exchange
         welcome = Welcome(
             run=plan.run,
@@ -200,7 +200,8 @@ class LearnerCore:
             expiry_seconds=exchange.expiry_seconds,
         )
         if peer.hello.role != "actor":
-            return Send(routing_id, welcome)
+            return [Send(routing_id, welcome)]
+        version, body = self._outlet.snapshot(now)
         welcome = msgspec.structs.replace(
             welcome,
             settings=plan.plain,
@@ -209,11 +210,14 @@ class LearnerCore:
             model=plan.model,
             weights_port=plan.weights_port,
             weights_format=plan.weights_format,
-            version=self.ledger.counters.version,
+            version=version,
             actors=self.peers.actors,
             seed=plan.settings.seed * SEEDS_PER_RUN + peer.seed,
         )
-        return Send(routing_id, welcome, self._outlet.snapshot(now))
+        effects: list[Effect] = [Send(routing_id, welcome, body)]
+        if version < self.ledger.counters.version:
+            effects += self._outlet.pulled(now, routing_id, Pull(version=version))
+        return effects
 
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         peer.state = message.state or peer.state

@@ -1,5 +1,6 @@
 """Weights on their way out: snapshots, pulls, and the broadcast at a bounded rate.
 
+With exchange.weights = "delta" whoever joins gets the keyframe (common/delta.py), and then what has changed since.
 Synchronously there is no broadcast: each answer to a gradient comes behind the weights to play on with.
 """
 
@@ -13,6 +14,11 @@ from learner.effects import Effect, Publish, Send
 from learner.ledger import Ledger
 from learner.plan import Plan, Store
 
+KEYFRAME_SECONDS = 1.0
+"""At least, between two keyframes."""
+HOLD_SECONDS = 0.05
+"""After a keyframe nothing is broadcast for so long: actors look every 20 ms, and CONFLATE keeps the newest only."""
+
 
 class Outlet:
     """The one place where bodies of weights are taken from the store and counted."""
@@ -23,6 +29,9 @@ class Outlet:
         self._published = ledger.counters.version
         self._due = now
         self._synchronous = plan.settings.staleness.policy == "synchronous"
+        self._deltas = plan.settings.exchange.weights == "delta"
+        self._keyframe: tuple[int, bytes] | None = None
+        self._keyframe_due = now
 
     @property
     def deadline(self) -> float:
@@ -31,17 +40,36 @@ class Outlet:
             return math.inf
         return self._due if self._published != self._ledger.counters.version else math.inf
 
-    def snapshot(self, now: float) -> bytes:
-        """The weights for one peer."""
-        body = self._store.body(self._plan.weights_format)
+    def snapshot(self, now: float) -> tuple[int, bytes]:
+        """Version and body of whole weights for one peer: the newest, or the keyframe."""
+        version, body = self._whole(now)
         self._ledger.sent(now, len(body))
-        return body
+        return version, body
 
-    def pulled(self, now: float, routing_id: bytes, pull: Pull) -> Send:
-        """The newest weights, without a body when the peer has them."""
+    def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
+        """The newest weights, behind the keyframe if the peer lacks it; without a body when it has them."""
+        held, effects = pull.version, list[Effect]()
+        newest, epoch = self._ledger.counters.version, self._plan.epoch
+        version, _ = self._whole(now)
+        if held < version:
+            effects.append(Send(routing_id, Weights(version=version, epoch=epoch), self.snapshot(now)[1]))
+            held = version
+        if held < newest:
+            body, _ = self._store.delta()
+            self._ledger.sent(now, len(body))
+            effects.append(Send(routing_id, Weights(version=newest, epoch=epoch, delta=True), body))
+        return effects or [Send(routing_id, Weights(version=newest, epoch=epoch))]
+
+    def _whole(self, now: float) -> tuple[int, bytes]:
+        if not self._deltas:
+            return self._ledger.counters.version, self._store.body(self._plan.weights_format)
+        return self._keyframe or self._begin_keyframe(now)
+
+    def _begin_keyframe(self, now: float) -> tuple[int, bytes]:
         version = self._ledger.counters.version
-        message = Weights(version=version, epoch=self._plan.epoch)
-        return Send(routing_id, message, self.snapshot(now) if pull.version < version else None)
+        self._keyframe = version, self._store.keyframe(self._plan.weights_format, version)
+        self._keyframe_due = now + KEYFRAME_SECONDS
+        return self._keyframe
 
     def ahead_of_answers(self, now: float, effects: list[Effect]) -> list[Effect]:
         """The effects, with the newest weights before each acknowledgement if the run is synchronous."""
@@ -51,7 +79,7 @@ class Outlet:
         together: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Acknowledgement):
-                together.append(Send(effect.peer, message, self.snapshot(now)))
+                together.append(Send(effect.peer, message, self.snapshot(now)[1]))
             together.append(effect)
         return together
 
@@ -61,9 +89,19 @@ class Outlet:
         if self._synchronous or version == self._published or now < self._due:
             return []
         plan, exchange = self._plan, self._plan.settings.exchange
-        body = self._store.body(plan.weights_format)
+        form, body = self._to_publish(now)
         size = max(1, subscribers) * len(body)
-        self._due = now + max(exchange.broadcast_ms / 1e3, size * 8 / (exchange.egress_mbit * 1e6))
+        hold = HOLD_SECONDS if self._deltas and form != "delta" else 0.0
+        self._due = now + max(hold, exchange.broadcast_ms / 1e3, size * 8 / (exchange.egress_mbit * 1e6))
         self._published = version
         self._ledger.sent(now, size)
-        return [Publish(Broadcast(run_mark(plan.run), plan.epoch, version, plan.weights_format, body).pack())]
+        return [Publish(Broadcast(run_mark(plan.run), plan.epoch, version, form, body).pack())]
+
+    def _to_publish(self, now: float) -> tuple[str, bytes]:
+        """Format and body of the newest weights."""
+        if self._deltas and self._keyframe is not None:
+            body, far = self._store.delta()
+            if not far or now < self._keyframe_due:
+                return "delta", body
+            self._keyframe = None
+        return self._plan.weights_format, self._whole(now)[1]

@@ -52,3 +52,9 @@ class Store(Protocol):
 
     def body(self, form: str) -> bytes:
         """The weights as sent."""
+
+    def keyframe(self, form: str, version: int) -> bytes:
+        """Takes the weights, which are of this version, for those that deltas are against; their body."""
+
+    def delta(self) -> tuple[bytes, bool]:
+        """The weights against the keyframe, and whether another is due."""

@@ -16,6 +16,7 @@ from common.errors import CodecError
 from common.weights import WeightsFormat
 from common.wire import Buffer
 from learner.compensation import Compensation
+from learner.keyframe import Keyframe
 from learner.optimizers import FlatOptimizer
 from learner.target import TARGET, Target
 
@@ -56,6 +57,8 @@ class ParameterStore:
         self._rollouts = 0
         self._weights = 0.0
         self._bodies: dict[str, bytes] = {}
+        self._keyframe: Keyframe | None = None
+        self._delta: tuple[bytes, bool] | None = None
 
     @property
     def reach(self) -> int | None:
@@ -107,22 +110,46 @@ class ParameterStore:
             self.target.stepped(self.vector, frames)
         self._sum.zero_()
         self._added, self._rollouts, self._weights = 0, 0, 0.0
+        self._stepped(started)
+        return {}
+
+    def _stepped(self, started: float) -> None:
+        """What was packed of the weights before is old; a step lasts as long as it is to."""
         self._bodies.clear()
+        self._delta = None
         if self._delay:
             time.sleep(max(0.0, self._delay - (time.monotonic() - started)))
-        return {}
 
     def body(self, form: str) -> bytes:
         """The weights as sent, `fp32` or `fp16`; made once per version."""
         if form not in self._bodies:
-            vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
+            vectors = self._vectors()
             packing = WeightsFormat(form, self.vector.numel(), len(vectors), self.extras.numel())
-            self._bodies[form] = packing.pack([vector.detach().cpu() for vector in vectors], self.extras)
+            self._bodies[form] = packing.pack(vectors, self.extras)
         return self._bodies[form]
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps besides the weights: the optimizer's statistics and the target network."""
         return self.optimizer.state() | ({} if self.target is None else {TARGET: self.target.vector})
+
+    def keyframe(self, form: str, version: int) -> bytes:
+        """Takes the weights, which are of this version, for those that deltas are against; their body."""
+        self._keyframe = Keyframe(form, version, self._vectors(), self.extras)
+        self._delta = None
+        return self._keyframe.body
+
+    def delta(self) -> tuple[bytes, bool]:
+        """The weights against the keyframe, made once per version, and whether another keyframe is due."""
+        if self._keyframe is None:
+            raise RuntimeError("there is no keyframe yet")
+        if self._delta is None:
+            self._delta = self._keyframe.delta(self._vectors(), self.extras)
+        return self._delta
+
+    def _vectors(self) -> list[Tensor]:
+        """As they travel."""
+        vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
+        return [vector.detach().cpu() for vector in vectors]
 
     @property
     def finite(self) -> bool:

@@ -91,9 +91,7 @@ class Trainer(ParameterStore):
                 break
             learnt.append(statistics)
             self.optimizer.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames)
-        self._bodies.clear()
-        if self._delay:
-            time.sleep(max(0.0, self._delay - (time.monotonic() - started)))
+        self._stepped(started)
         return _means(learnt)
 
     def _columns(self, waiting: list[tuple[Rollout, float]]) -> Floats | None:

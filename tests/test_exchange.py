@@ -28,10 +28,18 @@ class Exchange(RuleBasedStateMachine):
         accumulate=st.integers(*ACCUMULATE),
         coalesce=st.sampled_from([1, 2, 16]),
         refuse_factor=st.sampled_from([0.0, 1.0, 4.0]),
+        weights=st.sampled_from(["fp32", "delta"]),
         connected=st.booleans(),
     )
     def start(
-        self, actors: int, credit: int, accumulate: int, coalesce: int, refuse_factor: float, connected: bool
+        self,
+        actors: int,
+        credit: int,
+        accumulate: int,
+        coalesce: int,
+        refuse_factor: float,
+        weights: str,
+        connected: bool,
     ) -> None:
         self.credit, self.accumulate = credit, accumulate
         self.link = Link(
@@ -39,6 +47,7 @@ class Exchange(RuleBasedStateMachine):
             f"exchange.accumulate={accumulate}",
             f"exchange.coalesce={coalesce}",
             f"staleness.refuse_factor={refuse_factor}",
+            f"exchange.weights={weights}",
             actors=actors,
         )
         self.saved = Counters()

@@ -154,6 +154,8 @@ def _staleness(settings: Settings) -> Iterator[str]:
         if exchange.accumulate != 1:
             yield f"{why}: it needs exchange.accumulate = 1, not {exchange.accumulate}"
     if staleness.policy == "synchronous":
+        if exchange.weights == "delta":
+            yield 'exchange.weights = "delta" is for broadcasts; staleness.policy = "synchronous" has none, use "auto"'
         if exchange.credit != 1:
             yield (
                 f'staleness.policy = "synchronous" needs exchange.credit = 1, not {exchange.credit}: '

@@ -10,7 +10,6 @@ from actor.core import (
     ActorCore,
     Effect,
     Forget,
-    Harvest,
     Leave,
     Load,
     Prepare,
@@ -18,7 +17,8 @@ from actor.core import (
     Send,
     Ship,
 )
-from common.broadcast import run_mark
+from actor.harvest import Harvest
+from common.broadcast import KEYFRAME, run_mark
 from common.errors import RefusedError, UnavailableError
 from common.messages import (
     Acknowledgement,
@@ -295,3 +295,33 @@ def test_messages_that_are_none_of_its_business_change_nothing() -> None:
     assert core.handle(1.0, Heartbeat(), None) == []
     assert core.handle(1.0, Goodbye(reason="?"), None) == []
     assert core.state == "working"
+
+
+def test_a_delta_is_loaded_if_its_keyframe_is_there_and_else_both_are_pulled() -> None:
+    core, mark = member(version=10), run_mark("a-run")
+
+    def news(now: float, version: int, keyframe: int) -> list[Effect]:
+        return core.broadcast(now, mark, 1, version, KEYFRAME.pack(keyframe) + b"x", delta=True)
+
+    assert news(1.0, 12, 10) == [Load(12, KEYFRAME.pack(10) + b"x", delta=True)]
+    assert messages(news(1.0, 14, 13)) == [Pull(version=12)]
+    assert news(1.1, 15, 13) == [], "pulled a moment ago"
+    assert messages(news(1.0 + PULL_SECONDS, 16, 13)) == [Pull(version=12)]
+    assert core.handle(2.0, Weights(version=13, epoch=1), BODY) == [Load(13, BODY)]
+    body = KEYFRAME.pack(13) + b"y"
+    assert core.handle(2.0, Weights(version=17, epoch=1, delta=True), body) == [Load(17, body, delta=True)]
+    assert news(2.0, 18, 10) == [], "of a keyframe that is no more, and pulled a moment ago"
+
+
+def test_a_delta_too_short_to_name_a_keyframe_is_not_loaded() -> None:
+    core = member(version=10)
+    for body in (b"", bytes(7)):
+        assert messages(core.broadcast(1.0, run_mark("a-run"), 1, 12, body, delta=True)) in ([Pull(version=10)], [])
+    assert core.version == 10
+
+
+def test_keyframes_of_the_epoch_before_are_none() -> None:
+    core = member(version=10)
+    core.handle(1.0, welcome_of(version=4, epoch=2), BODY)
+    body = KEYFRAME.pack(10) + b"x"
+    assert messages(core.broadcast(1.0, run_mark("a-run"), 2, 12, body, delta=True)) == [Pull(version=4)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.broadcast import CODECS, FORMATS, Broadcast, run_mark
+from common.broadcast import CODECS, FORMATS, KEYFRAME, Broadcast, keyframe_of, run_mark
 from common.codecs.names import NAMES
 from common.errors import WireError
 
@@ -90,6 +90,13 @@ def test_another_layout(offset: int, value: int) -> None:
         Broadcast.unpack(frame)
 
 
-def test_each_format_is_the_body_of_a_codec() -> None:
-    assert tuple(CODECS) == FORMATS
+def test_each_format_of_whole_weights_is_the_body_of_a_codec() -> None:
+    assert (*CODECS, "delta") == FORMATS
     assert set(CODECS.values()) <= set(NAMES)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_delta_begins_with_its_keyframe(kind: type) -> None:
+    assert keyframe_of(kind(KEYFRAME.pack(2**40) + b"rest")) == 2**40
+    assert keyframe_of(kind(KEYFRAME.pack(5))) == 5
+    assert keyframe_of(kind(bytes(7))) is None

@@ -10,8 +10,9 @@ import itertools
 import json
 from dataclasses import dataclass, field
 
-from actor.core import ActorCore, Effect, Forget, Harvest, Leave, Load, Prepare, Reship, Send, Ship
-from common.broadcast import Broadcast
+from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
+from actor.harvest import Harvest
+from common.broadcast import KEYFRAME, Broadcast
 from common.messages import Acknowledgement, AnyMessage
 from common.wire import Buffer, pack, split
 from learner.core import LearnerCore
@@ -62,6 +63,8 @@ class ActorShell:
         self.given_up: set[int] = set()
         self.loaded: list[tuple[int, int]] = []
         """Epoch and version of all weights, in order."""
+        self.keyframe = (0, 0)
+        """Epoch and version of the whole weights among them that came last."""
         self.prepared = 0
         self.left = ""
 
@@ -105,14 +108,20 @@ class ActorShell:
                     self.core.configure(self.most_added_up)
                     self._load(effect.welcome.version, effect.body)
                 case Load():
-                    self._load(effect.version, effect.body)
+                    self._load(effect.version, effect.body, effect.delta)
                 case Leave():
                     self.left = effect.reason
 
-    def _load(self, version: int, body: Buffer | None) -> None:
+    def _load(self, version: int, body: Buffer | None, delta: bool = False) -> None:
         assert self.core.welcome is not None
-        assert body == f"fp32:{version}".encode()
-        self.loaded.append((self.core.welcome.epoch, version))
+        epoch = self.core.welcome.epoch
+        if delta:
+            assert self.keyframe[0] == epoch
+            assert body == KEYFRAME.pack(self.keyframe[1]) + f"delta:{version}".encode()
+        else:
+            assert body == f"fp32:{version}".encode()
+            self.keyframe = (epoch, version)
+        self.loaded.append((epoch, version))
 
 
 class Link:
@@ -162,7 +171,8 @@ class Link:
         """The actor reads the newest broadcast."""
         news = Broadcast.unpack(actor.wires.news[-1])
         actor.wires.news.clear()
-        actor.do(actor.core.broadcast(self.now, news.run, news.epoch, news.version, news.body))
+        delta = news.format == "delta"
+        actor.do(actor.core.broadcast(self.now, news.run, news.epoch, news.version, news.body, delta=delta))
 
     def tick(self, seconds: float) -> None:
         """Time passes; everyone does what is due."""

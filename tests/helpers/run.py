@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from common.broadcast import KEYFRAME
 from common.codecs.names import NAMES
 from common.errors import CodecError, RefusedError
 from common.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
@@ -28,7 +29,7 @@ BAD = b"bad"
 
 
 class NotedStore:
-    """Notes what was added and stepped. The weights' body is `form:version`."""
+    """Notes what was added and stepped. The weights' body is `form:version`, behind the keyframe's if it is a delta."""
 
     def __init__(self, version: int = 0) -> None:
         self.version = version
@@ -41,6 +42,8 @@ class NotedStore:
         """What went into each step, its scale and its frames."""
         self.learnt: dict[str, float] = {}
         """What each step tells of the loss."""
+        self.keyframes: list[int] = []
+        """Versions; another is due after three steps."""
 
     def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
         if bytes(body) == BAD:
@@ -56,6 +59,14 @@ class NotedStore:
 
     def body(self, form: str) -> bytes:
         return f"{form}:{self.version}".encode()
+
+    def keyframe(self, form: str, version: int) -> bytes:
+        assert version == self.version
+        self.keyframes.append(version)
+        return self.body(form)
+
+    def delta(self) -> tuple[bytes, bool]:
+        return KEYFRAME.pack(self.keyframes[-1]) + self.body("delta"), self.version - self.keyframes[-1] > 3
 
 
 def choose_codec(offered: Collection[str], loopback: bool) -> str:

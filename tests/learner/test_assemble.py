@@ -87,7 +87,13 @@ def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None
 
 @pytest.mark.parametrize(
     ("assignments", "expected"),
-    [((), "fp32"), (("network.hidden=[512, 1024]",), "fp16"), (("exchange.weights=fp16",), "fp16")],
+    [
+        ((), "fp32"),
+        (("network.hidden=[512, 1024]",), "fp16"),
+        (("exchange.weights=fp16",), "fp16"),
+        (("exchange.weights=delta",), "fp32"),
+        (("exchange.weights=delta", "network.hidden=[512, 1024]"), "fp16"),
+    ],
 )
 def test_weights_above_a_mebibyte_travel_as_halves(start: Start, assignments: tuple[str, ...], expected: str) -> None:
     parts = start(*assignments)

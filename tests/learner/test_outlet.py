@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from common.broadcast import Broadcast, run_mark
+from common.broadcast import KEYFRAME, Broadcast, run_mark
 from common.messages import Acknowledgement, Pull, Weights
 from learner.effects import Effect, Log, Publish, Send
 from learner.ledger import Counters, Ledger
-from learner.outlet import Outlet
+from learner.outlet import HOLD_SECONDS, KEYFRAME_SECONDS, Outlet
 from learner.scaling import Decision
 from tests.helpers.run import NotedStore, plan_of, settings_of
 
@@ -75,12 +75,10 @@ def test_what_was_held_back_is_published_when_due_without_another_step() -> None
 
 def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
     outlet, ledger = outlet_of(version=9)
-    send = outlet.pulled(1.0, b"x", Pull(version=8))
-    assert (send.peer, send.message, send.body) == (b"x", Weights(version=9, epoch=3), b"w" * 100)
+    assert outlet.pulled(1.0, b"x", Pull(version=8)) == [Send(b"x", Weights(version=9, epoch=3), b"w" * 100)]
     assert ledger.counters.weight_bytes == 100
     for version in (9, 10, 2**63 - 1):
-        same = outlet.pulled(1.0, b"x", Pull(version=version))
-        assert (same.message, same.body) == (Weights(version=9, epoch=3), None)
+        assert outlet.pulled(1.0, b"x", Pull(version=version)) == [Send(b"x", Weights(version=9, epoch=3), None)]
     assert ledger.counters.weight_bytes == 100
 
 
@@ -101,3 +99,50 @@ def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast(
     assert ledger.counters.weight_bytes == 200
     ordinary, _ = outlet_of()
     assert ordinary.ahead_of_answers(2.0, effects) == effects
+
+
+class Stepping:
+    """An outlet with deltas, its store and its ledger one step at a time."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger(Counters(version=9), 10, Decision(1, ""), 0.0)
+        self.store = NotedStore(9)
+        plan = plan_of(settings_of("exchange.weights=delta", "exchange.broadcast_ms=20"), epoch=3)
+        self.outlet = Outlet(plan, self.store, self.ledger, 0.0)
+
+    def published(self, now: float) -> tuple[int, str, bytes] | None:
+        self.store.step(scale=1.0, frames=0)
+        self.ledger.stepped(now)
+        effects = self.outlet.publish(now, 2)
+        if not effects:
+            return None
+        (published,) = effects
+        assert isinstance(published, Publish)
+        news = Broadcast.unpack(published.frame)
+        return news.version, news.format, bytes(news.body)
+
+
+def test_deltas_follow_a_keyframe_until_another_is_due_and_not_too_soon() -> None:
+    run = Stepping()
+    assert run.published(10.0) == (10, "fp32", b"fp32:10")
+    assert run.published(10.0 + HOLD_SECONDS / 2) is None, "actors are to see the keyframe"
+    for step in range(2, 7):
+        now, version = 10.0 + step * HOLD_SECONDS, 10 + step
+        assert run.published(now) == (version, "delta", KEYFRAME.pack(10) + f"delta:{version}".encode())
+    assert run.published(10.0 + KEYFRAME_SECONDS) == (17, "fp32", b"fp32:17")
+    assert run.store.keyframes == [10, 17]
+    assert run.published(12.0) == (18, "delta", KEYFRAME.pack(17) + b"delta:18")
+
+
+def test_who_joins_or_pulls_gets_the_keyframe_and_what_has_changed_since() -> None:
+    run = Stepping()
+    assert run.outlet.snapshot(1.0) == (9, b"fp32:9")
+    run.published(2.0)
+    assert run.outlet.snapshot(2.0) == (9, b"fp32:9"), "the newest come behind it"
+    keyframe = Send(b"x", Weights(version=9, epoch=3), b"fp32:9")
+    delta = Send(b"x", Weights(version=10, epoch=3, delta=True), KEYFRAME.pack(9) + b"delta:10")
+    before = run.ledger.counters.weight_bytes
+    assert run.outlet.pulled(2.0, b"x", Pull(version=3)) == [keyframe, delta]
+    assert run.ledger.counters.weight_bytes - before == len(b"fp32:9") + 8 + len(b"delta:10")
+    assert run.outlet.pulled(2.0, b"x", Pull(version=9)) == [delta]
+    assert run.outlet.pulled(2.0, b"x", Pull(version=10)) == [Send(b"x", Weights(version=10, epoch=3))]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from common.codecs.names import NAMES
 from common.codecs.registry import make as make_codec
+from common.delta import DeltaFormat
 from common.errors import CodecError
 from common.settings.sections import Optimizer
 from common.weights import WeightsFormat
@@ -185,6 +186,20 @@ def test_the_body_is_the_weights_as_they_are_now(form: str, codec: str, size: in
         store.step(scale=1.0, frames=0)
     make_codec(codec, SIZE).decode(body, out)
     torch.testing.assert_close(out, torch.full((SIZE,), 0.9), atol=1e-3, rtol=0)
+
+
+def test_deltas_are_against_the_keyframe_and_made_once_per_version() -> None:
+    store, held, out = store_of(), torch.empty(SIZE), torch.empty(SIZE)
+    with pytest.raises(RuntimeError):
+        store.delta()
+    WeightsFormat("fp32", SIZE).unpack(store.keyframe("fp32", 4), [held], torch.zeros(0))
+    for expected in (1.0, 0.9, 0.8):
+        body, _ = store.delta()
+        assert store.delta()[0] is body
+        DeltaFormat(SIZE).unpack(body, 4, held, [out], torch.zeros(0))
+        torch.testing.assert_close(out, torch.full((SIZE,), expected), atol=2e-3, rtol=0)
+        store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
+        store.step(scale=1.0, frames=0)
 
 
 def test_the_step_is_annealed_by_the_frames_of_the_run() -> None:

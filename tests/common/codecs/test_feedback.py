@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actor.core import RESEND_SECONDS, ActorCore, Effect, Forget, Harvest, Reship, Ship
+from actor.core import RESEND_SECONDS, ActorCore, Effect, Forget, Reship, Ship
+from actor.harvest import Harvest
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import COARSE, NAMES, PARTS
 from common.codecs.packed import PackedCodec

@@ -153,6 +153,10 @@ def settings(**sections: dict[str, Any]) -> Settings:
             },
             'staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"',
         ),
+        (
+            {"staleness": {"policy": "synchronous"}, "exchange": {"weights": "delta"}},
+            'exchange.weights = "delta" is for broadcasts; staleness.policy = "synchronous" has none, use "auto"',
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )
