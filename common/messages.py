@@ -138,6 +138,33 @@ class Weights(Message, frozen=True):
     """The body is what has changed since a keyframe, as in a broadcast (exchange.weights = "delta")."""
 
 
+class Observe(Message, frozen=True):
+    """actor -> learner: what a group of my environments shows; which actions? Body: what the last step gave, and the
+    observations."""
+
+    run: Name
+    epoch: Natural
+    group: Annotated[int, Meta(ge=0, le=255)]
+    """Of the actor's groups, counted from 0."""
+    step: Natural
+    """1, 2, ... for each group of an incarnation; a number seen before is answered as it was."""
+    begins: bool = False
+    """The learner is to know nothing of this group from before; no last step is told of."""
+    steps: Annotated[int, Meta(ge=0, le=1024)] = 0
+    """Environment steps the agent acted on, in the last step."""
+    emulator_frames: Annotated[int, Meta(ge=0, le=10**8)] = 0
+    episodes: list[tuple[float, int, float]] = []
+    """Episodes that the last step ended: return, length in steps, seconds."""
+
+
+class Act(Message, frozen=True):
+    """learner -> actor: take these actions. Body: one for each environment of the group."""
+
+    group: Natural
+    step: Natural
+    """Of the observations that they answer."""
+
+
 class FleetOrder(Message, frozen=True):
     """learner -> launcher: run so many actors."""
 
@@ -192,6 +219,6 @@ class Goodbye(Message, frozen=True):
 
 
 AnyMessage = (
-    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | FleetOrder | FleetReport
-    | Heartbeat | Inspect | Status | Stop | Goodbye
+    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Observe | Act | FleetOrder
+    | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
 )  # fmt: skip

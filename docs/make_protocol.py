@@ -20,6 +20,7 @@ DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
     "common.membership": ("HELLO_SECONDS", "UNSENT_SECONDS", "FIRST_NOTICE_SECONDS"),
     "actor.core": ("RESEND_SECONDS", "PULL_SECONDS"),
+    "actor.asking": ("RESEND_SECONDS",),
     "learner.intake": ("BAD_IN_A_ROW",),
     "learner.peers": ("SEQUENCE_WINDOW", "REMEMBERED"),
     "learner.staleness": ("SMALLEST_LIMIT", "ACTORS_PER_GRADIENT"),

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 import lz4.block
 import zstandard
 
-from common.codecs.buffers import nbytes
 from common.codecs.names import STAGES, StageKind
 from common.errors import CodecError
 from common.wire import Buffer
@@ -76,7 +75,7 @@ class Lz4Stage(EntropyStage):
         try:
             raw: bytes = lz4.block.decompress(body, uncompressed_size=self.raw_bytes)
         except (lz4.block.LZ4BlockError, ValueError) as error:
-            raise CodecError(f"lz4 body of {nbytes(body)} bytes does not decompress: {error}") from error
+            raise CodecError(f"lz4 body of {memoryview(body).nbytes} bytes does not decompress: {error}") from error
         if len(raw) != self.raw_bytes:
             raise CodecError(f"lz4 body holds {len(raw)} bytes, not {self.raw_bytes}")
         return raw
@@ -114,7 +113,7 @@ class ZstdStage(EntropyStage):
                 raise CodecError(f"zstd body states {stated} bytes, not {self.raw_bytes}")
             return self._decompressor.decompress(body, allow_extra_data=False)
         except zstandard.ZstdError as error:
-            raise CodecError(f"zstd body of {nbytes(body)} bytes does not decompress: {error}") from error
+            raise CodecError(f"zstd body of {memoryview(body).nbytes} bytes does not decompress: {error}") from error
 
 
 ENTROPY_STAGES: dict[StageKind, type[EntropyStage]] = {"none": NoStage, "lz4": Lz4Stage, "zstd": ZstdStage}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # an actor that only holds environments describes their observations, and needs no torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ObservationSpec:
     @property
     def dtype(self) -> torch.dtype:
         """Element type of a batch of observations."""
+        import torch
+
         return {"box": torch.float32, "pixels": torch.uint8, "discrete": torch.int64}[self.kind]
 
 
@@ -42,7 +45,7 @@ def encode(spec: ObservationSpec, observations: Tensor) -> Tensor:
     Boxes are flattened, pixels scaled to 0..1, discrete values one-hot.
     """
     if spec.kind == "discrete":
-        rows = observations.new_zeros((len(observations), spec.size), dtype=torch.float32)
+        rows = observations.float().new_zeros((len(observations), spec.size))
         return rows.scatter_(1, observations.unsqueeze(1), 1.0)
     if spec.kind == "pixels":
         return observations.flatten(1).float().mul_(1 / 255)
