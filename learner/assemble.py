@@ -29,6 +29,7 @@ from common.run_folder import Checkpoint
 from common.settings.sections import Exchange, Settings
 from common.trajectory import TrajectoryFormat, trajectory_format
 from common.versions import versions
+from learner.acting import Acting
 from learner.compensation import Compensation
 from learner.core import LearnerCore
 from learner.folder import OwnedRun
@@ -39,7 +40,7 @@ from learner.plan import Plan
 from learner.scaling import Scaler
 from learner.store import ParameterStore
 from learner.target import TARGET, Target
-from learner.trainer import Trainer
+from learner.trainer import Trainer, no_bodies
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
@@ -88,16 +89,21 @@ class Assembled:
             counters = self._restore(checkpoint, vector, optimizer.load, model.target)
         top_k = settings.exchange.top_k
         bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
+        network: Acting | None = None
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action)
             bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
             self.store: ParameterStore = _trainer(settings, model, optimizer, packing)
+        elif settings.exchange.kind == "actions":
+            self.store = trainer = _trainer(settings, model, optimizer)
+            network = Acting(trainer, settings, observation, action)
+            bodies = [network.max_bytes]
         else:
             self.store = _gradients(settings, model, optimizer, counters.frames)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
         choose_codec = functools.partial(_choose, settings.exchange, flat.size)
-        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now)
+        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network)
         self.max_bytes = HEADER_BYTES + max(bodies)
 
     def _restore(
@@ -145,12 +151,14 @@ def _gradients(settings: Settings, model: Model, optimizer: FlatOptimizer, frame
     )
 
 
-def _trainer(settings: Settings, model: Model, optimizer: FlatOptimizer, packing: TrajectoryFormat) -> Trainer:
+def _trainer(
+    settings: Settings, model: Model, optimizer: FlatOptimizer, packing: TrajectoryFormat | None = None
+) -> Trainer:
     return Trainer(
         model,
         optimizer,
         settings.algorithm,
-        unpack=packing.unpack,
+        unpack=no_bodies if packing is None else packing.unpack,
         delay_seconds=settings.exchange.learner_delay_ms / 1e3,
         average=settings.staleness.policy == "synchronous",
         seed=settings.seed,

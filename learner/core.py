@@ -22,6 +22,7 @@ from common.messages import (
     Heartbeat,
     Hello,
     Inspect,
+    Observe,
     Pull,
     Status,
     Stop,
@@ -31,6 +32,7 @@ from common.security.names import is_name_under
 from common.wire import Buffer, ProtocolError
 from learner.effects import Effect, Ending, Finish, Log, Record, Save, Send, refuse
 from learner.fleet import Fleet
+from learner.inference import Inference, Network
 from learner.intake import Intake
 from learner.ledger import Ledger
 from learner.outlet import Outlet
@@ -44,8 +46,6 @@ EXPIRE_SECONDS = 1.0
 """Between two looks for peers that fell silent."""
 BEST_SECONDS = 5.0
 """Between two checkpoints for the sake of a new best mean return."""
-SEEDS_PER_RUN = 100_003
-"""Actors of runs whose seeds are neighbours do not share theirs."""
 
 
 class LearnerCore:
@@ -59,11 +59,14 @@ class LearnerCore:
         scaler: Scaler,
         choose_codec: Callable[[Collection[str], bool], str],
         now: float,
+        network: Network | None = None,
     ) -> None:
-        """`choose_codec(offered, loopback)` names the codec for an actor, or raises an A3cdError."""
+        """`choose_codec(offered, loopback)` names the codec for an actor, or raises an A3cdError; `network` acts for
+        actors that hold environments only (exchange.kind = "actions")."""
         self.plan, self.ledger, self.peers = plan, ledger, Peers()
         self._choose_codec = choose_codec
         self._intake = Intake(plan, store, ledger, self.peers)
+        self._inference = None if network is None else Inference(plan, network, store, ledger, self.peers)
         self._outlet = Outlet(plan, store, ledger, now)
         self._fleet = Fleet(scaler, ledger, self.peers)
         self._record_due = self._scale_due = now
@@ -77,6 +80,7 @@ class LearnerCore:
         """When `flush` or `tick` has something to do next."""
         return min(
             *(self._intake.deadline, self._outlet.deadline),
+            math.inf if self._inference is None else self._inference.deadline,
             *(self._record_due, self._save_due, self._expire_due, self._scale_due),
         )
 
@@ -91,7 +95,10 @@ class LearnerCore:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
         peer.seen = now
         match message:
-            case Contribution() if peer.hello.role == "actor":
+            case Observe() if peer.hello.role == "actor" and self._inference is not None:
+                effects = self._inference.take(now, routing_id, peer, message, body)
+                return effects + (self.flush(now) if self._inference.ripe else self._limits(now))
+            case Contribution() if peer.hello.role == "actor" and self._inference is None:
                 effects = self._intake.take(now, routing_id, peer, message, body)
                 effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))
@@ -117,11 +124,18 @@ class LearnerCore:
             ]
         return [Log("warning", f"a peer sent what is no message: {error}", key="malformed")]
 
+    def answer(self, now: float) -> list[Effect]:
+        """Actions for whoever waits for them; before `flush`, which takes its time."""
+        return [] if self._inference is None else self._inference.answer(now)
+
     def flush(self, now: float) -> list[Effect]:
         """One optimizer step with all gradients that wait, their acknowledgements, and a broadcast if one is due.
 
         With staleness.policy = "synchronous" it is taken only once enough actors have sent, or their time is up.
         """
+        if self._inference is not None:
+            self._inference.step(now)
+            return self._limits(now)
         effects = self._outlet.ahead_of_answers(now, self._intake.step(now))
         return effects + self._publish(now) + self._limits(now)
 
@@ -174,7 +188,7 @@ class LearnerCore:
         if self.peers.is_set_aside(hello):
             return [refuse(routing_id, "set-aside", "its gradients could not be used")]
         codec = ""
-        if hello.role == "actor":
+        if hello.role == "actor" and self._inference is None:
             try:
                 codec = self._choose_codec(hello.codecs, hello.host == self.plan.host)
             except A3cdError as error:
@@ -212,7 +226,7 @@ class LearnerCore:
             weights_format=plan.weights_format,
             version=version,
             actors=self.peers.actors,
-            seed=plan.settings.seed * SEEDS_PER_RUN + peer.seed,
+            seed=plan.actor_seed(peer.seed),
         )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
         if version < self.ledger.counters.version:
@@ -241,6 +255,8 @@ class LearnerCore:
     def _gone(self, routing_id: bytes, told: Log) -> list[Effect]:
         """Forgets a peer and tells of it; what a launcher ran is ordered from the others."""
         peer = self.peers.leave(routing_id)
+        if self._inference is not None:
+            self._inference.left(routing_id)
         if peer is None or peer.hello.role == "observer":
             return []
         line = Log(told.level, f"{peer.hello.role} {peer.hello.name} {told.text}")

@@ -169,6 +169,7 @@ class _Daemon:
                 self._door.serve()
                 self._cut_off(self._door, begun)
             self._drain(begun)
+            self._do(self._core.answer(time.monotonic()))
             now = time.monotonic()
             self._do(self._core.flush(now))
             self._do(self._core.tick(now))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from common.algorithms.statistics import Statistics
-from common.messages import Contribution, Gradient
+from common.messages import Contribution, Gradient, Observe
 from common.settings.sections import Limits
 from common.status import RunStatus
 from learner.effects import Ending
@@ -78,17 +78,25 @@ class Ledger:
 
     def received(self, now: float, header: Contribution, size: int, lag: int) -> None:
         """A gradient or trajectory that is no duplicate, whatever becomes of it: its frames were played."""
+        self.played(now, header, size)
+        self.lagged(now, lag)
+
+    def played(self, now: float, header: Contribution | Observe, size: int) -> None:
+        """Frames and episodes, whatever becomes of what was learnt from them; `size` bytes told of them."""
         counters = self.counters
         counters.frames += header.steps
         counters.emulator_frames += header.emulator_frames
         counters.gradient_bytes += size
         self._frames.add(now, header.steps)
-        self._received.add(now)
         self._bytes.add(now, size)
-        self._lag.add(max(0, lag))
         for episode in header.episodes:
             self._episode(*episode)
         counters.episodes = self.window.episodes
+
+    def lagged(self, now: float, lag: int) -> None:
+        """A gradient, or a rollout, of weights that are `lag` steps old."""
+        self._received.add(now)
+        self._lag.add(max(0, lag))
 
     def applied(self, header: Contribution) -> None:
         """A gradient that went into the weights; of its statistics, those we know and that are numbers count."""

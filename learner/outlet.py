@@ -1,7 +1,8 @@
 """Weights on their way out: snapshots, pulls, and the broadcast at a bounded rate.
 
 With exchange.weights = "delta" whoever joins gets the keyframe (common/delta.py), and then what has changed since.
-Synchronously there is no broadcast: each answer to a gradient comes behind the weights to play on with.
+Synchronously there is no broadcast: each answer to a gradient comes behind the weights to play on with. Actors that
+only hold environments (exchange.kind = "actions") get no weights at all.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Outlet:
         self._plan, self._store, self._ledger = plan, store, ledger
         self._published = ledger.counters.version
         self._due = now
+        self._silent = plan.settings.exchange.kind == "actions"
         self._synchronous = plan.settings.staleness.policy == "synchronous"
         self._deltas = plan.settings.exchange.weights == "delta"
         self._keyframe: tuple[int, bytes] | None = None
@@ -36,12 +38,14 @@ class Outlet:
     @property
     def deadline(self) -> float:
         """When `publish` has something to do next."""
-        if self._synchronous:
+        if self._synchronous or self._silent:
             return math.inf
         return self._due if self._published != self._ledger.counters.version else math.inf
 
-    def snapshot(self, now: float) -> tuple[int, bytes]:
-        """Version and body of whole weights for one peer: the newest, or the keyframe."""
+    def snapshot(self, now: float) -> tuple[int, bytes | None]:
+        """Version and body of whole weights for one peer: the newest, or the keyframe; none for who does not act."""
+        if self._silent:
+            return self._ledger.counters.version, None
         version, body = self._whole(now)
         self._ledger.sent(now, len(body))
         return version, body
@@ -86,7 +90,7 @@ class Outlet:
     def publish(self, now: float, subscribers: int) -> list[Effect]:
         """A broadcast, if the weights changed and the interval and the egress budget allow one."""
         version = self._ledger.counters.version
-        if self._synchronous or version == self._published or now < self._due:
+        if self._synchronous or self._silent or version == self._published or now < self._due:
             return []
         plan, exchange = self._plan, self._plan.settings.exchange
         form, body = self._to_publish(now)

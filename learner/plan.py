@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from common.settings.sections import Settings
 from common.wire import Buffer
 
+SEEDS_PER_RUN = 100_003
+"""Actors of runs whose seeds are neighbours do not share theirs."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -29,6 +32,10 @@ class Plan:
     clock: float = 0.0
     """Seconds since 1970 when the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
+
+    def actor_seed(self, ordinal: int) -> int:
+        """The seed of an actor, by the order in which they came."""
+        return self.settings.seed * SEEDS_PER_RUN + ordinal
 
 
 class Store(Protocol):

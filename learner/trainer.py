@@ -28,7 +28,8 @@ Unpack = Callable[[Buffer, str, int], Rollout]
 """From a message's body, its codec and its number of rollouts; raises CodecError."""
 
 
-def _nothing(body: Buffer, codec: str, count: int) -> Rollout:
+def no_bodies(body: Buffer, codec: str, count: int) -> Rollout:
+    """For a trainer that is given rollouts alone."""
     raise NotImplementedError
 
 
@@ -41,7 +42,7 @@ class Trainer(ParameterStore):
         optimizer: FlatOptimizer,
         section: Algorithm,
         *,
-        unpack: Unpack = _nothing,
+        unpack: Unpack = no_bodies,
         delay_seconds: float = 0.0,
         average: bool = False,
         seed: int = 0,

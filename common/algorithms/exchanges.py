@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 EXCHANGES: dict[str, tuple[str, ...]] = {
-    "a3c": ("gradients", "trajectories"),
+    "a3c": ("gradients", "trajectories", "actions"),
     "one-step-q": ("gradients",),
     "n-step-q": ("gradients",),
     "one-step-sarsa": ("gradients",),
     "a2c": ("trajectories",),
-    "vtrace": ("trajectories",),
+    "vtrace": ("trajectories", "actions"),
     "ppo": ("trajectories", "gradients"),
 }
 """Values of exchange.kind that each algorithm can do with; the first is what `auto` stands for."""

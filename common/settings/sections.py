@@ -155,9 +155,10 @@ class Optimizer(Section, frozen=True):
 class Exchange(Section, frozen=True):
     """What travels between actors and learner, and how much of it may be under way."""
 
-    kind: Literal["auto", "gradients", "trajectories"] = "auto"
-    """gradients: actors compute them. trajectories: actors send what they played, and the learner computes. auto: as is
-    usual with the algorithm."""
+    kind: Literal["auto", "gradients", "trajectories", "actions"] = "auto"
+    """gradients: actors compute them. trajectories: actors send what they played, and the learner computes. actions:
+    actors hold environments only; the learner answers their observations with actions, and computes. auto: as is usual
+    with the algorithm."""
     codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
     """How gradients are packed; auto chooses among the first four, by the link and the size of the model."""
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
@@ -185,6 +186,13 @@ class Exchange(Section, frozen=True):
     heartbeat_seconds: Positive = 2.0
     expiry_seconds: Positive = 30.0
     """A peer that is silent for so long is taken for gone."""
+    groups: Annotated[int, Meta(ge=1, le=8)] = 2
+    """An actor's copies are split into so many groups: while one waits for its actions, another steps (actions
+    only)."""
+    batch: Count = 1024
+    """Observations that wait at most before the learner computes their actions in one pass (actions only)."""
+    batch_wait_ms: NonNegative = 0.0
+    """Longest time an observation waits for others; 0: those that have come are taken together (actions only)."""
     learner_delay_ms: NonNegative = 0.0
     """Makes each optimizer step last at least so long (experiments on overload)."""
 

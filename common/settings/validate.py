@@ -45,6 +45,8 @@ def _problems(settings: Settings) -> Iterator[str]:
     yield from _algorithm(settings)
     if resolve(settings.exchange.kind, settings.algorithm.kind) == "trajectories":
         yield from _trajectories(settings)
+    if settings.exchange.kind == "actions":
+        yield from _actions(settings)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 
@@ -113,7 +115,10 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
 def _algorithm(settings: Settings) -> Iterator[str]:
     algorithm, given = settings.algorithm, settings.exchange.kind
     allowed = EXCHANGES[algorithm.kind]
-    if given not in ("auto", *allowed):
+    if given == "actions" and given not in allowed:
+        others = " or ".join(kind for kind, exchanges in EXCHANGES.items() if given in exchanges)
+        yield f'exchange.kind = "actions" does not go with algorithm.kind = "{algorithm.kind}", only with {others}'
+    elif given not in ("auto", *allowed):
         yield (
             f'exchange.kind = "{given}" does not go with algorithm.kind = "{algorithm.kind}", which needs '
             f'"{allowed[0]}"; to send gradients of this loss, use algorithm.kind = "a3c"'
@@ -143,6 +148,23 @@ def _trajectories(settings: Settings) -> Iterator[str]:
         yield f"{why} packs nothing with loss: leave exchange.error_feedback = true out"
     if settings.staleness.policy == "compensate":
         yield f'{why}: staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"'
+
+
+def _actions(settings: Settings) -> Iterator[str]:
+    algorithm, exchange = settings.algorithm, settings.exchange
+    needs = 'exchange.kind = "actions" needs'
+    if algorithm.whole_episodes:
+        yield f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout steps of a group"
+    if settings.environment.copies < exchange.groups:
+        yield (
+            f"{needs} environment.copies of at least exchange.groups = {exchange.groups}, not "
+            f"{settings.environment.copies}: each group has a copy or more"
+        )
+    if settings.staleness.policy != "scale":
+        yield (
+            f'{needs} staleness.policy = "scale", not "{settings.staleness.policy}": the learner itself acts, with its '
+            "newest weights"
+        )
 
 
 def _staleness(settings: Settings) -> Iterator[str]:

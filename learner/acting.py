@@ -1,0 +1,88 @@
+"""Acting for groups of environments elsewhere: one pass through the network for all that wait, and their rollouts.
+
+GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that learns, so what acts is
+never older than its last step; rollouts bear the probabilities of each step's own policy, which V-trace corrects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from common.distributions.registry import distribution
+from common.environments.names import is_atari
+from common.networks.action import ActionSpec
+from common.networks.observation import ObservationSpec
+from common.observing import Bodies, group_sizes, sampler, unstacked
+from common.settings.sections import Settings
+from common.wire import Buffer
+from learner.memory import GroupMemory
+from learner.trainer import Trainer
+
+
+class Acting:
+    """The network side of `learner.inference`."""
+
+    def __init__(self, trainer: Trainer, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
+        """`observation` and `action` as the network has them; `trainer` holds the network, and is given rollouts."""
+        self._trainer, self._settings = trainer, settings
+        self._network = trainer.model.network
+        self._observation, self._action = observation, action
+        environment = settings.environment
+        travels = unstacked(observation, environment.stack)
+        self._sizes = group_sizes(environment.copies, settings.exchange.groups)
+        self._bodies = {count: Bodies(travels, action, count) for count in set(self._sizes)}
+        self._padded = is_atari(environment.id)
+
+    @property
+    def max_bytes(self) -> int:
+        """Length that no body of observations exceeds."""
+        return max(bodies.max_bytes for bodies in self._bodies.values())
+
+    def open(self, seed: int, group: int) -> GroupMemory:
+        """The memory of a new group, of the actor with that seed."""
+        environment = self._settings.environment
+        return GroupMemory(
+            self._observation,
+            self._action,
+            count=self._sizes[group],
+            steps=self._settings.algorithm.rollout,
+            stack=environment.stack,
+            padded=self._padded,
+            reward_scale=environment.reward_scale,
+            reward_clip=environment.reward_clip,
+            rng=sampler(seed, group),
+        )
+
+    def observe(self, memory: GroupMemory, body: Buffer, *, begins: bool) -> int | None:
+        """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
+
+        Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
+        nothing taken in, for a body that cannot be.
+        """
+        seen = self._bodies[memory.count].read_seen(body, begins=begins)
+        if begins:
+            memory.begin(seen)
+            return None
+        completed = memory.took(seen)
+        if completed is None:
+            return None
+        self._trainer.take(completed.rollout)
+        return completed.version
+
+    def act(self, memories: Sequence[GroupMemory], version: int) -> list[bytes]:
+        """One pass for all of them; the body of an `act` for each. `version`: of the weights."""
+        device = self._trainer.vector.device
+        parts = [memory.observations for memory in memories]
+        observations = parts[0] if len(parts) == 1 else torch.cat(parts)
+        outputs, _ = self._network.act(observations.to(device, non_blocking=True))
+        rows = outputs.cpu().numpy()
+        bodies, first = [], 0
+        for memory in memories:
+            own = rows[first : first + memory.count]
+            first += memory.count
+            actions, log_probs = distribution(self._action, own).sample(memory.rng)
+            memory.acted(actions, log_probs, version)
+            bodies.append(self._bodies[memory.count].pack_actions(actions))
+        return bodies

@@ -1,0 +1,161 @@
+"""Actions by the learner against the same network playing by itself."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from actor.remote import Remote
+from numpy.typing import NDArray
+
+from actor.rollout import Collector
+from common.algorithms.rollout import Rollout
+from common.environments.make import make
+from common.environments.names import resolve
+from common.environments.spaces import describe
+from common.errors import CodecError
+from common.messages import Act
+from common.networks.action import ActionSpec
+from common.networks.model import build
+from common.networks.observation import ObservationSpec
+from common.observing import group_seed, group_sizes, sampler
+from common.settings.sections import Settings
+from learner.acting import Acting
+from learner.optimizers import make as make_optimizer
+from learner.trainer import Trainer
+from tests.helpers.run import settings_of, welcome_of
+
+SEEDS = (100_003, 100_004)
+"""Of two actors."""
+ROLLOUT, ROLLOUTS = 7, 6
+SMALL = ("exchange.kind='actions'", f"algorithm.rollout={ROLLOUT}", "network.hidden=[16]", "environment.copies=5")
+
+
+class Kept(Trainer):
+    """Keeps what it is given."""
+
+    def __init__(self, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
+        model = build(settings, observation, action)
+        # Far from even, so that every layer shows in what is drawn.
+        model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
+        super().__init__(model, make_optimizer(settings.optimizer, model.flat.vector, 0), settings.algorithm)
+        self.taken: list[Rollout] = []
+
+    def take(self, rollout: Rollout, weight: float = 1.0, count: int = 1) -> None:
+        self.taken.append(rollout)
+
+
+def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
+    settings = settings_of(*SMALL, *assignments)
+    settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
+    environments = make(settings.environment, copies=1, seed=0)
+    environments.close()
+    observation, action = describe(environments.observation_space), environments.action
+    trainer = Kept(settings, observation, action)
+    return Acting(trainer, settings, observation, action), trainer, settings
+
+
+def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> dict[tuple[int, int], list[Rollout]]:
+    """Rollouts by actor and group: all groups of both actors in each pass, so that a batch holds twenty times one."""
+    players = [Remote(welcome_of(seed=seed), settings) for seed in SEEDS]
+    keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
+    memories = {(actor, group): acting.open(SEEDS[actor], group) for actor, group in keys}
+    found: dict[tuple[int, int], list[Rollout]] = {key: [] for key in keys}
+    for player in players:
+        player.handle(welcome_of(), None)
+    for _ in range(steps + 1):
+        waiting = []
+        for actor, player in enumerate(players):
+            while player.ready:
+                message, body = player.advance()
+                key = (actor, message.group)
+                if acting.observe(memories[key], body, begins=message.begins) is not None:
+                    found[key].append(trainer.taken.pop())
+                waiting.append((key, message))
+        bodies = acting.act([memories[key] for key, _ in waiting], version=0)
+        for ((actor, group), message), body in zip(waiting, bodies, strict=True):
+            players[actor].handle(Act(group=group, step=message.step), body)
+    for player in players:
+        player.close()
+    return found
+
+
+def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
+    """The same weights playing by themselves, with the same seeds, one group alone."""
+    copies = group_sizes(settings.environment.copies, settings.exchange.groups)[group]
+    environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
+    collector = Collector(
+        environments,
+        trainer.model.network,
+        describe(environments.observation_space),
+        algorithm=settings.algorithm,
+        reward_scale=1.0,
+        reward_clip=0.0,
+        rng=sampler(seed, group),
+    )
+    rollouts = []
+    for _ in range(ROLLOUTS):
+        played = collector.advance(math.inf)
+        assert played is not None
+        rollouts.append(played.data.copy())
+    environments.close()
+    return rollouts
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        (),
+        ("exchange.groups=1",),
+        ("environment.copies=17",),
+        ("environment.stack=3",),
+        ("environment.id='Acrobot-v1'",),
+    ],
+    ids=["uneven groups", "one group", "vectors", "stacked", "Acrobot"],
+)
+def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(assignments: tuple[str, ...]) -> None:
+    """The last bits of an output depend on the size of its batch, so probabilities are compared within rounding; the
+    numbers drawn are the same, and an action could differ only where one of them falls within that rounding.
+    """
+    acting, trainer, settings = acting_of(*assignments)
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    for (actor, group), rollouts in found.items():
+        expected = local(acting, trainer, settings, SEEDS[actor], group)
+        assert len(rollouts) == len(expected) == ROLLOUTS
+        for one, other in zip(rollouts, expected, strict=True):
+            for name in ("actions", "observations", "rewards", "terminated", "valid"):
+                assert torch.equal(getattr(one, name), getattr(other, name)), (actor, group, name)
+            torch.testing.assert_close(one.behaviour_log_probs, other.behaviour_log_probs, rtol=0, atol=1e-5)
+    every = [rollout for rollouts in found.values() for rollout in rollouts]
+    assert any(not rollout.valid.all() for rollout in every) or assignments == ("environment.id='Acrobot-v1'",)
+    assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
+
+
+def test_groups_draw_from_generators_of_their_own() -> None:
+    acting, trainer, settings = acting_of()
+    found = exchanged(acting, settings, trainer, ROLLOUT)
+    actions = [tuple(rollouts[0].actions[:, 0].tolist()) for rollouts in found.values()]
+    assert len(set(actions)) > 1
+
+
+def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
+    acting, _, settings = acting_of()
+    player = Remote(welcome_of(), settings)
+    player.handle(welcome_of(), None)
+    message, body = player.advance()
+    player.close()
+    memory = acting.open(0, 0)
+    acting.observe(memory, body, begins=True)
+    before: NDArray[np.float32] = memory.observations.numpy().copy()
+    with pytest.raises(CodecError, match="at least"):
+        acting.observe(memory, b"short", begins=False)
+    assert (memory.observations.numpy() == before).all()
+    assert message.begins
+
+
+def test_the_largest_body_is_known_beforehand() -> None:
+    acting, _, _ = acting_of("environment.copies=3")
+    assert acting.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"
