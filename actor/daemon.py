@@ -15,15 +15,19 @@ from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, 
 from common import sockets
 from common.broadcast import Broadcast
 from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
+from common.codecs.names import NAMES
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
+from common.messages import Welcome
 from common.modules import check_module
 from common.security.access import Access
 from common.service.logs import Limited, again
 from common.service.notify import Notifier
 from common.service.signals import Signals
 from common.settings.sections import Settings
+from common.wire import Buffer
 
 if TYPE_CHECKING:
+    from actor.remote import Remote
     from actor.work import Work
 
 _log = logging.getLogger("actor")
@@ -50,12 +54,6 @@ def run(access: Access, *, name: str = "", launcher: str = "", modules: Collecti
 
 class _Daemon:
     def __init__(self, access: Access, name: str, launcher: str, modules: Collection[str], signals: Signals) -> None:
-        import torch  # seconds of import: after the signals are ours
-
-        from common.codecs.names import NAMES
-
-        torch.set_num_threads(1)
-        torch.set_flush_denormal(True)
         hello = introduce("actor", access, name, launcher=launcher, codecs=NAMES)
         self._access, self._modules, self._signals = access, modules, signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -63,10 +61,8 @@ class _Daemon:
         self._subscriber: zmq.Socket[bytes] | None = None
         self._weights_port = 0
         self._core = ActorCore(hello, time.monotonic())
-        from actor.work import Work
-
-        self._make = Work
         self._work: Work | None = None
+        self._remote: Remote | None = None
         self._bodies: dict[int, bytes] = {}
         self._failures = 0
         self._failing_since = 0.0
@@ -82,8 +78,11 @@ class _Daemon:
         try:
             while not self._left and self._signals.requested is None:
                 self._service()
-                if self._core.state == "working" and self._work is not None:
+                working = self._core.state == "working"
+                if working and self._work is not None:
                     self._play(self._work)
+                elif working and self._remote is not None and self._remote.ready:
+                    self._step(self._remote)
                 else:
                     self._wait()
             if self._signals.requested is not None:
@@ -98,9 +97,14 @@ class _Daemon:
             self._notifier.stopping(self._left)
             self._close()
 
+    def _close_players(self) -> None:
+        for player in (self._work, self._remote):
+            if player is not None:
+                player.close()
+        self._work = self._remote = None
+
     def _close(self) -> None:
-        if self._work is not None:
-            self._work.close()
+        self._close_players()
         if self._subscriber is not None:
             self._subscriber.close(linger=0)
         self._link.close()
@@ -110,9 +114,14 @@ class _Daemon:
         """Everything that is not playing: messages, weights, heartbeats, the operator."""
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
+            if self._remote is not None:
+                self._remote.handle(message, body)
         self._listen()
         now = time.monotonic()
         self._do(self._core.tick(now))
+        if self._remote is not None and self._core.membership.member:
+            for again_asked, packed in self._remote.due(now):
+                self._link.send(again_asked, packed)
         self._notifier.watchdog(now)
         self._tell()
         waited = self._core.membership.notice(now)
@@ -146,7 +155,10 @@ class _Daemon:
         poller = zmq.Poller()
         poller.register(self._link.socket, zmq.POLLIN)
         poller.register(self._signals, zmq.POLLIN)
-        due = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
+        due = min(self._core.deadline, self._notifier.deadline)
+        if self._remote is not None and self._core.membership.member:
+            due = min(due, self._remote.deadline)
+        due -= time.monotonic()
         poller.poll(max(1, math.ceil(1e3 * min(due, WAIT_SECONDS))))
 
     def _play(self, work: Work) -> None:
@@ -166,6 +178,19 @@ class _Daemon:
         if harvest is not None:
             self._failures = 0
             self._do(self._core.harvested(time.monotonic(), harvest))
+
+    def _step(self, remote: Remote) -> None:
+        try:
+            message, body = remote.advance()
+        except A3cdError as error:
+            self._failed(error)
+            return
+        self._link.send(message, body)
+        if remote.well:
+            self._failures = 0
+        if remote.trouble:
+            self._report(remote.trouble)
+            remote.trouble = ""
 
     def _failed(self, error: A3cdError) -> None:
         """The rollout is lost; new episodes are begun, unless this happens time after time."""
@@ -229,9 +254,26 @@ class _Daemon:
         settings = msgspec.convert(welcome.settings, Settings)
         for named in (settings.environment.id, settings.network.kind):
             check_module(named, self._modules)
-        if self._work is not None:
-            self._work.close()
-        self._work = self._make(welcome, settings, effect.body)
+        self._close_players()
+        if settings.exchange.kind == "actions":
+            from actor.remote import Remote
+
+            self._remote = Remote(welcome, settings)
+        else:
+            self._prepare_work(welcome, settings, effect.body)
+        self._playing = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
+        way = f"codec {welcome.codec}" if welcome.codec else "actions from the learner"
+        _log.info("%s, epoch %d, %s", self._playing, welcome.epoch, way)
+        self._notifier.ready(self._playing)
+
+    def _prepare_work(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
+        import torch  # seconds of import, which an actor that only holds environments does not need
+
+        from actor.work import Work
+
+        torch.set_num_threads(1)
+        torch.set_flush_denormal(True)
+        self._work = Work(welcome, settings, body)
         lockstep = settings.staleness.policy == "synchronous"
         trajectories = settings.exchange.kind == "trajectories"
         self._core.configure(0 if lockstep else settings.exchange.accumulate, trajectories=trajectories)
@@ -241,6 +283,3 @@ class _Daemon:
             self._weights_port = welcome.weights_port
             where = str(self._access.address.with_port(welcome.weights_port))
             self._subscriber = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)
-        self._playing = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
-        _log.info("%s, epoch %d, codec %s", self._playing, welcome.epoch, welcome.codec)
-        self._notifier.ready(self._playing)

@@ -1,0 +1,162 @@
+"""Both ends of exchange.kind = "actions" against each other, on a network that loses, delays, repeats and reorders."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from actor.asking import RESEND_SECONDS, Asking, Tally
+from actor.core import ActorCore, Send
+from common.messages import Act, Welcome
+from common.wire import Buffer, split
+from learner.core import LearnerCore
+from learner.effects import Effect
+from learner.effects import Send as LearnerSend
+from learner.ledger import Counters, Ledger
+from learner.scaling import Scaler
+from tests.helpers.link import Frames, frames_of
+from tests.helpers.run import NotedStore, choose_codec, hello_of, plan_of, settings_of
+
+GROUPS, ROLLOUT = 2, 3
+Step = tuple[str, int, int]
+"""Actor, group, and how many steps its environments had taken."""
+
+
+class Network:
+    """Keeps what groups show: the number of steps that were taken, by which all can be told apart."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, list[tuple[Step, bool]]] = {}
+        """By memory: each observation, and whether the group began with it."""
+
+    def open(self, seed: int, group: int) -> int:
+        self.seen[len(self.seen)] = []
+        return len(self.seen) - 1
+
+    def observe(self, memory: int, body: Buffer, *, begins: bool) -> int | None:
+        actor, group, step = json.loads(bytes(body))
+        self.seen[memory].append(((actor, group, step), begins))
+        return None
+
+    def act(self, memories: Sequence[int], version: int) -> list[bytes]:
+        return [json.dumps(self.seen[memory][-1][0]).encode() for memory in memories]
+
+
+class Player:
+    """An actor without environments: a group's state is the number of steps it has taken."""
+
+    def __init__(self, name: str, now: float) -> None:
+        self.name, self.core, self.asking = name, ActorCore(hello_of(name), now), Asking(GROUPS)
+        self.up: list[Frames] = []
+        self.down: list[Frames] = []
+        self.taken = [0] * GROUPS
+
+    def hear(self, now: float, frames: Frames) -> None:
+        message, body = split(frames)
+        self.send(self.core.handle(now, message, body))
+        if isinstance(message, Welcome):
+            self.asking.welcomed(message)
+        if isinstance(message, Act) and self.asking.answered(message):
+            # What it asked last, and nothing older: the environments have not moved since.
+            assert json.loads(bytes(body or b"")) == [self.name, message.group, self.taken[message.group]]
+
+    def play(self, now: float) -> None:
+        while self.core.state == "working" and (group := self.asking.ready) is not None:
+            self.taken[group] += not self.asking.begins(group)
+            body = json.dumps([self.name, group, self.taken[group]]).encode()
+            self.up.append(frames_of(self.asking.ask(now, group, body, Tally()), body))
+
+    def tick(self, now: float) -> None:
+        self.send(self.core.tick(now))
+        if self.core.membership.member:
+            self.up += [frames_of(message, body) for message, body in self.asking.due(now)]
+
+    def send(self, effects: Sequence[object]) -> None:
+        self.up += [frames_of(effect.message, None) for effect in effects if isinstance(effect, Send)]
+
+
+class World:
+    """A learner, some players, and a network whose faults are drawn from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        batch, wait = self.rng.choice([1, 2, 1024]), self.rng.choice([0, 50])
+        self.assignments = (
+            *("exchange.kind='actions'", "environment.copies=2", f"exchange.groups={GROUPS}"),
+            *(f"exchange.batch={batch}", f"exchange.batch_wait_ms={wait}"),
+        )
+        self.now, self.epoch = 100.0, 0
+        self.networks: list[Network] = []
+        self.players = [Player(f"actor{number}", self.now) for number in range(self.rng.randint(1, 3))]
+        self.restart()
+
+    def restart(self) -> None:
+        """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
+        self.epoch += 1
+        chosen = settings_of(*self.assignments)
+        scaler = Scaler(chosen.scaling)
+        ledger = Ledger(Counters(), chosen.limits.window, scaler.start(), self.now)
+        plan = plan_of(chosen, epoch=self.epoch)
+        self.networks.append(Network())
+        self.learner = LearnerCore(plan, NotedStore(), ledger, scaler, choose_codec, self.now, self.networks[-1])
+        for player in self.players:
+            player.down.clear()
+
+    def replace(self, player: Player) -> None:
+        """An actor dies, and another starts."""
+        self.players.remove(player)
+        self.players.append(Player(f"{player.name}+", self.now))
+
+    def round(self, seconds: float, faults: float) -> None:
+        """Everyone does what there is to do; each message meets a fault with that probability."""
+        self.now += seconds
+        self.do(self.learner.answer(self.now))
+        self.do(self.learner.tick(self.now))
+        for player in self.players:
+            player.tick(self.now)
+            player.play(self.now)
+            for frames in self.deliver(player.up, faults):
+                message, body = split(frames)
+                self.do(self.learner.handle(self.now, player.name.encode(), message, body))
+            for frames in self.deliver(player.down, faults):
+                player.hear(self.now, frames)
+
+    def deliver(self, queue: list[Frames], faults: float) -> list[Frames]:
+        """What arrives of the messages under way; some stay for later."""
+        arrived = []
+        for frames in queue[:]:
+            fault = self.rng.choice(["lost", "twice", "late", "late twice"]) if self.rng.random() < faults else ""
+            if "late" not in fault:
+                queue.remove(frames)
+            if fault != "lost" and fault != "late":
+                arrived += [frames] * (1 + (fault == "twice"))
+        return arrived
+
+    def do(self, effects: list[Effect]) -> None:
+        names = {player.name.encode(): player for player in self.players}
+        for effect in effects:
+            if isinstance(effect, LearnerSend) and effect.peer in names:
+                names[effect.peer].down.append(frames_of(effect.message, effect.body))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_stepped_twice_or_left_out_and_all_goes_on(seed: int) -> None:
+    world = World(seed)
+    for _ in range(300):
+        world.round(world.rng.choice([0.0, 0.0, 0.06, 1.1, RESEND_SECONDS]), faults=0.2)
+        if world.rng.random() < 0.02:
+            world.rng.choice([world.restart, lambda: world.replace(world.rng.choice(world.players))])()
+    for network in world.networks:
+        for shown in network.seen.values():
+            for (before, _), (after, begins) in itertools.pairwise(shown):
+                assert before[:2] == after[:2], "one memory, one group"
+                assert begins or after[2] == before[2] + 1
+    taken = {player.name: list(player.taken) for player in world.players}
+    for _ in range(60):
+        world.round(1.1, faults=0.0)
+    for player in world.players:
+        assert all(now > then + 20 for now, then in zip(player.taken, taken[player.name], strict=True))
