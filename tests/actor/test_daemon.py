@@ -26,10 +26,12 @@ from common.addresses import Address
 from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
 from common.messages import (
     Acknowledgement,
+    Act,
     Goodbye,
     Gradient,
     Heartbeat,
     Hello,
+    Observe,
     Refused,
     Stop,
 )
@@ -97,6 +99,25 @@ def test_it_plays_until_the_run_is_over(act: Callable[..., int]) -> None:
         learner.say(Stop(reason="enough", final=True))
 
     assert act(script) == 0
+
+
+def test_it_holds_environments_only_where_the_learner_acts(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        learner.welcome(codec="")
+        shown = [learner.hear(Observe)[0] for _ in range(2)]
+        assert [(one.group, one.step, one.begins) for one in shown] == [(0, 1, True), (1, 1, True)]
+        learner.say(Act(group=1, step=1), b"\0")
+        stepped, _ = learner.hear(Observe, lambda one: one.step == 2)
+        assert (stepped.group, stepped.begins, stepped.steps) == (1, False, 1)
+        again, _ = learner.hear(Observe)
+        assert again == shown[0], "unanswered, it is sent again"
+        learner.say(Refused(code="unknown", reason="restarted"))
+        learner.welcome(codec="", epoch=2)
+        anew, _ = learner.hear(Observe, lambda one: one.epoch == 2)
+        assert (anew.group, anew.step, anew.begins) == (0, 2, True)
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script, *COUNTER, "exchange.kind='actions'") == 0
 
 
 def test_a_signal_ends_it_with_a_goodbye(act: Callable[..., int]) -> None:

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from actor.remote import Remote
 from numpy.typing import NDArray
 
+from actor.remote import Remote
 from actor.rollout import Collector
+from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout
 from common.environments.make import make
 from common.environments.names import resolve
@@ -87,6 +88,7 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
     """The same weights playing by themselves, with the same seeds, one group alone."""
     copies = group_sizes(settings.environment.copies, settings.exchange.groups)[group]
     environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
+    rng = sampler(seed, group)
     collector = Collector(
         environments,
         trainer.model.network,
@@ -94,7 +96,8 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
         algorithm=settings.algorithm,
         reward_scale=1.0,
         reward_clip=0.0,
-        rng=sampler(seed, group),
+        rng=rng,
+        acting=Sampling(settings.algorithm, environments.action, copies, rng, None),
     )
     rollouts = []
     for _ in range(ROLLOUTS):

@@ -12,7 +12,7 @@ from common.codecs.registry import make as make_codec
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.messages import Welcome
 from common.run_folder import Checkpoint, RunFolder
-from learner.assemble import Assembled
+from learner.assemble import HEADER_BYTES, Assembled
 from learner.checkpoint import CheckpointWriter
 from learner.folder import OwnedRun, create, resume
 from learner.trainer import Trainer
@@ -252,3 +252,14 @@ def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypat
     monkeypatch.setattr(learner.assemble, "LARGEST_BODY", 2**20)
     with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
         start("algorithm.kind=a2c", "environment.copies=512", "algorithm.rollout=64")
+
+
+def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: Start) -> None:
+    gradients, actions = start(), start("exchange.kind=actions")
+    assert actions.plan.model == gradients.plan.model
+    assert isinstance(actions.store, Trainer)
+    assert actions.store.vector.data_ptr() == actions.store.model.flat.vector.data_ptr()
+    group = 16 + 4 + 1 + 1
+    assert actions.max_bytes == HEADER_BYTES + group
+    (welcome,) = sent(actions.core.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
+    assert (welcome.codec, welcome.model) == ("", actions.plan.model)

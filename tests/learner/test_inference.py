@@ -8,14 +8,27 @@ from typing import Any
 import pytest
 
 from common.errors import CodecError
-from common.messages import Act, Observe, Refused
+from common.messages import Act, Goodbye, Observe, Refused, Welcome
+from common.settings.sections import Scaling
 from common.wire import Buffer
+from learner.core import LearnerCore
 from learner.effects import Effect, Send
 from learner.inference import Inference
 from learner.ledger import Counters, Ledger
 from learner.peers import Peer, Peers
 from learner.scaling import Scaler
-from tests.helpers.run import BAD, NotedStore, hello_of, logged, plan_of, sent, settings_of
+from tests.helpers.run import (
+    BAD,
+    NotedStore,
+    choose_codec,
+    gradient_of,
+    hello_of,
+    learner_of,
+    logged,
+    plan_of,
+    sent,
+    settings_of,
+)
 
 COPIES, GROUPS, ROLLOUT = 4, 2, 3
 
@@ -255,6 +268,36 @@ def test_who_sends_what_cannot_be_used_is_set_aside(
     assert run.ledger.counters.frames == 0
     run.observe("b", 0, 2)
     assert len(acts(run.observe("b", 1, 2))) == 2, "its groups are gone"
+
+
+def test_the_core_hands_observations_on_and_gives_no_weights() -> None:
+    run = Run(("exchange.batch_wait_ms=10", f"environment.copies={2 * COPIES}"))
+    core = LearnerCore(run.plan, run.store, run.ledger, Scaler(Scaling()), choose_codec, 0.0, run.network)
+    *_, welcome = core.handle(0.0, b"a", hello_of("a", codecs=[]), None)
+    assert isinstance(welcome, Send) and isinstance(welcome.message, Welcome)
+    assert (welcome.body, welcome.message.codec) == (None, "")
+    for group in range(GROUPS):
+        core.handle(0.0, b"a", Observe(run="a-run", epoch=1, group=group, step=1, begins=True), b"o")
+    core.answer(0.5)
+    for step in range(2, 2 + ROLLOUT):
+        core.handle(1.0, b"a", Observe(run="a-run", epoch=1, group=0, step=step), b"o")
+        assert core.deadline <= 1.01
+        assert acts(core.answer(1.0)) == []
+        assert len(acts(core.answer(1.02))) == 1
+    assert len(run.store.steps) == 1, "with two actors a step takes one rollout"
+    (refusal,) = sent(core.handle(1.0, b"a", gradient_of(), b"gradient"), Refused)
+    assert refusal.code == "role"
+    core.handle(1.0, b"a", Goodbye(reason="enough"), None)
+    core.handle(1.0, b"a", hello_of("a"), None)
+    (refusal,) = sent(core.handle(1.0, b"a", Observe(run="a-run", epoch=1, group=0, step=9), b"o"), Refused)
+    assert refusal.code == "unknown", "its groups left with it"
+
+
+def test_without_a_network_observations_are_refused() -> None:
+    core, _ = learner_of()
+    core.handle(0.0, b"a", hello_of("a"), None)
+    (refusal,) = sent(core.handle(0.0, b"a", Observe(run="a-run", epoch=1, group=0, step=1), b"o"), Refused)
+    assert refusal.code == "role"
 
 
 def test_a_step_ahead_of_its_actions_is_not_taken() -> None:

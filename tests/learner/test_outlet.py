@@ -44,6 +44,13 @@ def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -
     assert outlet.publish(6.0, 4) == []
 
 
+def test_actors_that_only_hold_environments_get_no_weights() -> None:
+    outlet, ledger = outlet_of("exchange.kind='actions'")
+    ledger.stepped(5.0)
+    assert outlet.deadline == math.inf
+    assert outlet.publish(6.0, 4) == []
+
+
 @pytest.mark.parametrize(
     ("size", "subscribers", "interval"),
     [(100, 4, 0.02), (1_000_000, 4, 4 * 8e6 / 800e6), (1_000_000, 0, 0.02), (1_000_000, 100, 1.0)],

@@ -16,3 +16,8 @@ def test_a_plan_stays_the_same() -> None:
     plan = plan_of(Settings())
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.epoch = 2  # type: ignore[misc]
+
+
+def test_actors_of_neighbouring_runs_share_no_seed() -> None:
+    plans = [plan_of(settings_of(f"seed={seed}")) for seed in range(3)]
+    assert len({plan.actor_seed(ordinal) for plan in plans for ordinal in range(1000)}) == 3000

@@ -49,6 +49,23 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ),
         ({"exchange": {"codec": "sign", "credit": 0}}, 'exchange.codec = "sign" needs exchange.credit of at least 1'),
         (
+            {"exchange": {"kind": "actions"}, "algorithm": {"kind": "ppo"}},
+            'exchange.kind = "actions" does not go with algorithm.kind = "ppo", only with a3c or vtrace',
+        ),
+        (
+            {"exchange": {"kind": "actions", "groups": 3}, "environment": {"copies": 2}},
+            'exchange.kind = "actions" needs environment.copies of at least exchange.groups = 3, not 2',
+        ),
+        (
+            {"exchange": {"kind": "actions", "groups": 1}, "environment": {"copies": 1}}
+            | {"algorithm": {"whole_episodes": True}},
+            'exchange.kind = "actions" needs algorithm.whole_episodes = false',
+        ),
+        (
+            {"exchange": {"kind": "actions"}, "staleness": {"policy": "synchronous"}},
+            'exchange.kind = "actions" needs staleness.policy = "scale", not "synchronous"',
+        ),
+        (
             {"scaling": {"policy": "load", "minimum": 5, "maximum": 4}},
             "scaling.maximum = 4 must be at least scaling.minimum = 5",
         ),
