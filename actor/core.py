@@ -260,13 +260,14 @@ class ActorCore:
             run=welcome.run,
             epoch=welcome.epoch,
             sequence=self._sequence,
-            version=pending.version,
             model=welcome.model,
             codec=welcome.codec,
+            version=pending.version,
             steps=pending.steps,
             emulator_frames=pending.emulator_frames,
             count=pending.count,
             episodes=pending.episodes,
+            moments=pending.moments,
         )
         if self._credit:
             self._unanswered[self._sequence] = (header, now)

@@ -15,6 +15,7 @@ class Harvest:
     count: int = 0
     episodes: list[tuple[float, int, float]] = field(default_factory=list)
     statistics: dict[str, float] = field(default_factory=dict)
+    moments: list[tuple[int, list[float], list[float]]] = field(default_factory=list)
 
     def add(self, other: Harvest) -> None:
         """Takes in one more rollout; statistics are means, the version is the oldest."""
@@ -28,3 +29,4 @@ class Harvest:
         self.steps += other.steps
         self.emulator_frames += other.emulator_frames
         self.episodes += other.episodes
+        self.moments += other.moments

@@ -9,18 +9,23 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from actor.counting import Counting
 from common.algorithms.acting import Acting
 from common.algorithms.rollout import Rollout
 from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
 from common.errors import A3cdError
+from common.moments import Moments
 from common.networks.heads import PolicyValue
 from common.networks.memory import Memory
+from common.networks.normalization import Normalization
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
 
 _DTYPES = {"box": torch.float32, "pixels": torch.uint8, "discrete": torch.int64}
+UNCHANGED, NO_EXTRAS = Normalization(0, rewards=False), torch.zeros(0)
 FIRST_CAPACITY = 512
 """Steps there is room for at first when a rollout is a whole episode."""
 
@@ -37,6 +42,8 @@ class Played:
     steps: int
     episodes: list[tuple[float, int, float]]
     """Return, length, seconds of those that ended in it."""
+    moments: Moments | None = None
+    """Of what is counted for running statistics."""
 
 
 class Collector:
@@ -53,12 +60,19 @@ class Collector:
         reward_clip: float,
         rng: np.random.Generator,
         acting: Acting,
+        normalization: Normalization = UNCHANGED,
+        extras: Tensor = NO_EXTRAS,
     ) -> None:
-        """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones."""
+        """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones.
+
+        `extras` are the model's; what `normalization` finds in them then counts for rewards.
+        """
         self._environments, self._network, self._rng, self._acting = environments, network, rng, acting
         self._memory = Memory(network, environments.count)
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._scale, self._clip = reward_scale, reward_clip
+        self._normalization, self._extras = normalization, extras
+        self._counting = Counting(normalization, algorithm.discount, environments.count)
         self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
         self._episodes: list[tuple[float, int, float]] = []
         self._begin(None)
@@ -77,6 +91,7 @@ class Collector:
         self._t = self._last = 0
         self._episodes.clear()
         self._memory.clear()
+        self._counting.restart()
         self._observations[0] = torch.from_numpy(self._environments.reset(seed))
         self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
 
@@ -119,9 +134,13 @@ class Collector:
         t, self._t = self._t, 0
         self._last = t
         episodes, self._episodes = self._episodes, []
-        rewards = self._rewards[:t] * self._scale
+        scale = np.float32(self._scale * self._normalization.reward_scale(self._extras))
+        rewards = self._rewards[:t] * scale
         if not np.isfinite(rewards).all():
             raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
+        counted = self._counting.count(self._observation_rows[:t], self._rewards[:t], self._valid[:t])
+        if counted is not None and not counted.usable:
+            raise NonFiniteError("the environment gave what no statistics can be kept of: rollout dropped")
         if self._clip:
             np.clip(rewards, -self._clip, self._clip, out=rewards)
         data = Rollout(
@@ -133,7 +152,7 @@ class Collector:
             behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
             state=self._first_state,
         )
-        return Played(data, int(np.count_nonzero(self._valid[:t])), episodes)
+        return Played(data, int(np.count_nonzero(self._valid[:t])), episodes, counted)
 
     def _allocate(self, observation: ObservationSpec, capacity: int) -> None:
         count = self._environments.count

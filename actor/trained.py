@@ -16,6 +16,7 @@ from common.environments.base import Actions, Observations
 from common.environments.make import make
 from common.environments.spaces import describe
 from common.errors import ConfigurationError
+from common.moments import of_checkpoint
 from common.networks.memory import Memory
 from common.networks.model import build
 from common.run_folder import Checkpoint, RunFolder
@@ -73,6 +74,8 @@ class TrainedAgent:
                 )
             self._memory = Memory(model.network, copies)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
+            moments = of_checkpoint(run.checkpoint.state, model.normalization.counted)
+            model.statistics.copy_(model.normalization.extras(moments))
         except BaseException:
             self.close()
             raise

@@ -84,6 +84,8 @@ class Work:
             reward_clip=section.reward_clip,
             rng=rng,
             acting=method.acting(self._algorithm, action, copies, rng, frames),
+            normalization=self._model.normalization,
+            extras=self._model.extras,
         )
         if body is not None:
             self.offer(welcome.version, body)
@@ -121,6 +123,7 @@ class Work:
             emulator_frames=rollout.steps * self._environments.frames_per_step,
             count=1,
             episodes=rollout.episodes,
+            moments=[] if rollout.moments is None else [rollout.moments.plain()],
         )
         if self._trajectories is not None:
             if not usable(rollout.data):

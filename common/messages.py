@@ -98,6 +98,8 @@ class Contribution(Message, frozen=True):
     """Rollouts it is of."""
     episodes: list[tuple[float, int, float]] = []
     """Finished episodes: return, length in steps, seconds."""
+    moments: list[tuple[int, list[float], list[float]]] = []
+    """Of what its rollouts' steps saw, in runs that normalise: count, means, sums of squared deviations."""
 
 
 class Gradient(Contribution, frozen=True):

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import torch
 
+from common import moments
 from common.algorithms.exchanges import resolve as resolve_exchange
 from common.codecs.negotiate import choose
 from common.codecs.registry import NAMES, make
@@ -37,6 +38,7 @@ from learner.ledger import Counters, Ledger
 from learner.optimizers import FlatOptimizer, resolve_device
 from learner.optimizers import make as make_optimizer
 from learner.plan import Plan
+from learner.running import Running
 from learner.scaling import Scaler
 from learner.store import ParameterStore
 from learner.target import TARGET, Target
@@ -66,6 +68,7 @@ class Assembled:
         weights = settings.exchange.weights
         if weights in ("auto", "delta"):
             weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
+        _check_headers(model.normalization.counted, settings.exchange.accumulate)
         self.settings = settings
         self.plan = Plan(
             run=run.record.run,
@@ -80,26 +83,29 @@ class Assembled:
             run_dir=str(run.folder.path),
             weights_port=weights_port,
             weights_format=weights,
+            counted=model.normalization.counted,
             clock=time.time() - now,
             versions=versions(),
         )
         optimizer = make_optimizer(settings.optimizer, vector, settings.limits.frames)
-        counters = Counters()
+        counters, running = Counters(), Running(model.normalization, model.statistics)
         if checkpoint is not None:
             counters = self._restore(checkpoint, vector, optimizer.load, model.target)
+            counted = moments.of_checkpoint(checkpoint.state, model.normalization.counted)
+            running = Running(model.normalization, model.statistics, counted)
         top_k = settings.exchange.top_k
         bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
         network: Acting | None = None
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action)
             bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
-            self.store: ParameterStore = _trainer(settings, model, optimizer, packing)
+            self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing)
         elif settings.exchange.kind == "actions":
-            self.store = trainer = _trainer(settings, model, optimizer)
+            self.store = trainer = _trainer(settings, model, optimizer, running)
             network = Acting(trainer, settings, observation, action)
             bodies = [network.max_bytes]
         else:
-            self.store = _gradients(settings, model, optimizer, counters.frames)
+            self.store = _gradients(settings, model, optimizer, running, counters.frames)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
         choose_codec = functools.partial(_choose, settings.exchange, flat.size)
@@ -131,7 +137,9 @@ class Assembled:
             ) from error
 
 
-def _gradients(settings: Settings, model: Model, optimizer: FlatOptimizer, frames: int) -> ParameterStore:
+def _gradients(
+    settings: Settings, model: Model, optimizer: FlatOptimizer, running: Running, frames: int
+) -> ParameterStore:
     staleness, vector = settings.staleness, model.flat.vector
     compensation = None
     if staleness.policy == "compensate":
@@ -147,12 +155,17 @@ def _gradients(settings: Settings, model: Model, optimizer: FlatOptimizer, frame
         compensation=compensation,
         top_k=settings.exchange.top_k,
         extras=model.extras,
+        running=running,
         target=target,
     )
 
 
 def _trainer(
-    settings: Settings, model: Model, optimizer: FlatOptimizer, packing: TrajectoryFormat | None = None
+    settings: Settings,
+    model: Model,
+    optimizer: FlatOptimizer,
+    running: Running,
+    packing: TrajectoryFormat | None = None,
 ) -> Trainer:
     return Trainer(
         model,
@@ -161,6 +174,7 @@ def _trainer(
         unpack=no_bodies if packing is None else packing.unpack,
         delay_seconds=settings.exchange.learner_delay_ms / 1e3,
         average=settings.staleness.policy == "synchronous",
+        running=running,
         seed=settings.seed,
     )
 
@@ -189,6 +203,15 @@ def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
     )
     settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
     return settings, observation, action
+
+
+def _check_headers(counted: int, accumulate: int) -> None:
+    """Raises ConfigurationError where a header could not hold the moments of all rollouts of a gradient."""
+    if (size := accumulate * moments.bytes_in_header(counted)) > HEADER_BYTES // 2:
+        raise ConfigurationError(
+            f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
+            f"rollouts are {size} bytes of a message's header, which has room for {HEADER_BYTES // 2}; use false"
+        )
 
 
 def _choose(exchange: Exchange, size: int, offered: Collection[str], loopback: bool) -> str:

@@ -244,6 +244,7 @@ class _Daemon:
 
     def _save(self) -> None:
         state = {"model": self._plan.model, "epoch": self._plan.epoch, "counters": self._ledger.saved(time.monotonic())}
+        state["moments"] = self._store.moments
         score = self._ledger.window.mean_return if self._ledger.window.full else None
         version = self._ledger.counters.version
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from common import moments
 from common.errors import CodecError
 from common.messages import Acknowledgement, Contribution, Gradient, Trajectory, Verdict
 from common.wire import Buffer
@@ -63,6 +64,7 @@ class Intake:
             self._check(peer, header, lag)
             if body is None:
                 raise CodecError("without a body")
+            seen = moments.read_all(header.moments, self._plan.counted, rollouts=header.count, steps=header.steps)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
         self._ledger.received(now, header, len(body), lag)
@@ -78,6 +80,7 @@ class Intake:
             self._store.add(body, header.codec, scale, header.count, lag)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
+        self._store.observe(seen)
         peer.bad_in_a_row = 0
         peer.smooth_lag(lag)
         if self._synchronous and not self._waiting:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from common.moments import Moments
 from common.settings.sections import Settings
 from common.wire import Buffer
 
@@ -29,6 +30,8 @@ class Plan:
     run_dir: str
     weights_port: int
     weights_format: str
+    counted: int = 0
+    """Numbers whose moments come with each gradient."""
     clock: float = 0.0
     """Seconds since 1970 when the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -50,6 +53,9 @@ class Store(Protocol):
 
         Raises CodecError and leaves all as it was.
         """
+
+    def observe(self, moments: Moments) -> None:
+        """Takes in what rollouts saw, for statistics that go out with the weights."""
 
     def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
         """One new version with what was added, at a step size times `scale`.

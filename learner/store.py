@@ -13,11 +13,13 @@ from common.codecs.names import TOP_K
 from common.codecs.packed import PackedCodec
 from common.codecs.registry import make
 from common.errors import CodecError
+from common.moments import Moments, Plain
 from common.weights import WeightsFormat
 from common.wire import Buffer
 from learner.compensation import Compensation
 from learner.keyframe import Keyframe
 from learner.optimizers import FlatOptimizer
+from learner.running import Running
 from learner.target import TARGET, Target
 
 LARGEST_NORM = 1e16
@@ -37,17 +39,19 @@ class ParameterStore:
         compensation: Compensation | None = None,
         top_k: float = TOP_K,
         extras: Tensor | None = None,
+        running: Running | None = None,
         target: Target | None = None,
     ) -> None:
         """`vector` is the one that `optimizer` steps.
 
         `delay_seconds` makes every step last at least so long; `average`: a step is taken with the mean of what was
         added; `compensation`: gradients are brought to the newest weights before they are added; `top_k`: the fraction
-        that codec takes; `extras`: the model's, on the CPU; `target`: the target network's parameters, if it has one.
+        that codec takes; `extras`: the model's, on the CPU; `running`: writes them, between two versions; `target`: the
+        target network's parameters, if it has one.
         """
         self.vector, self.optimizer = vector, optimizer
         self.extras = torch.zeros(0) if extras is None else extras
-        self.target = target
+        self.running, self.target = running, target
         self._delay, self._average, self._compensation = delay_seconds, average, compensation
         self._top_k = top_k
         self._codecs: dict[str, PackedCodec] = {}
@@ -87,6 +91,11 @@ class ParameterStore:
         self._rollouts += count
         self._weights += weight
 
+    def observe(self, moments: Moments) -> None:
+        """Takes in what rollouts saw; it counts from the next step's version on."""
+        if self.running is not None:
+            self.running.add(moments)
+
     def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
         """One optimizer step with the sum of what was added; nothing happens without.
 
@@ -115,10 +124,17 @@ class ParameterStore:
 
     def _stepped(self, started: float) -> None:
         """What was packed of the weights before is old; a step lasts as long as it is to."""
+        if self.running is not None:
+            self.running.refresh()
         self._bodies.clear()
         self._delta = None
         if self._delay:
             time.sleep(max(0.0, self._delay - (time.monotonic() - started)))
+
+    @property
+    def moments(self) -> Plain | None:
+        """Of the running statistics, for a checkpoint; None where there are none."""
+        return None if self.running is None else self.running.saved()
 
     def body(self, form: str) -> bytes:
         """The weights as sent, `fp32` or `fp16`; made once per version."""

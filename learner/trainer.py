@@ -20,6 +20,7 @@ from common.networks.model import Model
 from common.settings.sections import Algorithm
 from common.wire import Buffer
 from learner.optimizers import FlatOptimizer
+from learner.running import Running
 from learner.store import ParameterStore
 
 _log = logging.getLogger(__name__)
@@ -45,11 +46,17 @@ class Trainer(ParameterStore):
         unpack: Unpack = no_bodies,
         delay_seconds: float = 0.0,
         average: bool = False,
+        running: Running | None = None,
         seed: int = 0,
     ) -> None:
         """`optimizer` steps `model.flat.vector`; `seed`: of the shuffling of minibatches; the rest as in the base."""
         super().__init__(
-            model.flat.vector, optimizer, delay_seconds=delay_seconds, average=average, extras=model.extras
+            model.flat.vector,
+            optimizer,
+            delay_seconds=delay_seconds,
+            average=average,
+            extras=model.extras,
+            running=running,
         )
         self.model = model
         self._section, self._unpack = section, unpack

@@ -13,6 +13,7 @@ from common.networks import registry
 from common.networks.action import ActionSpec
 from common.networks.flat import FlatParameters, flatten
 from common.networks.heads import PolicyValue
+from common.networks.normalization import Normalization, normalized
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Settings
 
@@ -24,9 +25,16 @@ class Model:
     network: PolicyValue
     flat: FlatParameters
     extras: Tensor
-    """float32 (E,): what the network needs besides its parameters and no gradient changes; it travels with them."""
+    """float32 (E,) on the CPU: what acting needs besides parameters and no gradient changes; it travels with them."""
+    normalization: Normalization
+    """What is in the first of the extras."""
     target: Model | None = None
     """Of the target network, for algorithms that learn values: its parameters are the learner's to set."""
+
+    @property
+    def statistics(self) -> Tensor:
+        """The extras of the normalization."""
+        return self.extras[: self.normalization.size]
 
     @property
     def frames(self) -> Tensor:
@@ -47,8 +55,8 @@ class Model:
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
     """The model of a run; the same arguments give the same one on every host.
 
-    Raises ConfigurationError as `common.networks.registry.build` does, and for an algorithm that learns the values of
-    actions where these cannot be counted.
+    Raises ConfigurationError as `common.networks.registry.build` does, for an algorithm that learns the values of
+    actions where these cannot be counted, and for network.normalize where observations are no box.
     """
     values = METHODS[settings.algorithm.kind].values
     if values and action.kind != "discrete":
@@ -57,15 +65,20 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
             f'algorithm.kind = "{settings.algorithm.kind}" needs a Discrete action space, not {space}: it learns a '
             "value for each action"
         )
-    model = _own(settings, observation, action)
-    if not values:
-        return model
-    frames = torch.zeros(1)
-    return replace(model, extras=torch.cat([model.extras, frames]), target=_own(settings, observation, action))
+    if settings.network.normalize and observation.kind != "box":
+        raise ConfigurationError(
+            f"network.normalize = true is for observations of numbers (box), not {observation.kind}: use false"
+        )
+    normalization = Normalization(
+        observation.size if settings.network.normalize else 0, settings.environment.reward_normalize
+    )
+    extras = torch.cat([normalization.extras(), torch.zeros(int(values))])
 
+    def one() -> Model:
+        spec = replace(action, spread=settings.network.spread) if action.kind == "box" else action
+        network = registry.build(settings.network, observation, spec, settings.seed)
+        if normalization.observations:
+            network = normalized(network, extras, normalization.observations)
+        return Model(network, flatten(network), extras, normalization)
 
-def _own(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
-    if action.kind == "box":
-        action = replace(action, spread=settings.network.spread)
-    network = registry.build(settings.network, observation, action, settings.seed)
-    return Model(network, flatten(network), torch.zeros(0))
+    return replace(one(), target=one()) if values else one()

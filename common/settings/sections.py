@@ -45,6 +45,8 @@ class Environment(Section, frozen=True):
     """Rewards are multiplied by this for learning; reported returns are not."""
     reward_clip: NonNegative = 0.0
     """Rewards are clipped to +-this for learning, after scaling; 0: not clipped."""
+    reward_normalize: bool = False
+    """Rewards are divided by the running deviation of their discounted sum, over all actors, before reward_scale."""
     action_bounds: Literal["clip", "tanh"] = "clip"
     """How what is drawn comes into the bounds of a Box of actions: cut off there, or as its tanh."""
     options: dict[str, Scalar] = msgspec.field(default_factory=dict)
@@ -73,6 +75,9 @@ class Network(Section, frozen=True):
     input_scale: Positive = 1.0
     """Box observations are multiplied by this before the first layer (dense only): larger where small
     differences between small numbers matter."""
+    normalize: bool = False
+    """Observations (box only) less their running mean, divided by their running deviation, over all actors; then within
+    +-10."""
     spread: Literal["parameter", "state"] = "parameter"
     """Standard deviations of a Box of actions: one learnt number each whatever the state, or by softplus of outputs."""
     shared: bool = True

@@ -8,8 +8,8 @@ import pytest
 from common.environments.make import make
 from common.environments.names import resolve
 from common.environments.spaces import describe
-from common.networks.flat import flatten
-from common.networks.registry import build
+from common.moments import Plain
+from common.networks.model import build
 from common.settings.sections import Settings
 from common.settings.toml import override
 from learner.checkpoint import CheckpointWriter
@@ -22,18 +22,18 @@ MakeRun = Callable[..., Path]
 def trained_run(tmp_path: Path) -> MakeRun:
     """Makes a run folder whose agent always favours one action; checkpoint 1 is the best, 2 favours the next action."""
 
-    def make_run(*assignments: str, favoured: int = 0, model: str | None = None) -> Path:
+    def make_run(*assignments: str, favoured: int = 0, named: str | None = None, moments: Plain | None = None) -> Path:
         settings = override(Settings(), assignments)
         environments = make(resolve(settings.environment), copies=1, seed=0)
-        network = build(settings.network, describe(environments.observation_space), environments.action, seed=0)
-        flat = flatten(network)
+        model = build(settings, describe(environments.observation_space), environments.action)
+        flat, network = model.flat, getattr(model.network, "inner", model.network)
         environments.close()
         run = create(tmp_path / "run", settings)
         writer = CheckpointWriter(run.folder, keep=2, best=True)
         for version, score in ((1, 5.0), (2, 4.0)):
             flat.vector.zero_()
             network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
-            writer.write(version, flat.vector, {}, {"model": model or flat.hash}, score)
+            writer.write(version, flat.vector, {}, {"model": named or flat.hash, "moments": moments}, score)
         run.close()
         return run.folder.path
 

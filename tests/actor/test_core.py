@@ -108,12 +108,14 @@ def test_heartbeats_carry_state_and_the_last_trouble_once() -> None:
 
 def test_a_gradient_leaves_at_once_with_what_belongs_to_it() -> None:
     core = member()
-    (ship,) = core.harvested(1.0, rollout(episodes=[(5.0, 9, 0.1)], statistics={"entropy": 0.5}))
+    moments = [(20, [0.5], [1.0])]
+    (ship,) = core.harvested(1.0, rollout(episodes=[(5.0, 9, 0.1)], statistics={"entropy": 0.5}, moments=moments))
     assert isinstance(ship, Ship)
     header = ship.header
     assert (header.run, header.epoch, header.sequence, header.version) == ("a-run", 1, 1, 10)
     assert (header.model, header.codec, header.steps, header.emulator_frames) == (MODEL, "none", 20, 80)
     assert (header.count, header.episodes, header.statistics) == (1, [(5.0, 9, 0.1)], {"entropy": 0.5})
+    assert header.moments == moments
 
 
 def test_an_actor_that_waits_for_each_answer_plays_on_only_when_it_has_come() -> None:
@@ -144,10 +146,11 @@ def test_without_credit_rollouts_are_added_up_and_then_the_actor_waits() -> None
 
 
 def test_statistics_are_means_over_rollouts() -> None:
-    harvest = rollout(statistics={"entropy": 1.0})
-    harvest.add(rollout(3, statistics={"entropy": 2.0}))
+    harvest = rollout(statistics={"entropy": 1.0}, moments=[(20, [0.5], [1.0])])
+    harvest.add(rollout(3, statistics={"entropy": 2.0}, moments=[(20, [0.75], [2.0])]))
     harvest.add(rollout(5, statistics={"entropy": 6.0}))
     assert (harvest.statistics, harvest.version, harvest.count) == ({"entropy": pytest.approx(3.0)}, 3, 3)
+    assert harvest.moments == [(20, [0.5], [1.0]), (20, [0.75], [2.0])], "the learner merges them"
 
 
 @pytest.mark.parametrize("credit", [1, 2, 3])

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import actor.rollout
-from actor.rollout import Collector, NonFiniteError, Played
+from actor.rollout import NO_EXTRAS, UNCHANGED, Collector, NonFiniteError, Played
 from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout
 from common.environments.spaces import describe
 from common.networks.action import ActionSpec, discrete
+from common.networks.normalization import Normalization
 from common.networks.recurrent import Recurrent
 from common.networks.registry import build
 from common.settings.sections import Algorithm, Network
@@ -24,7 +25,15 @@ NO_TIME = -math.inf
 
 
 def collector_of(
-    environments: Scripted, *, scale: float = 1.0, clip: float = 0.0, seed: int = 0, lstm: int = 0, **algorithm: Any
+    environments: Scripted,
+    *,
+    scale: float = 1.0,
+    clip: float = 0.0,
+    seed: int = 0,
+    lstm: int = 0,
+    normalization: Normalization = UNCHANGED,
+    extras: torch.Tensor = NO_EXTRAS,
+    **algorithm: Any,
 ) -> Collector:
     observation = describe(environments.observation_space)
     section, rng = Algorithm(**algorithm), np.random.default_rng(seed)
@@ -37,6 +46,8 @@ def collector_of(
         reward_clip=clip,
         rng=rng,
         acting=Sampling(section, environments.action, environments.count, rng, None),
+        normalization=normalization,
+        extras=extras,
     )
 
 
@@ -247,3 +258,36 @@ def test_a_restart_forgets_what_was_seen() -> None:
 
 def test_a_feed_forward_network_has_no_state() -> None:
     assert played(collector_of(Scripted(), rollout=3)).data.state is None
+
+
+def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() -> None:
+    extras = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.25])
+    collector = collector_of(
+        Scripted((3,), rewards=(1.0, 2.0, 4.0)),
+        scale=2.0,
+        rollout=5,
+        discount=0.5,
+        normalization=Normalization(2, rewards=True),
+        extras=extras,
+    )
+    first = played(collector)
+    assert column(first.data.rewards) == [0.5, 1.0, 2.0, 0.0, 0.5]
+    assert first.moments is not None
+    count, means, squares = first.moments.plain()
+    sums = np.array([1.0, 2.5, 5.25, 1.0])
+    seen = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
+    assert count == first.steps == 4
+    np.testing.assert_allclose(means, [*seen.mean(axis=0), sums.mean()])
+    np.testing.assert_allclose(squares, [*(4 * seen.var(axis=0)), 4 * sums.var()])
+    extras[-1] = 1.0
+    assert column(played(collector).data.rewards) == [4.0, 8.0, 0.0, 2.0, 4.0]
+    assert column(first.data.observations)[0] == [1.0, 1.0], "what is counted is what the environment gave"
+
+
+def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
+    environments = Scripted((30,))
+    counted = Normalization(2, rewards=False)
+    collector = collector_of(environments, rollout=4, normalization=counted, extras=counted.extras())
+    environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
+    with pytest.raises(NonFiniteError, match="no statistics can be kept"):
+        collector.advance(FOREVER)

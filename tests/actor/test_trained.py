@@ -72,6 +72,30 @@ def test_of_values_the_highest_is_taken_and_sampled_a_little_explored(trained_ru
         assert most / 4 <= others <= most
 
 
+def test_of_numbers_the_means_are_taken(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("environment.id='Pendulum-v1'", "network.spread='state'"), "best")
+    for sampled, exact in ((False, True), (True, False)):
+        with agent(run, sampled=sampled) as one:
+            actions = one.act(one.environments.reset(0))
+            assert actions.shape == (4, 1)
+            assert (actions == 1.0).all() == exact
+            assert one.environments.step(actions).rewards.shape == (4,)
+
+
+def test_observations_are_normalised_by_the_checkpoints_statistics(trained_run: MakeRun) -> None:
+    normalize = "network.normalize=true"
+    path = trained_run(normalize, moments=(4, [1.0, 2.0, 3.0, 4.0], [4.0, 16.0, 36.0, 64.0]))
+    with agent(open_run(path, "best")) as one:
+        extras = one._model.extras.tolist()
+    np.testing.assert_allclose(extras, [1, 2, 3, 4, 1, 0.5, 1 / 3, 0.25], rtol=1e-6)
+
+
+def test_statistics_of_another_size_are_refused(trained_run: MakeRun) -> None:
+    run = open_run(trained_run("network.normalize=true", moments=(4, [1.0], [2.0])), "best")
+    with pytest.raises(ConfigurationError, match="running statistics do not fit"):
+        TrainedAgent(run, copies=1, seed=0, sampled=False)
+
+
 def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
     run = open_run(trained_run("environment.step_seconds=0.01"), "best")
     with agent(run) as one:
@@ -79,7 +103,7 @@ def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
 
 
 def test_weights_of_another_network_are_refused(trained_run: MakeRun) -> None:
-    run = open_run(trained_run(model="f" * 16), "best")
+    run = open_run(trained_run(named="f" * 16), "best")
     with pytest.raises(ConfigurationError, match=r"another network \(f{16}, \d+ parameters\) than the settings give"):
         TrainedAgent(run, copies=1, seed=0, sampled=False)
 
@@ -96,7 +120,7 @@ def test_environments_are_closed_when_the_weights_do_not_fit(
         return environments
 
     monkeypatch.setattr(trained, "make", make)
-    run = open_run(trained_run(model="x"), "best")
+    run = open_run(trained_run(named="x"), "best")
     with pytest.raises(ConfigurationError):
         TrainedAgent(run, copies=1, seed=0, sampled=False)
     assert made == ["closed"]

@@ -16,6 +16,7 @@ from common.environments.spaces import describe
 from common.errors import CodecError, RefusedError
 from common.networks.flat import FlatParameters
 from common.networks.model import build
+from common.weights import WeightsFormat
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of
 
@@ -320,3 +321,26 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
     work.offer(13, weights(0.25))
     with pytest.raises(CodecError, match="were expected"):
         work.advance(NO_TIME)
+
+
+def test_what_it_counted_goes_with_the_harvest_and_the_extras_come_with_the_weights(environments: Scripted) -> None:
+    normalize = ("network.normalize=true", "environment.reward_normalize=true")
+    observation = describe(Scripted.observation_space)
+    model = build(settings_of(*SMALL, *normalize), observation, Scripted.action)
+    form = WeightsFormat("fp32", model.flat.size, extras=5)
+    work = work_of(*normalize, model=model.flat.hash, body=form.pack(model.vectors, model.extras))
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    ((count, means, squares),) = harvest.moments
+    assert (count, len(means), len(squares)) == (harvest.steps, 3, 3)
+    work.offer(11, form.pack(model.vectors, torch.arange(5.0)))
+    harvest = work.advance(FOREVER)
+    assert harvest is not None
+    assert work._model.extras.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert len(harvest.moments) == 1
+
+
+def test_without_statistics_nothing_is_counted(environments: Scripted) -> None:
+    harvest = work_of().advance(FOREVER)
+    assert harvest is not None
+    assert harvest.moments == []

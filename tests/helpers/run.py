@@ -11,6 +11,7 @@ from common.broadcast import KEYFRAME
 from common.codecs.names import NAMES
 from common.errors import CodecError, RefusedError
 from common.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
+from common.moments import Moments
 from common.settings.sections import Settings
 from common.settings.toml import override
 from common.wire import Buffer
@@ -36,6 +37,8 @@ class NotedStore:
         self.reach: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
         """Since the last step: body, codec, weight."""
+        self.observed: list[int] = []
+        """Steps whose moments came with each gradient."""
         self.lags: list[int] = []
         """Of everything ever added."""
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
@@ -50,6 +53,9 @@ class NotedStore:
             raise CodecError("not finite (NaN or infinity)")
         self.added.append((bytes(body), codec, weight))
         self.lags.append(lag)
+
+    def observe(self, moments: Moments) -> None:
+        self.observed.append(moments.count)
 
     def step(self, *, scale: float, frames: int) -> dict[str, float]:
         self.steps.append((self.added, scale, frames))

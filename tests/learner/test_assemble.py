@@ -56,6 +56,7 @@ def train(parts: Assembled, steps: int = 3) -> None:
             model=welcome.model,
             codec=welcome.codec,
             episodes=[(float(sequence), 10, 0.1)],
+            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := parts.plan.counted) else [],
         )
         core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
 
@@ -65,6 +66,7 @@ def checkpoint_of(parts: Assembled) -> Checkpoint:
     folder = RunFolder(Path(parts.plan.run_dir))
     writer = CheckpointWriter(folder, keep=3, best=True)
     state = {"model": parts.plan.model, "epoch": parts.plan.epoch, "counters": parts.ledger.saved(12.0)}
+    state["moments"] = parts.store.moments
     version = parts.ledger.counters.version
     return writer.write(version, parts.store.vector, parts.store.state(), state, None).read()
 
@@ -145,6 +147,37 @@ def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str
     assert (welcome.version, welcome.epoch) == (3, 2)
     train(restored, 1)
     assert restored.ledger.counters.version == 4
+
+
+def test_running_statistics_go_out_with_the_weights_and_survive(start: Start) -> None:
+    normalize = ("network.normalize=true", "environment.reward_normalize=true")
+    parts = start(*normalize)
+    assert (parts.plan.counted, parts.store.extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
+    before = len(parts.store.body("fp32"))
+    train(parts)
+    assert parts.store.moments == (60, [2.0] * 5, [2.0 * 3 + 20.0 * 2] * 5)
+    scale = (46 / 60) ** -0.5
+    assert parts.store.extras.tolist() == pytest.approx([2.0] * 4 + [scale] * 5)
+    body = parts.store.body("fp32")
+    assert len(body) == before
+    assert body[-36:] == parts.store.extras.numpy().tobytes()
+    restored = start(*normalize, checkpoint=checkpoint_of(parts))
+    assert restored.store.moments == parts.store.moments
+    assert torch.equal(restored.store.extras, parts.store.extras)
+
+
+def test_statistics_that_do_not_fit_are_refused(start: Start) -> None:
+    parts = start("network.normalize=true")
+    train(parts)
+    checkpoint = checkpoint_of(parts)
+    checkpoint.state["moments"] = [3, [1.0], [1.0]]
+    with pytest.raises(ConfigurationError, match="running statistics do not fit"):
+        start("network.normalize=true", checkpoint=checkpoint)
+
+
+def test_moments_too_large_for_a_header_are_refused_at_the_start(start: Start) -> None:
+    with pytest.raises(ConfigurationError, match=r"the moments of 8000 numbers .* has room for 524288; use false"):
+        start("network.normalize=true", "environment.stack=2000")
 
 
 def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: Start) -> None:

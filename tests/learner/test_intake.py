@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -30,11 +30,12 @@ class Run:
     assignments: tuple[str, ...] = ()
     version: int = 0
     actors: int = 1
+    counted: int = 0
     store: NotedStore = field(default_factory=NotedStore)
 
     def __post_init__(self) -> None:
         chosen = settings_of(*self.assignments)
-        self.plan, self.peers = plan_of(chosen), Peers()
+        self.plan, self.peers = replace(plan_of(chosen), counted=self.counted), Peers()
         self.ledger = Ledger(
             Counters(version=self.version), chosen.limits.window, Scaler(chosen.scaling).start(), now=0.0
         )
@@ -148,6 +149,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"steps": 321}, "at most 320"),
     ({"count": 5, "steps": 20}, "of 5 rollouts, at most 4"),
     ({"steps": 1, "episodes": [(1e9, 1, 0.1)] * 2}, "1 steps that end 2 episodes"),
+    ({"moments": [(20, [0.0], [1.0])]}, "1 moments of 1 rollouts in a run that counts 0 numbers"),
 ]
 
 
@@ -163,6 +165,25 @@ def test_what_cannot_be_used_is_refused_with_the_reason_and_changes_nothing(chan
     if changed != {"body": BAD}:
         assert run.ledger.counters.frames == run.ledger.counters.episodes == 0
     assert run.take(sequence=2, version=5) == []
+
+
+@pytest.mark.parametrize(
+    ("moments", "why"),
+    [
+        ([], "moments of 0 steps, the gradient is of 20"),
+        ([(19, [0.0, 0.0], [1.0, 1.0])], "moments of 19 steps, the gradient is of 20"),
+        ([(10, [0.0, 0.0], [1.0, 1.0])] * 2, "2 moments of 1 rollouts"),
+        ([(20, [0.0, math.nan], [1.0, 1.0])], "not finite"),
+    ],
+)
+def test_moments_that_cannot_be_are_refused_with_their_gradient(moments: Any, why: str) -> None:
+    run = Run(counted=2)
+    assert why in run.verdict(moments=moments).why
+    assert (run.store.added, run.store.observed) == ([], [])
+    good = [(20, [0.0, 1.0], [0.0, 2.0])]
+    run.take(sequence=2, moments=good, body=BAD)
+    assert run.take(sequence=3, moments=good) == []
+    assert run.store.observed == [20], "of a gradient that cannot be used nothing counts"
 
 
 def test_the_largest_honest_gradient_is_taken() -> None:

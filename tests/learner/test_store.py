@@ -7,14 +7,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from common import moments
 from common.codecs.names import NAMES
 from common.codecs.registry import make as make_codec
 from common.delta import DeltaFormat
 from common.errors import CodecError
+from common.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from common.weights import WeightsFormat
 from learner.compensation import Compensation
 from learner.optimizers import make as make_optimizer
+from learner.running import Running
 from learner.store import LARGEST_NORM, ParameterStore
 from learner.target import Target
 
@@ -216,6 +219,20 @@ def test_weights_that_are_no_numbers_are_seen() -> None:
     assert store.finite
     store.vector[3] = torch.nan
     assert not store.finite
+
+
+def test_what_rollouts_saw_counts_from_the_next_version_on() -> None:
+    vector, extras = torch.zeros(SIZE), torch.zeros(1)
+    running = Running(Normalization(0, rewards=True), extras)
+    optimizer = make_optimizer(Optimizer(kind="sgd"), vector, 0)
+    store = ParameterStore(vector, optimizer, extras=extras, running=running)
+    assert store.moments is None
+    store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
+    store.observe(moments.of(np.array([[0.0], [4.0]])))
+    assert store.body("fp32")[-4:] == np.float32(1).tobytes()
+    store.step(scale=1.0, frames=0)
+    assert store.body("fp32")[-4:] == np.float32(0.5).tobytes()
+    assert store.moments == (2, [2.0], [8.0])
 
 
 def test_a_delay_is_slept_out(monkeypatch: pytest.MonkeyPatch) -> None:
