@@ -4,7 +4,10 @@ import pytest
 
 from common import presets
 from common.algorithms.exchanges import EXCHANGES
+from common.environments.make import make
+from common.environments.spaces import describe
 from common.errors import ConfigurationError
+from common.networks.model import build
 from common.settings.sections import Settings
 from common.settings.toml import dump, parse
 
@@ -12,6 +15,7 @@ from common.settings.toml import dump, parse
 def test_names_are_sorted_and_for_the_environments_promised() -> None:
     assert presets.names() == sorted(presets.names())
     assert {"CartPole-v1", "FlappyBird-v0", "FlappyBird-v0-frames", "Acrobot-v1", "ALE-Pong-v5"} <= set(presets.names())
+    assert {"Pendulum-v1", "LunarLander-v3", "MountainCar-v0"} <= set(presets.names())
 
 
 @pytest.mark.parametrize("name", presets.names())
@@ -58,7 +62,7 @@ def test_the_settings_for_an_environment(environment: str, preset: str, id: str)
 
 
 def test_an_environment_without_a_preset_takes_the_defaults() -> None:
-    assert presets.for_environment("MountainCar-v0") == parse('[environment]\nid = "MountainCar-v0"', "here")
+    assert presets.for_environment("Taxi-v3") == parse('[environment]\nid = "Taxi-v3"', "here")
 
 
 def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
@@ -84,3 +88,14 @@ def test_every_preset_is_a_run_with_every_algorithm(name: str, algorithm: str) -
     settings = presets.show(name).settings(algorithm)
     assert settings.algorithm.kind == algorithm
     assert presets.for_environment(name, algorithm) == settings or "ALE" in name
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3"])
+def test_a_preset_fits_its_environments_spaces(name: str) -> None:
+    if name == "LunarLander-v3":
+        pytest.importorskip("Box2D")
+    settings = presets.for_environment(name)
+    environments = make(settings.environment, copies=2, seed=0)
+    model = build(settings, describe(environments.observation_space), environments.action)
+    assert model.normalization.observations == environments.observation_space.shape[0]  # type: ignore[index]
+    environments.close()
