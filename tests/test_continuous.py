@@ -1,0 +1,102 @@
+"""From an environment whose actions are numbers to a policy that takes the right ones, in one process."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict
+
+from actor.rollout import Collector
+from common.algorithms.gradient import gradient
+from common.distributions.registry import distribution
+from common.environments.sequential import SequentialEnvironments
+from common.environments.spaces import describe
+from common.networks.model import Model, build
+from learner.optimizers import make as make_optimizer
+from learner.running import Running
+from tests.helpers.run import settings_of
+
+LOW, HIGH = np.array([-4.0, 10.0]), np.array([4.0, 20.0])
+
+
+class Follow(gymnasium.Env[Any, Any]):
+    """The nearer the two numbers taken are to 2 side and 14 - 3 side the better; seen is 1000 + side, -1 or 1."""
+
+    observation_space = Dict(side=Box(0, 2000, (1,), np.float64))
+    action_space = Box(LOW.astype(np.float32), HIGH.astype(np.float32))
+
+    def __init__(self) -> None:
+        self.side, self.elapsed = 1.0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.elapsed = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        first, second = action.tolist()
+        reward = -(((first - 2 * self.side) / 8) ** 2) - ((second - 14 + 3 * self.side) / 10) ** 2
+        self.elapsed += 1
+        return self._seen(), 100 * reward, self.elapsed == 10, False, {}
+
+    def _seen(self) -> Any:
+        self.side = 1.0 if self.np_random.random() < 0.5 else -1.0
+        return {"side": np.array([1000 + self.side])}
+
+
+def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironments]:
+    """Single-handed, each gradient a step; observations and rewards are normalised."""
+    settings = settings_of(
+        *("network.hidden=[16]", "network.normalize=true", "environment.reward_normalize=true"),
+        *("algorithm.discount=0.5", "algorithm.rollout=4", "algorithm.entropy=0.0", "algorithm.gradient_clip=1.0"),
+        *("optimizer.step_size=0.03", *assignments),
+    )
+    environments = SequentialEnvironments(
+        [Follow() for _ in range(16)], name="Follow", seed=0, bounds=settings.environment.action_bounds
+    )
+    observation = describe(environments.observation_space)
+    model = build(settings, observation, environments.action)
+    collector = Collector(
+        environments,
+        model.network,
+        observation,
+        algorithm=settings.algorithm,
+        reward_scale=1.0,
+        reward_clip=0.0,
+        rng=np.random.default_rng(0),
+        normalization=model.normalization,
+        extras=model.extras,
+    )
+    optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
+    running = Running(model.normalization, model.extras)
+    for _ in range(updates):
+        rollout = collector.advance(math.inf)
+        assert rollout is not None and rollout.moments is not None
+        gradient(model, rollout.data, settings.algorithm)
+        optimizer.step(model.flat.gradient, scale=1.0, frames=0)
+        running.add(rollout.moments)
+        running.refresh()
+    return model, environments
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("bounds", "spread", "error"),
+    [
+        ("tanh", "state", 1.0),
+        ("clip", "parameter", 2.5),
+    ],  # what is cut off gathers at the bounds, and draws means there
+)
+def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, error: float) -> None:
+    model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.spread={spread!r}")
+    numbers, _ = model.network.act(torch.tensor([[999.0], [1001.0]]))
+    policy = distribution(model.network.action, numbers.numpy())
+    taken = environments._actions.own(policy.mode())
+    np.testing.assert_allclose(taken, [[-2.0, 17.0], [2.0, 11.0]], atol=error)
+    assert (policy.entropy() < 0.8 * math.log(2 * math.pi * math.e)).all(), "it is surer than at first"
