@@ -18,7 +18,7 @@ RESEND_SECONDS = 2.0
 """An unanswered `observe` is sent again after so long; the learner knows it by its step, and steps nothing twice."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tally:
     """What is told of a step besides its body."""
 

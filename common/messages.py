@@ -50,7 +50,7 @@ class Hello(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """learner -> peer: you are in. Body: for an actor, a snapshot of the weights."""
+    """learner -> peer: you are in. Body: for an actor, a snapshot of the weights, unless the learner acts for it."""
 
     run: Name
     epoch: Natural

@@ -1,8 +1,8 @@
 """The bodies of `observe` and `act`: what a group of environments shows, and the actions it is to take.
 
-observe   rewards        float32 (B,)      \\  of the last step; not there where
-          terminated     B bits, bytes full |  the group begins
-          valid          B bits, bytes full/
+observe   rewards        float32 (B,), of the last step
+          terminated     B bits, bytes filled up
+          valid          likewise; a group that begins leaves these three out
           observations   (B, *shape), to the end: float32; int64; or uint8 as one LZ4 block
 act       actions        (B, *shape) of the smallest unsigned integer that holds them
 

@@ -88,6 +88,7 @@ class Inference:
                 raise CodecError("no body")
             if group is None:
                 seed = self._plan.actor_seed(peer.seed)
+                self._peers.took_part(peer)
                 group = _Group(peer, self._network.open(seed, message.group), message.step, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")

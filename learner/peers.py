@@ -176,6 +176,10 @@ class Peers:
             self._sequences.popitem(last=False)
         return False
 
+    def took_part(self, peer: Peer) -> None:
+        """This incarnation has played: after a silence it replaces nobody, as one that has sent gradients."""
+        self._sequences.setdefault((peer.hello.name, peer.hello.incarnation), (0, 1))
+
     def set_aside(self, peer: Peer) -> None:
         """This incarnation sends what cannot be used; it is not let in again."""
         self._set_aside.add((peer.hello.name, peer.hello.incarnation))

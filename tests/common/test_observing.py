@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.networks.action import ActionSpec, discrete
+from common.networks.action import discrete
 from common.networks.observation import ObservationSpec
 from common.observing import Bodies, Seen, group_seed, group_sizes, sampler, unstacked
 
@@ -168,8 +168,3 @@ def test_each_group_of_each_actor_has_seeds_of_its_own() -> None:
     pairs = [(seed, group) for seed in range(20) for group in range(8)]
     assert len({group_seed(*pair) for pair in pairs}) == len(pairs)
     assert len({sampler(*pair).random() for pair in pairs}) == len(pairs)
-
-
-def test_a_kind_of_action_of_several_numbers_travels_as_its_shape() -> None:
-    assert ActionSpec("discrete", (3,)).shape == ()  # one number each: read_actions gives (B,)
-    assert bodies_of("box", 4).read_actions(bytes(4)).shape == (4,)

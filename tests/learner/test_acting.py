@@ -60,7 +60,7 @@ def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
 
 
 def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> dict[tuple[int, int], list[Rollout]]:
-    """Rollouts by actor and group: all groups of both actors in each pass, so that a batch holds twenty times one."""
+    """Rollouts by actor and group, all groups of both actors in each pass."""
     players = [Remote(welcome_of(seed=seed), settings) for seed in SEEDS]
     keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
     memories = {(actor, group): acting.open(SEEDS[actor], group) for actor, group in keys}

@@ -233,6 +233,16 @@ def test_each_group_is_opened_with_its_actors_seed() -> None:
     assert run.network.opened == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def test_an_actor_that_has_played_replaces_nobody_when_it_comes_back() -> None:
+    run = Run()
+    first, second = (hello_of("c", launcher="box", incarnation=one) for one in ("c-1", "c-2"))
+    run.peers.join(b"c", first, 0.0)
+    run.observe("c", 0, 1)
+    run.peers.leave(b"c")
+    run.peers.join(b"c-2", second, 0.0)
+    assert run.peers.replaced_by(first) == []
+
+
 @pytest.mark.parametrize("changed", [{"run": "another"}, {"epoch": 2}])
 def test_another_run_or_epoch_is_told_to_join_again(changed: dict[str, Any]) -> None:
     run = Run()

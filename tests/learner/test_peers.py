@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,10 +59,13 @@ def test_actors_started_by_hand_may_have_one_name() -> None:
     assert peers.replaced_by(hello_of("mine", incarnation="another")) == []
 
 
-def test_actors_of_two_launchers_of_one_name_do_not_drive_each_other_out_for_ever() -> None:
+@pytest.mark.parametrize("plays", [lambda peers, peer: peers.is_duplicate(peer, 1), Peers.took_part])
+def test_actors_of_two_launchers_of_one_name_do_not_drive_each_other_out_for_ever(
+    plays: Callable[[Peers, Peer], object],
+) -> None:
     peers = Peers()
     first = join(peers, "box-0", launcher="box")
-    peers.is_duplicate(first, 1)
+    plays(peers, first)
     second = hello_of("box-0", launcher="box", incarnation="on another host")
     assert peers.replaced_by(second) == [b"box-0"]
     peers.leave(b"box-0")
