@@ -12,6 +12,7 @@ import torch
 from gymnasium.spaces import Box, Dict
 
 from actor.rollout import Collector
+from common.algorithms.acting import Sampling
 from common.algorithms.gradient import gradient
 from common.distributions.registry import distribution
 from common.environments.sequential import SequentialEnvironments
@@ -61,6 +62,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
     )
     observation = describe(environments.observation_space)
     model = build(settings, observation, environments.action)
+    rng = np.random.default_rng(0)
     collector = Collector(
         environments,
         model.network,
@@ -68,7 +70,8 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         algorithm=settings.algorithm,
         reward_scale=1.0,
         reward_clip=0.0,
-        rng=np.random.default_rng(0),
+        rng=rng,
+        acting=Sampling(settings.algorithm, environments.action, environments.count, rng, None),
         normalization=model.normalization,
         extras=model.extras,
     )

@@ -12,6 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from actor.rollout import Collector
+from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout, join
 from common.codecs.entropy import ENTROPY_STAGES
 from common.codecs.names import PARTS
@@ -86,12 +87,14 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
     try:
         observation = describe(environments.observation_space)
         network = build(settings, observation, environments.action).network
+        algorithm, rng = Algorithm(rollout=steps), np.random.default_rng(0)
         collector = Collector(
             *(environments, network, observation),
-            algorithm=Algorithm(rollout=steps),
+            algorithm=algorithm,
             reward_scale=1.0,
             reward_clip=0.0,
-            rng=np.random.default_rng(0),
+            rng=rng,
+            acting=Sampling(algorithm, environments.action, environments.count, rng, None),
         )
         packing = TrajectoryFormat(observation, environments.action, steps=steps, copies=2, stack=section.stack)
         ends = 0
