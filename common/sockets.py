@@ -146,6 +146,24 @@ def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
     raise UnavailableError(f"no two neighbouring ports are free on {address.host}")
 
 
+def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
+    """The pair that the process which started this one has reserved; `descriptors`: of both, as "5,6".
+
+    Raises ConfigurationError where they are no listening sockets.
+    """
+    try:
+        numbers = [int(one) for one in descriptors.split(",")]
+        first, second = [socket.socket(fileno=number) for number in numbers[:2]]
+        ports = [
+            one.getsockname()[1] for one in (first, second) if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        ]
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--listeners {descriptors}: no two descriptors of sockets: {error}") from None
+    if len(ports) != 2 or ports[1] != ports[0] + 1:
+        raise ConfigurationError(f"--listeners {descriptors}: must listen on two neighbouring ports")
+    return first, second
+
+
 def bind(zsocket: zmq.Socket[bytes], listener: socket.socket) -> None:
     """Gives a reserved port to a ROUTER or PUB, which owns it from now on."""
     host, port = listener.getsockname()[:2]

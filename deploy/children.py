@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from common.service.lifeline import Lifeline
@@ -29,9 +29,12 @@ class Children:
             child.wait(0.0)
         self._lifeline.close()
 
-    def start(self, *arguments: str) -> Child:
-        """`a3cd` with these arguments; what it writes to standard output is thrown away."""
+    def start(self, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
+        """`a3cd` with these arguments; what it writes to standard output is thrown away.
+
+        It inherits the descriptors `keep_open`.
+        """
         command = [sys.executable, "-P", "-m", "deploy.command", *arguments, "--lifeline"]
-        child = Child(command, self._lifeline, self._say, stdout=False)
+        child = Child(command, self._lifeline, self._say, stdout=False, keep_open=keep_open)
         self._children.append(child)
         return child

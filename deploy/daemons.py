@@ -33,6 +33,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     show_default=True,
     help="Where to listen; the next port is used for the weights.",
 )
+@click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
 @click.option("--resume-or-create", is_flag=True, help="The same where --run-dir holds a run; else begin one there.")
@@ -43,6 +44,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def learner(
     config: Path | None,
     bind: Address,
+    listeners: str | None,
     run_dir: Path | None,
     resume: bool,
     resume_or_create: bool,
@@ -53,6 +55,7 @@ def learner(
     lifeline: bool,
 ) -> None:
     """Hold the weights: take gradients from actors, send weights, say how many actors are wanted."""
+    from common import sockets
     from common.run_folder import RunFolder, default_path
     from common.settings.toml import override, read
     from learner.daemon import run
@@ -72,7 +75,8 @@ def learner(
         raise click.UsageError("--set needs --config")
     guard = Guard.find(bind, keys=keys, allowed=allowed, insecure=insecure)
     where = run_dir or default_path(settings.environment.id if settings else "")
-    finish(run(settings, bind=bind, guard=guard, run_dir=where, resume=resume))
+    inherited = None if listeners is None else sockets.inherit(listeners)
+    finish(run(settings, bind=bind, listeners=inherited, guard=guard, run_dir=where, resume=resume))
 
 
 @click.command()

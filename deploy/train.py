@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -120,14 +122,10 @@ def train(plan: Plan, *, as_json: bool) -> int:
 class _Training:
     def __init__(self, plan: Plan, children: Children, view: View, signals: Signals, stack: ExitStack) -> None:
         self._view, self._signals = view, signals
-        address = _free_address()
         self._folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(self._folder), "run.toml")
         config.write_text(dump(plan.settings), encoding="utf-8")
-        self._learner = children.start(
-            *("learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)),
-            *(("--resume",) if plan.resume else ()),
-        )
+        self._learner, address = _start_learner(children, plan, config)
         named = (plan.settings.environment.id, plan.settings.network.kind)
         modules = sorted({module_of(name) for name in named} - {""})
         warm = min(plan.settings.scaling.minimum, plan.slots)
@@ -185,17 +183,30 @@ def _died(daemon: str, code: int) -> A3cdError:
     )
 
 
-def _free_address() -> Address:
+def _start_learner(children: Children, plan: Plan, config: Path) -> tuple[Child, Address]:
+    """It inherits its ports, so that nobody takes them on the way (on Windows it must take them itself)."""
+    listeners = _listeners()
+    address = Address("127.0.0.1", listeners[0].getsockname()[1])
+    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)]
+    words += ["--resume"] if plan.resume else []
+    with ExitStack() as closing:
+        for listener in listeners:
+            closing.callback(listener.close)
+        if sys.platform == "win32":
+            closing.close()
+            return children.start(*words), address
+        inherited = [listener.fileno() for listener in listeners]
+        words += ["--listeners", ",".join(map(str, inherited))]
+        return children.start(*words, keep_open=inherited), address
+
+
+def _listeners() -> tuple[socket.socket, socket.socket]:
     """The usual ports where they are free, else any two."""
     usual = Address("127.0.0.1", DEFAULT_PORT)
     try:
-        pair = sockets.reserve_pair(usual)
+        return sockets.reserve_pair(usual)
     except UnavailableError:
-        pair = sockets.reserve_pair(usual.with_port(0))
-    port = pair[0].getsockname()[1]
-    for listener in pair:
-        listener.close()
-    return usual.with_port(port)
+        return sockets.reserve_pair(usual.with_port(0))
 
 
 def _summary(plan: Plan) -> dict[str, Any] | None:

@@ -39,14 +39,23 @@ FAREWELL_MS = 300
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def run(settings: Settings | None, *, bind: Address, guard: Guard | None, run_dir: Path, resume: bool) -> int:
+def run(
+    settings: Settings | None,
+    *,
+    bind: Address,
+    guard: Guard | None,
+    run_dir: Path,
+    resume: bool,
+    listeners: tuple[socket.socket, socket.socket] | None = None,
+) -> int:
     """Trains until a limit is reached or a signal comes; returns the exit code.
 
     `guard`: whom it lets in; None: everybody. `settings` may be None to resume with the run's own.
+    `listeners` are those of `bind` and the next port, where they are there already.
     Raises A3cdError for what cannot be.
     """
     with Signals() as signals, ExitStack() as stack:
-        listeners = sockets.reserve_pair(bind)
+        listeners = listeners or sockets.reserve_pair(bind)
         for listener in listeners:
             stack.callback(listener.close)
         owned = folders.resume(run_dir, settings) if resume else folders.create(run_dir, settings or Settings())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.observation import ObservationSpec
 from common.observing import Bodies, Seen, group_seed, group_sizes, sampler, unstacked
 
@@ -136,6 +136,47 @@ def test_actions_travel_in_the_smallest_type(actions: int, size: int) -> None:
     body = bodies.pack_actions(chosen)
     assert len(body) == 2 * size
     assert bodies.read_actions(body).tolist() == chosen.tolist()
+
+
+SEVERAL = ActionSpec("multi-discrete", (3, 300, 2, 5), (2, 2))
+NUMBERS = ActionSpec("box", shape=(3,), squashed=(False,) * 3)
+
+
+def test_several_choices_and_numbers_travel_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    chosen = rng.integers(0, np.array(SEVERAL.sizes).reshape(2, 2), (COUNT, 2, 2))
+    drawn = rng.standard_normal((COUNT, 3), np.float32)
+    for action, actions, size in ((SEVERAL, chosen, 2), (NUMBERS, drawn, 4)):
+        bodies = Bodies(SPECS["box"], action, COUNT)
+        body = bodies.pack_actions(actions)
+        assert len(body) == size * actions.size
+        read = bodies.read_actions(body)
+        assert read.dtype == action.dtype
+        assert (read == actions).all()
+
+
+def test_a_choice_beyond_its_own_number_and_a_number_that_is_none_are_refused() -> None:
+    chosen, drawn = np.zeros((COUNT, 2, 2), np.int64), np.zeros((COUNT, 3), np.float32)
+    chosen[4, 1, 0], drawn[4, 1] = 2, np.nan
+    with pytest.raises(CodecError, match="above the 3 x 300 x 2 x 5 there are"):
+        bodies = Bodies(SPECS["box"], SEVERAL, COUNT)
+        bodies.read_actions(bodies.pack_actions(chosen))
+    with pytest.raises(CodecError, match="an action that is no finite number"):
+        bodies = Bodies(SPECS["box"], NUMBERS, COUNT)
+        bodies.read_actions(bodies.pack_actions(drawn))
+
+
+@given(body=st.one_of(st.binary(max_size=40), st.binary(min_size=2 * 16, max_size=2 * 16)), several=st.booleans())
+def test_hostile_choices_and_numbers_are_refused_or_can_be_taken(body: bytes, several: bool) -> None:
+    action = SEVERAL if several else NUMBERS
+    try:
+        actions = Bodies(SPECS["box"], action, 4).read_actions(body)
+    except CodecError:
+        return
+    assert actions.shape == (4, *action.shape)
+    assert np.isfinite(actions).all()
+    if several:
+        assert ((actions >= 0) & (actions < np.array(action.sizes).reshape(2, 2))).all()
 
 
 @given(body=st.binary(max_size=20))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -80,6 +81,20 @@ def reachable(router: Socket, identity: bytes) -> bool:
 def taken() -> Iterator[socket.socket]:
     with sockets.reserve(LOOPBACK) as listener:
         yield listener
+
+
+def test_a_pair_goes_to_another_process_by_its_descriptors() -> None:
+    pair = sockets.reserve_pair(LOOPBACK)
+    inherited = sockets.inherit(",".join(str(os.dup(listener.fileno())) for listener in pair))
+    assert [one.getsockname() for one in inherited] == [one.getsockname() for one in pair]
+    for listener in (*pair, *inherited):
+        listener.close()
+
+
+@pytest.mark.parametrize("descriptors", ["", "x,y", "100000,100001"])
+def test_descriptors_of_no_sockets_are_refused(descriptors: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--listeners .*: no two descriptors of sockets"):
+        sockets.inherit(descriptors)
 
 
 def test_a_port_in_use_is_to_be_tried_later(taken: socket.socket) -> None:

@@ -20,14 +20,14 @@ from common.environments.make import make
 from common.environments.names import resolve
 from common.environments.spaces import describe
 from common.errors import CodecError
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
-from common.trajectory import TrajectoryFormat, trajectory_format, usable
+from common.trajectory import LARGEST, TrajectoryFormat, trajectory_format, usable
 from tests.helpers.run import settings_of
 
-FIELDS = ("observations", "actions", "rewards", "terminated", "valid", "behaviour_log_probs")
+FIELDS = ("observations", "actions", "rewards", "terminated", "valid", "behaviour_log_probs", "state")
 CODECS = ("none", "none+lz4", "none+zstd")
 SPECS = {
     "box": (ObservationSpec((3,), "box", 3), 1),
@@ -35,35 +35,56 @@ SPECS = {
     "pixels": (ObservationSpec((4, 2, 3), "pixels", 24), 4),
     "discrete": (ObservationSpec((), "discrete", 500), 1),
 }
+ACTIONS = {
+    "discrete": discrete(300),
+    "multi-discrete": ActionSpec("multi-discrete", (3, 300, 2, 70_000, 5, 1), (2, 3)),
+    "box": ActionSpec("box", shape=(2, 1), squashed=(True, False)),
+}
 
 
 def assert_same(ours: Rollout, expected: Rollout) -> None:
     for name in FIELDS:
         one, other = getattr(ours, name), getattr(expected, name)
+        if one is None or other is None:
+            assert one is other, name
+            continue
         assert one.dtype == other.dtype, name
         assert torch.equal(one, other), name
 
 
-def random_rollout(spec: ObservationSpec, steps: int, copies: int, seed: int = 0) -> Rollout:
+def random_rollout(
+    spec: ObservationSpec,
+    steps: int,
+    copies: int,
+    seed: int = 0,
+    *,
+    action: ActionSpec = ACTIONS["discrete"],
+    state: int = 0,
+) -> Rollout:
     rng = np.random.default_rng(seed)
     shape = (steps, copies)
     observations: Any = rng.integers(0, 256, (steps + 1, copies, *spec.shape))
+    actions: Any = rng.standard_normal((*shape, *action.shape), np.float32)
+    if action.kind != "box":
+        actions = rng.integers(0, np.array(action.sizes).reshape(action.shape), actions.shape)
     return Rollout(
         observations=torch.from_numpy(observations).to(spec.dtype),
-        actions=torch.from_numpy(rng.integers(0, 300, shape)),
+        actions=torch.from_numpy(actions),
         rewards=torch.from_numpy(rng.standard_normal(shape, np.float32)),
         terminated=torch.from_numpy(rng.random(shape) < 0.2),
         valid=torch.from_numpy(rng.random(shape) < 0.8),
         behaviour_log_probs=torch.from_numpy(-rng.random(shape, np.float32)),
+        state=torch.from_numpy(rng.standard_normal((copies, state), np.float32)) if state else None,
     )
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("kind", SPECS)
-def test_a_round_trip_changes_nothing(kind: str, codec: str) -> None:
-    spec, stack = SPECS[kind]
-    packing = TrajectoryFormat(spec, discrete(300), steps=5, copies=3, stack=stack)
-    rollouts = [random_rollout(spec, 5, 3, seed) for seed in range(3)]
+@pytest.mark.parametrize(("acted", "state"), [("discrete", 0), ("multi-discrete", 4), ("box", 0), ("box", 6)])
+def test_a_round_trip_changes_nothing(kind: str, acted: str, state: int, codec: str) -> None:
+    (spec, stack), action = SPECS[kind], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=5, copies=3, stack=stack, state=state)
+    rollouts = [random_rollout(spec, 5, 3, seed, action=action, state=state) for seed in range(3)]
     for count in (1, 3):
         body = packing.pack(rollouts[:count], codec)
         assert len(body) <= packing.max_bytes(count)
@@ -104,7 +125,7 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
             ends += len(played.episodes)
             body = packing.pack([played.data], "none")
             assert_same(packing.unpack(body, "none", 1), played.data)
-            raw = sum(getattr(played.data, name).nbytes for name in FIELDS)
+            raw = sum(part.nbytes for name in FIELDS if (part := getattr(played.data, name)) is not None)
             assert len(body) < largest * raw
     finally:
         environments.close()
@@ -113,6 +134,8 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
 
 @given(
     kind=st.sampled_from(sorted(SPECS)),
+    acted=st.sampled_from(sorted(ACTIONS)),
+    state=st.sampled_from([0, 4]),
     codec=st.sampled_from(CODECS),
     count=st.integers(1, 2),
     body=st.binary(max_size=600),
@@ -121,12 +144,19 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
 )
 @examples(max_examples=100, deadline=None)
 def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
-    kind: str, codec: str, count: int, body: bytes, cut: int | None, flips: list[tuple[int, int]]
+    kind: str,
+    acted: str,
+    state: int,
+    codec: str,
+    count: int,
+    body: bytes,
+    cut: int | None,
+    flips: list[tuple[int, int]],
 ) -> None:
-    spec, stack = SPECS[kind]
-    packing = TrajectoryFormat(spec, discrete(300), steps=2, copies=2, stack=stack)
+    (spec, stack), action = SPECS[kind], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=2, copies=2, stack=stack, state=state)
     if cut is not None:  # what was a good body once
-        good = bytearray(packing.pack([random_rollout(spec, 2, 2)] * count, codec))
+        good = bytearray(packing.pack([random_rollout(spec, 2, 2, action=action, state=state)] * count, codec))
         for place, bits in flips:
             good[place % len(good)] ^= bits
         body = bytes(good[: len(good) - cut] if cut else good)
@@ -134,8 +164,16 @@ def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
         rollout = packing.unpack(body, codec, count)
     except CodecError:
         return
-    assert rollout.actions.shape == (2, 2 * count)
-    assert 0 <= int(rollout.actions.min()) <= int(rollout.actions.max()) < 300
+    assert rollout.actions.shape == (2, 2 * count, *action.shape)
+    if action.kind == "box":
+        assert (rollout.actions.abs() <= LARGEST).all()
+    else:
+        choices = torch.tensor(action.sizes).reshape(action.shape)
+        assert ((rollout.actions >= 0) & (rollout.actions < choices)).all()
+    assert (rollout.state is not None) == bool(state)
+    if rollout.state is not None:
+        assert rollout.state.shape == (2 * count, state)
+        assert (rollout.state.abs() <= LARGEST).all()
     assert rollout.rewards.isfinite().all()
     assert rollout.behaviour_log_probs.isfinite().all()
     assert rollout.observations.dtype == spec.dtype
@@ -161,6 +199,29 @@ def test_what_would_spoil_the_weights_is_refused(field: str, value: float, probl
     assert usable(rollout)
     getattr(rollout, field)[1, 1] = value
     assert usable(rollout) == (field == "actions")
+    with pytest.raises(CodecError, match=problem):
+        packing.unpack(packing.pack([rollout], "none"), "none", 1)
+
+
+@pytest.mark.parametrize(
+    ("acted", "field", "value", "problem"),
+    [
+        ("box", "actions", float("nan"), "an action that is not finite"),
+        ("box", "actions", -1e17, "an action that is not finite, or beyond 1e"),
+        ("box", "state", float("inf"), "a state that is not finite"),
+        ("box", "state", 1e17, "a state that is not finite, or beyond 1e"),
+        ("multi-discrete", "actions", 3, "an action beyond the 3 x 300 x 2 x 70000 x 5 x 1 there are"),
+    ],
+)
+def test_nor_such_numbers_of_a_box_of_a_state_or_of_one_of_several_choices(
+    acted: str, field: str, value: float, problem: str
+) -> None:
+    (spec, stack), action = SPECS["box"], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=2, copies=2, stack=stack, state=4)
+    rollout = random_rollout(spec, 2, 2, action=action, state=4)
+    assert usable(rollout)
+    getattr(rollout, field)[1, 1].view(-1)[0] = value
+    assert usable(rollout) == (acted != "box")
     with pytest.raises(CodecError, match=problem):
         packing.unpack(packing.pack([rollout], "none"), "none", 1)
 

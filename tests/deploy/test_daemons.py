@@ -32,7 +32,13 @@ def test_learner(stand: Any, tmp_path: Path) -> None:
     )
     assert result.exit_code == 75
     assert run.arguments == (parse("seed = 2\n[optimizer]\nstep_size = 0.5", ""),)
-    assert run.options == {"bind": Address("*", 0), "run_dir": tmp_path / "x", "resume": False, "guard": None}
+    assert run.options == {
+        "bind": Address("*", 0),
+        "listeners": None,
+        "run_dir": tmp_path / "x",
+        "resume": False,
+        "guard": None,
+    }
 
     a3cd("learner", "--config", config)
     assert run.options["bind"] == Address("127.0.0.1", 5555)

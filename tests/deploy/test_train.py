@@ -7,13 +7,14 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 import pytest
 
+from common import sockets
 from common.addresses import DEFAULT_PORT, Address
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.run_folder import RunFolder
@@ -133,6 +134,8 @@ class Stage:
         self.settings = ""
         self.looks: list[Callable[[], RunStatus | None]] = []
         self.address: Address
+        self.handed: list[int] = []
+        """Ports that the learner inherited."""
 
     @property
     def learner(self) -> FakeChild:
@@ -157,9 +160,13 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
         def __exit__(self, *_: object) -> None:
             assert all(child.exit_code is not None for child in one.children), "nobody waited for"
 
-        def start(self, *arguments: str) -> FakeChild:
+        def start(self, *arguments: str, keep_open: Sequence[int] = ()) -> FakeChild:
             one.children.append(FakeChild(arguments))
             if arguments[0] == "learner":
+                handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
+                one.handed = [listener.getsockname()[1] for listener in handed]
+                for listener in handed:
+                    listener.close()
                 one.settings = Path(one.learner.option("--config")).read_text()
             return one.children[-1]
 
@@ -208,6 +215,7 @@ def test_to_the_end(
     assert train(one, as_json=True) == 0
     assert stage.learner.arguments[0] == "learner"
     assert stage.learner.option("--bind") == str(stage.address)
+    assert stage.handed == [stage.address.port, stage.address.port + 1]
     assert parse(stage.settings, "") == one.settings
     assert "--resume" not in stage.learner.arguments
     expected = ("launcher", str(stage.address), "--slots", "5", "--warm", "2", "--name", "here")
@@ -320,7 +328,7 @@ def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
     create(tmp_path, settings_of("seed=9")).close()
     stage.looks = [ends(stage, 0)]
     train(planned(run_dir=tmp_path, resume=True), as_json=True)
-    assert stage.learner.arguments[-1] == "--resume"
+    assert "--resume" in stage.learner.arguments
     assert stage.settings == dump(read(RunFolder(tmp_path).settings_file))
 
 
