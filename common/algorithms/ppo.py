@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.algorithms import losses
-from common.algorithms.losses import Floats, Loss
+from common.algorithms.actor_critic import ActorCritic
+from common.algorithms.losses import Floats, Loss, normalized
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
-from common.algorithms.statistics import Statistics
-from common.distributions.registry import distribution
 from common.networks.action import ActionSpec
 from common.settings.sections import Algorithm
 
@@ -29,39 +27,14 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
     Args:
         outputs: ((T + 1) B, action.width + 1): what describes the policy, and last the value.
     """
-    shape = rollout.rewards.shape
-    rows = shape[0] * shape[1]
-    actions = rollout.actions.flatten(0, 1).numpy()
-    valid = rollout.valid.numpy()
-    weights = valid.ravel().astype(np.float32) / np.float32(max(1, rollout.steps))
-    policy = distribution(action, outputs[:rows, :-1])
-    values = outputs[:, -1].reshape(-1, shape[1])
-
+    now = ActorCritic(outputs, rollout, action)
     discounts = np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
-    targets = lambda_returns(rollout.rewards.numpy(), discounts, values, valid, section.gae_lambda)
-    advantages = targets - values[:-1]
+    targets = lambda_returns(rollout.rewards.numpy(), discounts, now.values, now.valid, section.gae_lambda)
+    advantages = targets - now.values[:-1]
     if section.normalize_advantages:
-        advantages = losses.normalized(advantages, valid)
-    advantages = advantages.ravel()
-
-    log_ratio = policy.log_prob(actions) - rollout.behaviour_log_probs.numpy().ravel()
-    log_ratio = np.minimum(log_ratio, np.float32(losses.LARGEST_LOG_RATIO))
-    ratio = np.exp(log_ratio)
-    surrogate, slope = _clipped(ratio, advantages, section.clip)
-    value = losses.squared_error(values[:-1].ravel(), targets.ravel(), weights)
-    derivative = np.zeros_like(outputs)
-    derivative[:rows, :-1] = policy.score(actions, -weights * slope * ratio)
-    derivative[:rows, :-1] += policy.entropy_gradient(np.float32(-section.entropy) * weights)
-    derivative[:rows, -1] = np.float32(section.value) * value.gradient
-    statistics = Statistics(
-        policy_loss=-float(weights @ surrogate),
-        value_loss=value.value,
-        entropy=float(weights @ policy.entropy()),
-        gradient_norm=0.0,
-        ratio=float(weights @ ratio),
-        kl=float(weights @ (ratio - 1 - log_ratio)),
-    )
-    return Loss(derivative, statistics)
+        advantages = normalized(advantages, now.valid)
+    surrogate, slope = _clipped(now.ratio, advantages.ravel(), section.clip)
+    return now.loss(-float(now.weights @ surrogate), -now.weights * slope * now.ratio, targets, section)
 
 
 def _clipped(ratio: Floats, advantages: Floats, clip: float) -> tuple[Floats, Floats]:
