@@ -17,8 +17,8 @@ from deploy.arguments import AddressType
 
 _SUFFIX = ".key"
 _LEARNER = "learner"
-_KEY_AS_ARGUMENT = {"ignore_unknown_options": True}
-"""One key in 85 begins with a dash."""
+_KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+"""One key in 85 begins with a dash, and half of those have an h."""
 
 
 @click.group()

@@ -39,7 +39,7 @@ def test_allow_list_and_revoke(tmp_path: Path) -> None:
     assert "is not in" in keys(tmp_path, "revoke", "lab7", code=78)
 
 
-@pytest.mark.parametrize("start", ["-", "--"])
+@pytest.mark.parametrize("start", ["-", "--", "-h"])
 def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
     key = start + KeyPair.generate("a").public[len(start) :]
     assert "lab7 is allowed:" in keys(tmp_path, "allow", key, "--name", "lab7")
