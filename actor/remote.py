@@ -112,7 +112,7 @@ class _Group:
     """Some of the copies, stepped as one."""
 
     def __init__(self, section: Environment, copies: int, seed: int, survived: Survived) -> None:
-        self.actions: NDArray[np.int64] | None = None
+        self.actions: NDArray[Any] | None = None
         """For the next step."""
         self._name = section.id
         self._environments: Environments = make_environments(
@@ -152,7 +152,7 @@ class _Group:
         self._tracker = tracker
         return self._bodies.pack_seen(seen, begins=False), tally
 
-    def read(self, body: Buffer) -> NDArray[np.int64]:
+    def read(self, body: Buffer) -> NDArray[Any]:
         """Actions as they came. Raises CodecError."""
         return self._bodies.read_actions(body)
 

@@ -57,7 +57,8 @@ class Work:
         self._sum = torch.zeros_like(self._flat.gradient)
         self._trajectories: TrajectoryFormat | None = None
         if exchange.kind == "trajectories":
-            self._trajectories = trajectory_format(settings, observation, self._environments.action)
+            state = self._model.network.state_size
+            self._trajectories = trajectory_format(settings, observation, self._environments.action, state)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
         """Played and not packed yet."""

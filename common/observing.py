@@ -4,7 +4,7 @@ observe   rewards        float32 (B,), of the last step
           terminated     B bits, bytes filled up
           valid          likewise; a group that begins leaves these three out
           observations   (B, *shape), to the end: float32; int64; or uint8 as one LZ4 block
-act       actions        (B, *shape) of the smallest unsigned integer that holds them
+act       actions        (B, *shape): float32 of a Box, else the smallest unsigned integer that holds all choices
 
 Little-endian, bits from the lowest on. Stacked frames do not travel: only the newest does, and the learner keeps the
 others. Nothing is sized by what a body says; both ends know every length from the settings and the spaces.
@@ -55,8 +55,7 @@ class Bodies:
         self._stage: EntropyStage = Lz4Stage(size) if observation.kind == "pixels" else NoStage(size)
         self._bits = -(-count // 8)
         self._head = 4 * count + 2 * self._bits
-        largest = max(action.sizes) - 1
-        self._action_dtype = next(np.dtype(name) for name in _UNSIGNED if largest <= np.iinfo(name).max)
+        self._action_dtype = np.dtype("<f4" if action.kind == "box" else _unsigned(max(action.sizes) - 1))
 
     @property
     def max_bytes(self) -> int:
@@ -108,15 +107,19 @@ class Bodies:
         """The body of an `act`; actions (B, *action.shape)."""
         return actions.astype(self._action_dtype).tobytes()
 
-    def read_actions(self, body: Buffer) -> NDArray[np.int64]:
-        """What `pack_actions` packed. Raises CodecError for another length, and for actions that there are not."""
+    def read_actions(self, body: Buffer) -> NDArray[Any]:
+        """What `pack_actions` packed, of action.dtype; raises CodecError for another length, for choices that there
+        are not, and for numbers that are not finite."""
         view = memoryview(body).cast("B")
         shape = (self._count, *self._action.shape)
         expected = math.prod(shape) * self._action_dtype.itemsize
         if len(view) != expected:
             raise CodecError(f"actions of {len(view)} bytes, {expected} were expected")
-        actions = np.frombuffer(view, self._action_dtype).reshape(shape).astype(np.int64)
-        if (actions >= np.array(self._action.sizes)).any():
+        actions = np.frombuffer(view, self._action_dtype).reshape(shape).astype(self._action.dtype)
+        if self._action.kind == "box":
+            if not np.isfinite(actions).all():
+                raise CodecError("an action that is no finite number")
+        elif (actions >= np.array(self._action.sizes).reshape(self._action.shape)).any():
             raise CodecError(f"an action above the {' x '.join(map(str, self._action.sizes))} there are")
         return actions
 
@@ -142,6 +145,10 @@ def group_seed(seed: int, group: int) -> int:
 def sampler(seed: int, group: int) -> np.random.Generator:
     """The generator that draws one group's actions; `seed` is the actor's."""
     return np.random.default_rng([seed, 1, group])
+
+
+def _unsigned(largest: int) -> str:
+    return next(name for name in _UNSIGNED if largest <= np.iinfo(name).max)
 
 
 def _packed_bits(flags: NDArray[np.bool_]) -> bytes:

@@ -30,21 +30,23 @@ LARGEST = 1e16
 """Of one number: the squares of many such still are float32 numbers."""
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
+_NOTHING: Array = np.zeros(0, np.float32)
 
 
 class TrajectoryFormat:
     """Rollouts of `steps` steps of `copies` environments to bodies and back; several are joined along the environments.
 
     Restarts first (uint32, little endian), then, through the codec's entropy stage, one after the other: rewards and
-    log-probabilities; the first observations in full; of each later one its newest frame; the actions; termination,
-    validity and restarts as bits; of each restart the older frames. Time first, little endian.
+    log-probabilities; a recurrent network's state before them; the first observations in full; of each later one its
+    newest frame; the actions; termination, validity and restarts as bits; of each restart the older frames. Time first,
+    little endian.
     """
 
     def __init__(
-        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, copies: int, stack: int
+        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, copies: int, stack: int, state: int = 0
     ) -> None:
-        """`stack`: frames in one observation, along its first axis; 1: not stacked."""
-        self._steps, self._copies = steps, copies
+        """`stack`: frames in an observation, along its first axis; 1: no stack. `state`: the network's state_size."""
+        self._steps, self._copies, self._state = steps, copies, state
         self._discrete = observation.kind == "discrete"
         self._observation, self._action = observation, action
         shape = observation.shape
@@ -53,7 +55,7 @@ class TrajectoryFormat:
         self._stacked = stack > 1
         pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
         self._observed = _narrow(observation.size) if self._discrete else pixels
-        self._acted = _narrow(action.sizes[0])
+        self._acted = np.dtype("<f4") if action.kind == "box" else _narrow(max(action.sizes))
 
     def max_bytes(self, count: int) -> int:
         """Length no body of `count` rollouts exceeds."""
@@ -69,6 +71,7 @@ class TrajectoryFormat:
         parts = (
             (rollout.rewards.numpy(), "<f4"),
             (rollout.behaviour_log_probs.numpy(), "<f4"),
+            (_NOTHING if rollout.state is None else rollout.state.numpy(), "<f4"),
             (observations[0], self._observed),
             (newest, self._observed),
             (rollout.actions.numpy(), self._acted),
@@ -101,10 +104,9 @@ class TrajectoryFormat:
         shape = (self._steps, self._copies * count)
         arrays = self._arrays(raw, count, number)
         rewards, log_probs = _finite(next(arrays), "a reward"), _finite(next(arrays), "a log-probability")
+        state = _finite(next(arrays), "a state")
         first, newest = next(arrays), next(arrays)
-        actions = next(arrays)
-        if (actions >= self._action.sizes[0]).any():
-            raise CodecError(f"an action beyond the {self._action.sizes[0]} there are")
+        actions = self._taken(next(arrays))
         terminated, valid, restarts = (
             np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
         )
@@ -112,12 +114,20 @@ class TrajectoryFormat:
             raise CodecError(f"{number} restarts are told, {np.count_nonzero(restarts)} are marked")
         return Rollout(
             observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
-            actions=torch.from_numpy(actions.astype(np.int64)),
+            actions=torch.from_numpy(actions),
             rewards=torch.from_numpy(rewards),
             terminated=torch.from_numpy(terminated),
             valid=torch.from_numpy(valid),
             behaviour_log_probs=torch.from_numpy(log_probs),
+            state=torch.from_numpy(state) if self._state else None,
         )
+
+    def _taken(self, actions: Array) -> Array:
+        if self._action.kind == "box":
+            return _finite(actions, "an action")
+        if (actions >= np.array(self._action.sizes).reshape(self._action.shape)).any():
+            raise CodecError(f"an action beyond the {' x '.join(map(str, self._action.sizes))} there are")
+        return actions.astype(np.int64)
 
     def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of each part, in order."""
@@ -126,6 +136,7 @@ class TrajectoryFormat:
         return [
             ((steps, copies), floats),
             ((steps, copies), floats),
+            ((copies, self._state), floats),
             ((copies, *self._observation.shape), self._observed),
             ((steps, copies, *self._frame), self._observed),
             ((steps, copies, *self._action.shape), self._acted),
@@ -179,22 +190,24 @@ class TrajectoryFormat:
         return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
 
 
-def trajectory_format(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> TrajectoryFormat:
-    """The format of a run, from its resolved settings; both ends have the same."""
+def trajectory_format(
+    settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int
+) -> TrajectoryFormat:
+    """The format of a run, from its resolved settings and its network's state_size; both ends have the same."""
     return TrajectoryFormat(
         observation,
         action,
         steps=settings.algorithm.rollout,
         copies=settings.environment.copies,
         stack=max(1, settings.environment.stack),
+        state=state,
     )
 
 
 def usable(rollout: Rollout) -> bool:
     """Whether a reader would take the numbers of a rollout."""
-    numbers = [rollout.rewards, rollout.behaviour_log_probs]
-    if rollout.observations.is_floating_point():
-        numbers.append(rollout.observations)
+    every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
+    numbers = [one for one in every if one is not None and one.is_floating_point()]
     return all(bool((one.abs() <= LARGEST).all()) for one in numbers)
 
 

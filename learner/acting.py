@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from common.distributions.registry import distribution
 from common.environments.names import is_atari
 from common.networks.action import ActionSpec
 from common.networks.observation import ObservationSpec
+from common.networks.recurrent import Recurrent
 from common.observing import Bodies, group_sizes, sampler, unstacked
 from common.settings.sections import Settings
 from common.wire import Buffer
@@ -52,6 +54,7 @@ class Acting:
             padded=self._padded,
             reward_scale=environment.reward_scale,
             reward_clip=environment.reward_clip,
+            state=self._network.state_size,
             rng=sampler(seed, group),
         )
 
@@ -76,13 +79,22 @@ class Acting:
         device = self._trainer.vector.device
         parts = [memory.observations for memory in memories]
         observations = parts[0] if len(parts) == 1 else torch.cat(parts)
-        outputs, _ = self._network.act(observations.to(device, non_blocking=True))
+        outputs, states = self._pass(observations.to(device, non_blocking=True), memories)
         rows = outputs.cpu().numpy()
         bodies, first = [], 0
         for memory in memories:
             own = rows[first : first + memory.count]
+            state = None if states is None else states[first : first + memory.count].clone()
             first += memory.count
             actions, log_probs = distribution(self._action, own).sample(memory.rng)
-            memory.acted(actions, log_probs, version)
+            memory.acted(actions, log_probs, version, state)
             bodies.append(self._bodies[memory.count].pack_actions(actions))
         return bodies
+
+    def _pass(self, observations: Tensor, memories: Sequence[GroupMemory]) -> tuple[Tensor, Tensor | None]:
+        """What describes the policies, and the states after them, on the CPU, of a recurrent network."""
+        if not isinstance(self._network, Recurrent):
+            return self._network.act(observations)[0], None
+        states = torch.cat([memory.state for memory in memories])
+        outputs, after = self._network.step(observations, states.to(observations.device))
+        return outputs[:, :-1], after.cpu()

@@ -97,7 +97,7 @@ class Assembled:
         bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
         network: Acting | None = None
         if settings.exchange.kind == "trajectories":
-            packing = trajectory_format(settings, observation, action)
+            packing = trajectory_format(settings, observation, action, model.network.state_size)
             bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
             self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing)
         elif settings.exchange.kind == "actions":

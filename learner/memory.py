@@ -38,10 +38,12 @@ class GroupMemory:
         padded: bool = False,
         reward_scale: float = 1.0,
         reward_clip: float = 0.0,
+        state: int = 0,
         rng: np.random.Generator,
     ) -> None:
         """`observation`: as the network sees it, of `stack` that came one by one. An episode begins with its first one
-        repeated, or `padded` with zeros, as the environments' own stacks do. `rng` draws the group's actions.
+        repeated, or `padded` with zeros, as the environments' own stacks do. `state`: the network's state_size.
+        `rng` draws the group's actions.
         """
         self.rng = rng
         self._observation, self._action = observation, action
@@ -49,6 +51,8 @@ class GroupMemory:
         self._parts_shape = (count, stack, *unstacked(observation, stack).shape)
         self._padded = padded
         self._scale, self._clip = reward_scale, reward_clip
+        self.state = self._first_state = torch.zeros(count, state)
+        """(B, state_size) of a recurrent network, before `observations`; 0 where an episode starts. Never written."""
         self._allocate()
 
     @property
@@ -65,10 +69,16 @@ class GroupMemory:
         """From here on; what there was of a rollout is dropped."""
         self._t = 0
         self._versions = 0
+        self.state = self._first_state = torch.zeros_like(self.state)
         self._show(0, seen, np.ones(self._count, np.bool_))
 
-    def acted(self, actions: Actions, log_probs: Floats, version: int) -> None:
-        """These (B, *action.shape) actions, with their log-probabilities (B,), answer `observations`."""
+    def acted(self, actions: Actions, log_probs: Floats, version: int, state: Tensor | None = None) -> None:
+        """These (B, *action.shape) actions, with their log-probabilities (B,), answer `observations`.
+
+        `state`: (B, state_size) of a recurrent network after them.
+        """
+        if state is not None:
+            self.state = state
         self._actions[self._t], self._log_probs[self._t] = actions, log_probs
         self._versions += version
 
@@ -77,6 +87,8 @@ class GroupMemory:
         t = self._t
         self._rewards[t], self._terminated[t], self._valid[t] = seen.rewards, seen.terminated, seen.valid
         self._show(t + 1, seen, ~seen.valid)  # a step that does not count shows the first of an episode
+        if not seen.valid.all():
+            self.state = torch.where(torch.from_numpy(seen.valid).unsqueeze(1), self.state, 0.0)
         self._t = t + 1
         return self._complete() if self._t == self._steps else None
 
@@ -103,7 +115,9 @@ class GroupMemory:
             terminated=torch.from_numpy(self._terminated),
             valid=torch.from_numpy(self._valid),
             behaviour_log_probs=torch.from_numpy(self._log_probs),
+            state=self._first_state if self.state.shape[1] else None,
         )
+        self._first_state = self.state
         completed = Completed(rollout, self._versions // self._steps)
         self._allocate()
         self._observations[0] = rollout.observations[-1]
@@ -116,7 +130,7 @@ class GroupMemory:
             (self._steps + 1, self._count, *self._observation.shape), dtype=self._observation.dtype
         )
         self._rows = self._observations.numpy()
-        self._actions = np.zeros((*shape, *self._action.shape), np.int64)
+        self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
         self._log_probs = np.zeros(shape, np.float32)
         self._rewards = np.zeros(shape, np.float32)
         self._terminated = np.zeros(shape, np.bool_)

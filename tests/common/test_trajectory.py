@@ -256,6 +256,6 @@ def test_every_codec_of_trajectories_is_known() -> None:
 def test_the_format_of_a_run_comes_from_its_settings() -> None:
     settings = settings_of("algorithm.rollout=5", "environment.copies=3", "environment.stack=3")
     spec, _ = SPECS["stacked box"]
-    rollout = random_rollout(spec, 5, 3)
-    expected = TrajectoryFormat(spec, discrete(300), steps=5, copies=3, stack=3).pack([rollout], "none")
-    assert trajectory_format(settings, spec, discrete(300)).pack([rollout], "none") == expected
+    rollout = random_rollout(spec, 5, 3, state=4)
+    body = TrajectoryFormat(spec, discrete(300), steps=5, copies=3, stack=3, state=4).pack([rollout], "none")
+    assert_same(trajectory_format(settings, spec, discrete(300), 4).unpack(body, "none", 1), rollout)

@@ -116,8 +116,10 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
         ("environment.copies=17",),
         ("environment.stack=3",),
         ("environment.id='Acrobot-v1'",),
+        ("network.lstm=6",),
+        ("network.lstm=6", "environment.stack=3", "environment.copies=17"),
     ],
-    ids=["uneven groups", "one group", "vectors", "stacked", "Acrobot"],
+    ids=["uneven groups", "one group", "vectors", "stacked", "Acrobot", "recurrent", "recurrent, stacked"],
 )
 def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(assignments: tuple[str, ...]) -> None:
     """The last bits of an output depend on the size of its batch, so probabilities are compared within rounding; the
@@ -132,9 +134,22 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
             for name in ("actions", "observations", "rewards", "terminated", "valid"):
                 assert torch.equal(getattr(one, name), getattr(other, name)), (actor, group, name)
             torch.testing.assert_close(one.behaviour_log_probs, other.behaviour_log_probs, rtol=0, atol=1e-5)
+            assert (one.state is None) == (other.state is None) == ("network.lstm=6" not in assignments)
+            torch.testing.assert_close(one.state, other.state, rtol=0, atol=1e-5)
     every = [rollout for rollouts in found.values() for rollout in rollouts]
     assert any(not rollout.valid.all() for rollout in every) or assignments == ("environment.id='Acrobot-v1'",)
     assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
+
+
+def test_numbers_are_those_that_the_network_playing_by_itself_would_draw() -> None:
+    acting, trainer, settings = acting_of("environment.id='Pendulum-v1'", "network.lstm=6")
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    for (actor, group), rollouts in found.items():
+        for one, other in zip(rollouts, local(acting, trainer, settings, SEEDS[actor], group), strict=True):
+            for name in ("actions", "observations", "rewards", "behaviour_log_probs", "state"):
+                # What is taken depends on the last bits of an output here, and what is seen on what was taken.
+                torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
+            assert one.actions.shape[2:] == (1,)
 
 
 def test_groups_draw_from_generators_of_their_own() -> None:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from common.environments.stack import StackedEnvironments
-from common.networks.action import discrete
+from common.networks.action import ActionSpec, discrete
 from common.networks.observation import ObservationSpec
 from common.observing import Seen
 from learner.memory import Completed, GroupMemory
@@ -108,6 +108,39 @@ def test_the_stack_is_that_of_the_environments() -> None:
     expected = [stacked.reset().copy()]
     expected += [stacked.step(np.zeros(2, np.int64)).observations.copy() for _ in range(12)]
     assert completed.rollout.observations.tolist() == np.array(expected).tolist()
+
+
+def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -> None:
+    memory = memory_of(count=2, steps=2, state=1)
+    none, rewards = np.zeros(2, np.bool_), np.zeros(2, np.float32)
+    first = Seen(np.zeros((2, 2), np.float32), rewards, none, none)
+    memory.begin(first)
+    firsts: list[list[float]] = []
+    for t, valid in enumerate(([True, True], [True, True], [True, False], [True, True], [True, True], [True, True])):
+        # What the network makes of the state: one more each step.
+        memory.acted(np.zeros(2, np.int64), rewards, 0, memory.state + 1)
+        done = memory.took(Seen(first.observations, rewards, none, np.array(valid)))
+        if done is not None:
+            assert done.rollout.state is not None
+            firsts.append(done.rollout.state[:, 0].tolist())
+        assert memory.state[:, 0].tolist() == [t + 1, t + 1 if t < 2 else t - 2]
+    assert firsts == [[0, 0], [2, 2], [4, 1]]
+    memory.begin(first)
+    assert memory.state.tolist() == [[0.0], [0.0]]
+
+
+def test_actions_are_kept_as_they_were_drawn() -> None:
+    action = ActionSpec("box", shape=(2,), squashed=(False, False))
+    memory = GroupMemory(SPEC, action, count=1, steps=1, rng=np.random.default_rng(0))
+    none, rewards = np.zeros(1, np.bool_), np.zeros(1, np.float32)
+    seen = Seen(np.zeros((1, 2), np.float32), rewards, none, ~none)
+    memory.begin(seen)
+    memory.acted(np.array([[0.5, -7.25]], np.float32), rewards, 0)
+    done = memory.took(seen)
+    assert done is not None
+    assert done.rollout.actions.tolist() == [[[0.5, -7.25]]]
+    assert done.rollout.actions.dtype == torch.float32
+    assert done.rollout.state is None
 
 
 def test_pictures_stay_bytes() -> None:

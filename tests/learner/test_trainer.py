@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,7 +14,9 @@ from common.algorithms.losses import Floats
 from common.algorithms.rollout import Rollout, join
 from common.algorithms.statistics import Statistics
 from common.codecs.registry import make as make_codec
+from common.distributions.registry import distribution
 from common.errors import CodecError
+from common.networks.memory import Memory
 from common.networks.model import Model
 from common.settings.sections import Algorithm, Optimizer
 from common.wire import Buffer
@@ -72,6 +75,52 @@ def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     assert trainer.body("fp32") != before
     assert trainer.vector.data_ptr() == next(model.network.parameters()).data_ptr()
     assert not torch.equal(model.network.act(parts[0].observations[0])[0], outputs)
+
+
+def test_ppo_learns_from_minibatches_of_recurrent_rollouts() -> None:
+    """Reward is for the action that the first observation of an episode asks for: the state alone tells it later."""
+    section = Algorithm(kind="ppo", gradient_clip=1.0, discount=0.0, entropy=0.0, epochs=4, minibatches=3)
+    model, _ = make(BOX, lstm=8, algorithm="ppo")
+    trainer = trainer_of(model, section, kind="adam")
+    generator, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
+    first, last = (_recalled(trainer, generator, rng, batches) for batches in (1, 25))
+    assert first < 0.6
+    assert last > 0.9
+
+
+def _recalled(trainer: Trainer, generator: torch.Generator, rng: np.random.Generator, batches: int) -> float:
+    """The share of the last batch's actions that were right; each batch is of two rollouts, joined."""
+    share = 0.0
+    for _ in range(batches):
+        parts = [recall(trainer.model, generator, rng) for _ in range(2)]
+        for part in parts:
+            trainer.take(part)
+        assert trainer.step(scale=1.0, frames=0)
+        share = float(join(parts).rewards.mean())
+    return share
+
+
+def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
+    """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
+    steps, copies = 4, 16
+    memory, wanted = Memory(model.network, copies), torch.randint(0, 3, (copies,), generator=generator)
+    observations = torch.zeros(steps + 1, copies, *BOX.shape)
+    observations[0, torch.arange(copies), wanted] = 1.0
+    state, shape = memory.state(), (steps, copies)
+    actions, log_probs = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
+    for t in range(steps):
+        outputs, _ = memory.act(observations[t])
+        drawn, probabilities = distribution(model.network.action, outputs.numpy()).sample(rng)
+        actions[t], log_probs[t] = torch.from_numpy(drawn), torch.from_numpy(probabilities)
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        rewards=(actions == wanted).float(),
+        terminated=torch.zeros(shape, dtype=torch.bool),
+        valid=torch.ones(shape, dtype=torch.bool),
+        behaviour_log_probs=log_probs,
+        state=state,
+    )
 
 
 def test_without_a_rollout_nothing_happens() -> None:
