@@ -13,8 +13,10 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from actor.harvest import Harvest
+from actor.trips import Trips
 from common.broadcast import keyframe_of, run_mark
 from common.membership import Membership
 from common.messages import (
@@ -27,6 +29,7 @@ from common.messages import (
     Pull,
     Stop,
     Trajectory,
+    Trial,
     Weights,
     Welcome,
 )
@@ -36,6 +39,10 @@ RESEND_SECONDS = 10.0
 """An unanswered gradient is sent again after so long; the learner knows duplicates by their number."""
 PULL_SECONDS = 1.0
 """Between two pulls."""
+_run = attrgetter("run", "epoch", "settings")
+"""Other settings in the same epoch: trajectories are wanted from now on."""
+_work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
+"""Of two welcomes equal: environments, network and codecs made for one serve the other as well."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,7 @@ class ActorCore:
         self._pending = Harvest()
         self._unanswered: dict[int, tuple[Gradient | Trajectory, float]] = {}
         self._pull_due = 0.0
+        self._trips = Trips()
 
     @property
     def welcome(self) -> Welcome | None:
@@ -160,6 +168,9 @@ class ActorCore:
                 return self._answered(now, message)
             case Weights():
                 return self._weights(now, message.epoch, message.version, body, message.delta)
+            case Heartbeat():
+                self._trips.beaten(now)
+                return []
             case Stop(final=True):
                 return [Leave(message.reason)]
             case Stop():
@@ -184,6 +195,11 @@ class ActorCore:
         self._pending.add(harvest)
         return self._ship(now) + self._pull(now)
 
+    def tried(self, trial: Trial) -> list[Effect]:
+        """What the first rollouts took is known; told once the way to the learner is known as well."""
+        known = self.membership.member and self._trips.known
+        return [Send(self._trips.added_to(trial))] if known else []
+
     def tick(self, now: float) -> list[Effect]:
         """What is due: hello, heartbeat, a gradient that nobody answered."""
         effects: list[Effect] = []
@@ -192,6 +208,7 @@ class ActorCore:
             effects.append(Send(due))
         if isinstance(due, Heartbeat):
             self.trouble = ""
+            self._trips.beat(now)
         if self.membership.member:
             for sequence, (header, sent) in self._unanswered.items():
                 if now - sent >= RESEND_SECONDS:
@@ -206,7 +223,7 @@ class ActorCore:
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
         self._credit, self._actors = welcome.credit, max(1, welcome.actors)
         effects: list[Effect] = []
-        again = previous is not None and (previous.run, previous.epoch) == (welcome.run, welcome.epoch)
+        again = previous is not None and _run(previous) == _run(welcome)
         if again:
             # The same learner after a lost connection: what it may not have seen goes again, once.
             effects += [Reship(header) for header, _ in self._unanswered.values()]
@@ -215,7 +232,7 @@ class ActorCore:
             self._unanswered.clear()
             self._pending = Harvest()
             effects.append(Forget(0))
-        if previous is None or not _same_work(previous, welcome):
+        if previous is None or _work(previous) != _work(welcome):
             effects.append(Prepare(welcome, body))
             self._keyframe = welcome.version
         elif body is not None and (welcome.version > self.version or not again):
@@ -227,8 +244,9 @@ class ActorCore:
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
         self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
-        if self._unanswered.pop(answer.sequence, None) is None:
+        if (answered := self._unanswered.pop(answer.sequence, None)) is None:
             return []
+        self._trips.answered(now - answered[1])
         if answer.verdict == "stale":
             self._pull_due = now
         # A duplicate was answered before, the answer lost: most likely it was taken, and nothing may count twice.
@@ -279,9 +297,3 @@ class ActorCore:
             return []
         self._pull_due = now + PULL_SECONDS
         return [Send(Pull(version=self.version))]
-
-
-def _same_work(old: Welcome, new: Welcome) -> bool:
-    """Whether environments, network and codecs made for `old` serve `new` as well."""
-    fields = ("model", "codec", "weights_format", "weights_port", "settings")
-    return all(getattr(old, name) == getattr(new, name) for name in fields)

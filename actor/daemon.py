@@ -178,6 +178,13 @@ class _Daemon:
         if harvest is not None:
             self._failures = 0
             self._do(self._core.harvested(time.monotonic(), harvest))
+            self._tell_of_trial(work)
+
+    def _tell_of_trial(self, work: Work) -> None:
+        trial = None if work.timing is None else work.timing.trial()
+        if trial is not None and (told := self._core.tried(trial)):
+            work.timing = None
+            self._do(told)
 
     def _step(self, remote: Remote) -> None:
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
 
 import numpy as np
 import torch
@@ -10,6 +12,7 @@ import torch
 from actor.harvest import Harvest
 from actor.incoming import Incoming
 from actor.rollout import Collector, NonFiniteError
+from actor.timing import Timing
 from common.algorithms.gradient import gradient
 from common.algorithms.registry import METHODS
 from common.algorithms.rollout import Rollout
@@ -56,9 +59,16 @@ class Work:
         self._feedback = ErrorFeedback(self._packer) if fed_back else None
         self._sum = torch.zeros_like(self._flat.gradient)
         self._trajectories: TrajectoryFormat | None = None
-        if exchange.kind == "trajectories":
-            state = self._model.network.state_size
-            self._trajectories = trajectory_format(settings, observation, self._environments.action, state)
+        self.timing: Timing | None = None
+        """Of the first rollouts, if the welcome asks; for the caller to take away."""
+        if exchange.kind == "trajectories" or welcome.trial:
+            packing = trajectory_format(
+                settings, observation, self._environments.action, self._model.network.state_size
+            )
+            if welcome.trial:
+                self.timing = Timing(packing, welcome.trial)
+            else:
+                self._trajectories = packing
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
         """Played and not packed yet."""
@@ -113,7 +123,9 @@ class Work:
         elif self._mixes:
             self._load()  # each step bears its own probability, so those of one rollout may be of many policies
         self._acted.append(self._version)
-        rollout = self._collector.advance(until)
+        timing = self.timing
+        with contextlib.nullcontext() if timing is None else timing.play():
+            rollout = self._collector.advance(until)
         if rollout is None:
             return None
         # V-trace clips what it corrects: a rollout stays as old as the policy that played it, refreshed or not.
@@ -133,7 +145,10 @@ class Work:
             return harvest
         if self._epochs > 1:
             self._again = rollout.data, self._epochs - 1
+        started = time.perf_counter()
         harvest.statistics = self._learn(rollout.data)._asdict()
+        if timing is not None:
+            timing.rollout(rollout.data, time.perf_counter() - started)
         if self._epochs > 1:  # a gradient of those weights, whoever played: the ratio says how far that is
             harvest.version = self._version
         return harvest
@@ -165,8 +180,10 @@ class Work:
         if self._trajectories is not None:
             kept, self._kept = self._kept, []
             return self._trajectories.pack(kept, self._codec)
-        feedback = self._feedback
+        feedback, started = self._feedback, time.perf_counter()
         body = self._packer.encode(self._sum) if feedback is None else feedback.encode(self._sum, number)
+        if self.timing is not None:
+            self.timing.packed(len(body), time.perf_counter() - started)
         self._sum.zero_()
         return body
 
@@ -178,6 +195,8 @@ class Work:
     def restart(self) -> None:
         """Drops the rollout under way and begins new episodes."""
         self._again = None
+        if self.timing is not None:
+            self.timing.restart()
         self._collector.restart()
 
     def forget(self) -> None:

@@ -21,6 +21,10 @@ Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(gt=0)]
+Duration = Annotated[float, Meta(ge=0, le=1e6)]
+"""Seconds that something took."""
+Size = Annotated[int, Meta(ge=0, le=2**40)]
+"""Bytes."""
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
 RefusalCode = Literal["protocol", "unknown", "set-aside", "role", "codec", "name"]
@@ -71,6 +75,9 @@ class Welcome(Message, frozen=True):
     """Actors in the run now."""
     seed: Natural = 0
     """Seed for this actor's environments and sampling, different for every actor."""
+    trial: Label = ""
+    """Codec that trajectories would have: time the first rollouts with it as well, and tell (exchange.kind = "auto").
+    Empty: nothing is to be timed."""
 
 
 class Refused(Message, frozen=True):
@@ -111,6 +118,26 @@ class Gradient(Contribution, frozen=True):
 
 class Trajectory(Contribution, frozen=True):
     """actor -> learner: what I played, for the learner to learn from. Body: `count` packed rollouts."""
+
+
+class Trial(Message, frozen=True):
+    """actor -> learner: what my first rollouts took, as gradients and as trajectories. Once, if the welcome asks."""
+
+    play: Duration
+    """Seconds of playing one rollout."""
+    play_cpu: Duration
+    """CPU seconds of the same."""
+    gradient: Duration
+    """Seconds of its gradient."""
+    gradient_packing: Duration
+    trajectory_packing: Duration
+    gradient_bytes: Size
+    """As packed."""
+    trajectory_bytes: Size
+    round_trip: Duration = 0.0
+    """From a gradient to its acknowledgement, packing included."""
+    latency: Duration = 0.0
+    """From a heartbeat to its answer."""
 
 
 class Acknowledgement(Message, frozen=True):
@@ -221,6 +248,6 @@ class Goodbye(Message, frozen=True):
 
 
 AnyMessage = (
-    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Observe | Act | FleetOrder
-    | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
+    Hello | Welcome | Refused | Gradient | Trajectory | Trial | Acknowledgement | Pull | Weights | Observe | Act
+    | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
 )  # fmt: skip

@@ -100,6 +100,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The learner's clock, seconds since 1970."""
     versions: dict[str, str] = {}
     """Of what the learner runs on."""
+    exchange: str = ""
+    """gradients, trajectories or actions: what actors send."""
+    exchange_why: str = ""
+    """Why, with the numbers, where exchange.kind = "auto" was measured."""
     warnings: list[str] = []
     """The last few things that went wrong and were survived."""
     peers: list[PeerStatus] = []

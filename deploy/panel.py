@@ -96,6 +96,8 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
         ),
         ("actors", _actors(status), Text(printable(status.why))),
     ]
+    if status.exchange_why:
+        rows.append(("exchange", Text(status.exchange), Text(printable(status.exchange_why))))
     if status.losses:
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
@@ -217,6 +219,7 @@ def line(status: RunStatus) -> str:
         f"lag {status.lag_mean:.1f}",
         f"busy {share(status.learner_busy)}",
         f"actors {status.actors}/{status.actors_wanted}",
+        *([printable(status.exchange)] if status.exchange_why else []),
     ]
     nearest = limit(status)
     if nearest is not None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import functools
 import platform
 import time
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 import msgspec
 import torch
 
 from common import moments
+from common.algorithms.exchanges import is_measured
 from common.algorithms.exchanges import resolve as resolve_exchange
 from common.codecs.negotiate import choose
 from common.codecs.registry import NAMES, make
@@ -43,11 +44,14 @@ from learner.scaling import Scaler
 from learner.store import ParameterStore
 from learner.target import TARGET, Target
 from learner.trainer import Trainer, no_bodies
+from learner.trials import Trials
+from learner.undecided import UndecidedStore, blank
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
 LARGEST_BODY = 2**30
 """Of a message of trajectories: so much memory may be taken for one before it is read."""
+T = TypeVar("T", bound=Trainer)
 HEADER_BYTES = 2**20
 """Room for a header, and for the frame's own overhead, in the largest message taken."""
 
@@ -69,7 +73,8 @@ class Assembled:
         if weights in ("auto", "delta"):
             weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
         _check_headers(model.normalization.counted, settings.exchange.accumulate)
-        self.settings = settings
+        self.settings = self.kept = settings
+        """As resolved; `kept`: for the run folder, where exchange.kind is `auto` until it is decided."""
         self.plan = Plan(
             run=run.record.run,
             epoch=run.record.epoch,
@@ -96,20 +101,34 @@ class Assembled:
         top_k = settings.exchange.top_k
         bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
         network: Acting | None = None
+        trials: Trials | None = None
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action, model.network.state_size)
             bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
             self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing)
         elif settings.exchange.kind == "actions":
-            self.store = trainer = _trainer(settings, model, optimizer, running)
+            trainer: Trainer = _trainer(settings, model, optimizer, running)
+            self.store = trainer
             network = Acting(trainer, settings, observation, action)
             bodies = [network.max_bytes]
+        elif is_measured(run.settings) and (possible := _possible(settings, observation, model)) is not None:
+            bodies.append(possible.max_bytes(settings.exchange.accumulate))
+            body = possible.pack([blank(settings, observation, model.network)], "none")
+            self.store = undecided = _trainer(
+                settings, model, optimizer, running, possible, functools.partial(UndecidedStore, body=body)
+            )
+            self.kept = _with_exchange(settings, "auto")
+            later = functools.partial(_choose, _with_exchange(settings, "trajectories").exchange, flat.size)
+            trials = Trials(undecided, self.plan.host, later, settings)
         else:
             self.store = _gradients(settings, model, optimizer, running, counters.frames)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
-        choose_codec = functools.partial(_choose, settings.exchange, flat.size)
-        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network)
+
+        def choose_codec(offered: Collection[str], loopback: bool) -> str:
+            return _choose(self.core.plan.settings.exchange, flat.size, offered, loopback)
+
+        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network, trials)
         self.max_bytes = HEADER_BYTES + max(bodies)
 
     def _restore(
@@ -166,8 +185,9 @@ def _trainer(
     optimizer: FlatOptimizer,
     running: Running,
     packing: TrajectoryFormat | None = None,
-) -> Trainer:
-    return Trainer(
+    kind: Callable[..., T] = Trainer,  # type: ignore[assignment]
+) -> T:
+    return kind(
         model,
         optimizer,
         settings.algorithm,
@@ -198,11 +218,22 @@ def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
         probe.close()
     kind: Any = resolve_network(settings.network.kind, observation)
     network = msgspec.structs.replace(settings.network, kind=kind)
-    exchange = msgspec.structs.replace(
-        settings.exchange, kind=resolve_exchange(settings.exchange.kind, settings.algorithm.kind)
+    settings = msgspec.structs.replace(settings, environment=environment, network=network)
+    return (
+        _with_exchange(settings, resolve_exchange(settings.exchange.kind, settings.algorithm.kind)),
+        observation,
+        action,
     )
-    settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
-    return settings, observation, action
+
+
+def _with_exchange(settings: Settings, kind: Any) -> Settings:
+    return msgspec.structs.replace(settings, exchange=msgspec.structs.replace(settings.exchange, kind=kind))
+
+
+def _possible(settings: Settings, observation: ObservationSpec, model: Model) -> TrajectoryFormat | None:
+    """How trajectories would be packed; None: they cannot be."""
+    packing = trajectory_format(settings, observation, model.network.action, model.network.state_size)
+    return packing if packing.max_bytes(settings.exchange.accumulate) <= LARGEST_BODY else None
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

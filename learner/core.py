@@ -26,11 +26,12 @@ from common.messages import (
     Pull,
     Status,
     Stop,
+    Trial,
     Welcome,
 )
 from common.security.names import is_name_under
 from common.wire import Buffer, ProtocolError
-from learner.effects import Effect, Ending, Finish, Log, Record, Save, Send, refuse
+from learner.effects import Effect, Ending, Finish, Keep, Log, Record, Save, Send, refuse
 from learner.fleet import Fleet
 from learner.inference import Inference, Network
 from learner.intake import Intake
@@ -39,6 +40,7 @@ from learner.outlet import Outlet
 from learner.peers import Peer, Peers
 from learner.plan import Plan, Store
 from learner.scaling import Scaler
+from learner.trials import Trials
 
 RECORD_SECONDS = 1.0
 """Between two rows of metrics."""
@@ -60,11 +62,12 @@ class LearnerCore:
         choose_codec: Callable[[Collection[str], bool], str],
         now: float,
         network: Network | None = None,
+        trials: Trials | None = None,
     ) -> None:
         """`choose_codec(offered, loopback)` names the codec for an actor, or raises an A3cdError; `network` acts for
-        actors that hold environments only (exchange.kind = "actions")."""
+        actors that hold environments only (exchange.kind = "actions"); with `trials` that kind is still open."""
         self.plan, self.ledger, self.peers = plan, ledger, Peers()
-        self._choose_codec = choose_codec
+        self._choose_codec, self._trials = choose_codec, trials
         self._intake = Intake(plan, store, ledger, self.peers)
         self._inference = None if network is None else Inference(plan, network, store, ledger, self.peers)
         self._outlet = Outlet(plan, store, ledger, now)
@@ -80,6 +83,7 @@ class LearnerCore:
         """When `flush` or `tick` has something to do next."""
         return min(
             *(self._intake.deadline, self._outlet.deadline),
+            math.inf if self._trials is None else self._trials.deadline,
             math.inf if self._inference is None else self._inference.deadline,
             *(self._record_due, self._save_due, self._expire_due, self._scale_due),
         )
@@ -102,6 +106,10 @@ class LearnerCore:
                 effects = self._intake.take(now, routing_id, peer, message, body)
                 effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))
+            case Trial() if peer.hello.role == "actor":
+                if self._trials is not None:
+                    self._trials.told(now, peer, message)
+                return self._decide(now)
             case Pull() if peer.hello.role == "actor":
                 return self._outlet.pulled(now, routing_id, message)
             case Heartbeat():
@@ -111,7 +119,7 @@ class LearnerCore:
             case Inspect():
                 return [self._report(now, routing_id)]
             case Goodbye():
-                return self._goodbye(routing_id, message)
+                return self._gone(routing_id, Log("info", f"left: {message.reason}"))
             case _:
                 return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
 
@@ -142,6 +150,8 @@ class LearnerCore:
     def tick(self, now: float) -> list[Effect]:
         """Whatever is due: broadcast, scaling, expiry, metrics, checkpoint, limits."""
         effects = self._publish(now)
+        if self._trials is not None and now >= self._trials.deadline:
+            effects += self._decide(now)
         if now >= self._expire_due:
             self._expire_due = now + EXPIRE_SECONDS
             effects += self._expire(now)
@@ -156,6 +166,19 @@ class LearnerCore:
             self._saved, self._saved_best = now, self.ledger.window.best_return
             effects.append(Save())
         return effects
+
+    def _decide(self, now: float) -> list[Effect]:
+        """Gradients or trajectories, once that can be said. Whoever sends a gradient later is asked to join again."""
+        choice = None if self._trials is None else self._trials.decide(now, self.peers)
+        if self._trials is None or choice is None:
+            return []
+        trials, self._trials = self._trials, None
+        self.plan, effects = self.plan.chosen(choice.kind, choice.why), list[Effect]()
+        if choice.kind == "trajectories":
+            effects = self.flush(now)
+            trials.store.change_over()
+            self._intake.change_over(self.plan)
+        return [*effects, Keep(self.plan.settings), Log("info", f"exchange of {choice.kind}: {choice.why}")]
 
     def _improved(self, now: float) -> bool:
         """Whether the agent is at its best so far, and that best is not in a checkpoint."""
@@ -227,6 +250,7 @@ class LearnerCore:
             version=version,
             actors=self.peers.actors,
             seed=plan.actor_seed(peer.seed),
+            trial="" if self._trials is None else self._trials.codec(peer.hello),
         )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
         if version < self.ledger.counters.version:
@@ -242,9 +266,6 @@ class LearnerCore:
             self.ledger.warn(text)
             effects.append(Log("warning", text, key=f"trouble {peer.hello.name}"))
         return effects
-
-    def _goodbye(self, routing_id: bytes, message: Goodbye) -> list[Effect]:
-        return self._gone(routing_id, Log("info", f"left: {message.reason}"))
 
     def _expire(self, now: float) -> list[Effect]:
         seconds = self.plan.settings.exchange.expiry_seconds

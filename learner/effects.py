@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.messages import AnyMessage, RefusalCode, Refused
+from common.settings.sections import Settings
 from common.wire import Buffer
 
 Ending = Literal["reached", "finished", "stopped", "failed"]
@@ -38,6 +39,13 @@ class Save:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """The run's settings are these from now on, for the run folder."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True)
 class Log:
     """A line for the operator; `key` groups repetitions, which are counted, not printed."""
 
@@ -54,7 +62,7 @@ class Finish:
     reason: str
 
 
-Effect = Send | Publish | Record | Save | Log | Finish
+Effect = Send | Publish | Record | Save | Keep | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import msgspec
 
+from common.algorithms.exchanges import is_measured
 from common.atomic_file import replace_file
 from common.errors import ConfigurationError, UnavailableError
 from common.run_folder import RunFolder, RunRecord
@@ -151,7 +152,10 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
     """The given settings with the run's resolved values; raises ConfigurationError where they are of another run."""
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
-    fitted = msgspec.structs.replace(given, environment=environment, network=network)
+    exchange = given.exchange
+    if is_measured(given):  # it was, unless the run was too short
+        exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
+    fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
     if differing := list(_differing(fitted, own)):
         raise ConfigurationError(
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "

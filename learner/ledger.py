@@ -216,6 +216,8 @@ class Ledger:
             epoch=plan.epoch,
             time=plan.clock + now,
             versions=plan.versions,
+            exchange=settings.exchange.kind,
+            exchange_why=plan.exchange_why,
             state=self.state,
             env=settings.environment.id,
             algorithm=settings.algorithm.kind,

@@ -105,7 +105,8 @@ class ActorShell:
                     del self.bodies[effect.sequence]
                 case Prepare():
                     self.prepared += 1
-                    self.core.configure(self.most_added_up)
+                    kind = effect.welcome.settings["exchange"]["kind"]
+                    self.core.configure(self.most_added_up, trajectories=kind == "trajectories")
                     self._load(effect.welcome.version, effect.body)
                 case Load():
                     self._load(effect.version, effect.body, effect.delta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +20,7 @@ from learner.effects import Effect, Log, Send
 from learner.ledger import Counters, Ledger
 from learner.plan import Plan
 from learner.scaling import Scaler
+from learner.trials import Trials
 
 M = TypeVar("M", bound=AnyMessage)
 
@@ -105,7 +106,11 @@ def plan_of(settings: Settings, *, run: str = "a-run", epoch: int = 1) -> Plan:
 
 
 def learner_of(
-    *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None
+    *assignments: str,
+    now: float = 0.0,
+    epoch: int = 1,
+    counters: Counters | None = None,
+    trials: Callable[[Settings], Trials] | None = None,
 ) -> tuple[LearnerCore, NotedStore]:
     """A learner's core for these settings, and its store; `counters` are those of a checkpoint."""
     settings = settings_of(*assignments)
@@ -114,7 +119,8 @@ def learner_of(
     scaler = Scaler(settings.scaling, counters.last_addition)
     ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
     plan = plan_of(settings, epoch=epoch)
-    return LearnerCore(plan, store, ledger, scaler, choose_codec, now), store
+    open_ = None if trials is None else trials(settings)
+    return LearnerCore(plan, store, ledger, scaler, choose_codec, now, trials=open_), store
 
 
 def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:

@@ -81,6 +81,25 @@ def test_what_was_left_open_is_resolved(start: Start) -> None:
     assert (parts.plan.epoch, parts.ledger.counters.version, parts.ledger.wanted) == (1, 0, 2)
 
 
+@pytest.mark.parametrize(
+    ("assignments", "asked", "kept"),
+    [
+        ((), "none+lz4", "auto"),
+        (("exchange.kind=gradients",), "", "gradients"),
+        (("environment.id=Pendulum-v1",), "none+lz4", "auto"),
+        (("network.lstm=8",), "none+lz4", "auto"),
+        (("algorithm.kind=a2c",), "", "trajectories"),
+    ],
+)
+def test_exchange_is_open_where_trajectories_are_possible(
+    start: Start, assignments: tuple[str, ...], asked: str, kept: str
+) -> None:
+    parts = start(*assignments)
+    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    assert (welcome.trial, parts.kept.exchange.kind) == (asked, kept)
+    assert welcome.settings["exchange"]["kind"] == ("trajectories" if kept == "trajectories" else "gradients")
+
+
 def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:
     parts = start()
     assert parts.max_bytes > 4 * parts.plan.parameters

@@ -222,6 +222,29 @@ def test_resume_takes_the_resolved_values_of_the_run(tmp_path: Path) -> None:
     run.close()
 
 
+@pytest.mark.parametrize(
+    ("own", "given", "expected"),
+    [
+        ("trajectories", "auto", "trajectories"),
+        ("gradients", "auto", "gradients"),
+        ("auto", "auto", "auto"),
+        ("trajectories", "gradients", "gradients"),
+    ],
+)
+def test_resume_measures_no_exchange_again(tmp_path: Path, own: str, given: str, expected: str) -> None:
+    new_run(tmp_path, override(SETTINGS, [f"exchange.kind={own}"]))
+    run = resume(tmp_path, override(SETTINGS, [f"exchange.kind={given}"]))
+    assert run.settings.exchange.kind == run.folder.settings().exchange.kind == expected
+    run.close()
+
+
+def test_resume_with_settings_that_rule_out_trajectories_is_of_gradients(tmp_path: Path) -> None:
+    new_run(tmp_path, override(SETTINGS, ["exchange.kind=trajectories"]))
+    run = resume(tmp_path, override(SETTINGS, ["exchange.codec=int8"]))
+    assert run.settings.exchange.kind == "auto"
+    run.close()
+
+
 @pytest.mark.parametrize("removable", [True, False])
 def test_discard_leaves_an_empty_folder_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removable: bool

@@ -1,0 +1,40 @@
+"""exchange.kind = "auto" over real sockets: a run that goes over to trajectories while it learns, and its resume."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.run_folder import RunFolder
+from tests.helpers.daemons import Daemons
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+
+def test_a_large_network_on_small_rollouts_goes_over_to_trajectories(daemons: Daemons) -> None:
+    """A gradient is 4 MB that take long to pack, a trajectory two hundred bytes."""
+    run_dir = daemons.folder / "run"
+    words = ("train", "CartPole-v1", "--json", "--run-dir", run_dir, "--seconds", 120)
+    settings = ("--set", "network.hidden=[1024,1024]", "--set", "exchange.codec=none")
+    settings += (
+        "--set",
+        "exchange.entropy_coder=zstd",
+        "--set",
+        "algorithm.rollout=4",
+        "--set",
+        "environment.copies=2",
+    )
+    first = daemons.start(*words, *settings, "--frames", 2000)
+    assert first.wait(200) == 0
+    assert "exchange of trajectories: " in first.said
+    assert first.result["refused"] == 0
+    assert first.result["gradients"] > 0
+    assert first.result["frames"] >= 2000
+    assert first.errors == []
+    assert RunFolder(run_dir).settings().exchange.kind == "trajectories"
+
+    again = daemons.start(*words, *settings, "--resume", "--frames", 2500)
+    assert again.wait(200) == 0
+    assert "exchange of" not in again.said, "it was measured before"
+    assert again.result["frames"] >= 2500
+    assert again.errors == []
+    assert again.family() == []
