@@ -153,7 +153,7 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
     exchange = given.exchange
-    if is_measured(given):  # it was, unless the run was too short
+    if given.algorithm.kind == own.algorithm.kind and is_measured(given):  # it was, unless the run was too short
         exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
     fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
     if differing := list(_differing(fitted, own)):

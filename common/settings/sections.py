@@ -163,7 +163,7 @@ class Exchange(Section, frozen=True):
     kind: Literal["auto", "gradients", "trajectories", "actions"] = "auto"
     """gradients: actors compute them. trajectories: actors send what they played, and the learner computes. actions:
     actors hold environments only; the learner answers their observations with actions, and computes. auto: as is usual
-    with the algorithm."""
+    with the algorithm; a3c goes over from gradients to trajectories where it measures that they are faster."""
     codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
     """How gradients are packed; auto chooses among the first four, by the link and the size of the model."""
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
