@@ -25,7 +25,7 @@ def test_a3c_is_measured_as_it_is() -> None:
         *("algorithm.kind=a2c", "algorithm.kind=ppo", "algorithm.kind=vtrace", "algorithm.kind=n-step-q"),
         *("exchange.kind=gradients", "exchange.kind=trajectories", "exchange.kind=actions"),
         *("staleness.policy=synchronous", "staleness.policy=compensate", "algorithm.whole_episodes=true"),
-        *("network.lstm=4", "exchange.codec=int8", "exchange.codec=top-k", "exchange.error_feedback=true"),
+        *("exchange.codec=int8", "exchange.codec=top-k", "exchange.error_feedback=true"),
         "exchange.credit=0",
     ],
 )
