@@ -64,7 +64,7 @@ class TrainedAgent:
             model = build(run.settings, observation, self.environments.action)
             self._model, flat = model, model.flat
             rng, algorithm = np.random.default_rng(seed), run.settings.algorithm
-            self._acting = METHODS[algorithm.kind].acting(algorithm, self.environments.action, copies, rng, None)
+            self._acting = METHODS[algorithm.kind].acting(algorithm, model.network.action, copies, rng, None)
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(

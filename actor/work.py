@@ -85,7 +85,7 @@ class Work:
         self._foreign = False
         """Whether it was begun in the epoch before."""
         rng = np.random.default_rng([welcome.seed, 1])
-        action, copies, frames = self._environments.action, self._environments.count, self._model.frames
+        action, copies, frames = self._model.network.action, self._environments.count, self._model.frames
         self._collector = Collector(
             self._environments,
             self._model.network,

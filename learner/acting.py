@@ -86,7 +86,7 @@ class Acting:
             own = rows[first : first + memory.count]
             state = None if states is None else states[first : first + memory.count].clone()
             first += memory.count
-            actions, log_probs = distribution(self._action, own).sample(memory.rng)
+            actions, log_probs = distribution(self._network.action, own).sample(memory.rng)
             memory.acted(actions, log_probs, version, state)
             bodies.append(self._bodies[memory.count].pack_actions(actions))
         return bodies

@@ -12,15 +12,17 @@ import torch
 from gymnasium.spaces import Box, Dict
 
 from actor.rollout import Collector
+from actor.work import Work
 from common.algorithms.acting import Sampling
 from common.algorithms.gradient import gradient
 from common.distributions.registry import distribution
+from common.environments.make import make as make_environments
 from common.environments.sequential import SequentialEnvironments
 from common.environments.spaces import describe
 from common.networks.model import Model, build
 from learner.optimizers import make as make_optimizer
 from learner.running import Running
-from tests.helpers.run import settings_of
+from tests.helpers.run import settings_of, welcome_of
 
 LOW, HIGH = np.array([-4.0, 10.0]), np.array([4.0, 20.0])
 
@@ -103,3 +105,22 @@ def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, erro
     taken = environments._actions.own(policy.mode())
     np.testing.assert_allclose(taken, [[-2.0, 17.0], [2.0, 11.0]], atol=error)
     assert (policy.entropy() < 0.8 * math.log(2 * math.pi * math.e)).all(), "it is surer than at first"
+
+
+@pytest.mark.parametrize("spread", ["parameter", "state"])
+def test_an_actor_draws_from_the_policy_that_learns(spread: str) -> None:
+    settings = settings_of(
+        *("environment.id=Pendulum-v1", "environment.copies=2", "algorithm.rollout=5", "network.hidden=[8]"),
+        f"network.spread={spread}",
+    )
+    probe = make_environments(settings.environment, copies=1, seed=0)
+    model = build(settings, describe(probe.observation_space), probe.action)
+    probe.close()
+    work = Work(welcome_of(model=model.flat.hash, codec="none"), settings, None)
+    try:
+        harvest = work.advance(math.inf)
+    finally:
+        work.close()
+    assert harvest is not None
+    assert harvest.statistics["ratio"] == pytest.approx(1, abs=1e-4)
+    assert harvest.statistics["kl"] == pytest.approx(0, abs=1e-5)

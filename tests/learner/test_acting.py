@@ -97,7 +97,7 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
         reward_scale=1.0,
         reward_clip=0.0,
         rng=rng,
-        acting=Sampling(settings.algorithm, environments.action, copies, rng, None),
+        acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
     )
     rollouts = []
     for _ in range(ROLLOUTS):
@@ -141,8 +141,12 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
     assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
 
 
-def test_numbers_are_those_that_the_network_playing_by_itself_would_draw() -> None:
-    acting, trainer, settings = acting_of("environment.id='Pendulum-v1'", "network.lstm=6")
+@pytest.mark.parametrize("spread", ["parameter", "state"])
+def test_numbers_are_those_that_the_network_playing_by_itself_would_draw(spread: str) -> None:
+    acting, trainer, settings = acting_of(
+        *("environment.id='Pendulum-v1'", "environment.action_bounds='tanh'", "network.lstm=6"),
+        f"network.spread='{spread}'",
+    )
     found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
     for (actor, group), rollouts in found.items():
         for one, other in zip(rollouts, local(acting, trainer, settings, SEEDS[actor], group), strict=True):

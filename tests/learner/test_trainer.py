@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -77,6 +78,16 @@ def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     assert not torch.equal(model.network.act(parts[0].observations[0])[0], outputs)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As a learner computes; several of torch's wait for each other longer than such small products take."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_ppo_learns_from_minibatches_of_recurrent_rollouts() -> None:
     """Reward is for the action that the first observation of an episode asks for: the state alone tells it later."""
     section = Algorithm(kind="ppo", gradient_clip=1.0, discount=0.0, entropy=0.0, epochs=4, minibatches=3)
