@@ -91,6 +91,16 @@ def test_every_preset_is_a_run_with_every_algorithm(name: str, algorithm: str) -
 
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3"])
+def test_a_preset_of_ppo_leaves_its_steps_to_others(name: str) -> None:
+    own, a3c = presets.for_environment(name), presets.for_environment(name, "a3c")
+    assert own == presets.for_environment(name, "ppo")
+    assert (own.algorithm.kind, own.algorithm.normalize_advantages) == ("ppo", True)
+    assert a3c.algorithm.kind == "a3c"
+    assert a3c.algorithm.rollout <= own.algorithm.rollout
+    assert (a3c.environment, a3c.limits) == (own.environment, own.limits)
+
+
+@pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3"])
 def test_a_preset_fits_its_environments_spaces(name: str) -> None:
     if name == "LunarLander-v3":
         pytest.importorskip("Box2D")
