@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection
 from typing import Any
 
 import msgpack
 import pytest
 
+from actor.timing import ROLLOUTS
+from actor.work import Work
+from common.codecs.registry import make as make_codec
 from common.errors import WireError
 from common.messages import Refused, Trial, Welcome
 from common.settings.sections import Settings
@@ -18,8 +22,9 @@ from learner.core import LearnerCore
 from learner.effects import Keep
 from learner.trials import PATIENCE_SECONDS, Trials
 from tests.helpers.link import ActorShell, Link
-from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent, settings_of, welcome_of
 from tests.learner.test_choice import SMALL
+from tests.test_trajectories import model_of
 
 CHEAP = Costs(add=1.0, learn=1e-3, step=0.0)
 DEAR = Costs(add=1e-3, learn=1.0, step=0.0)
@@ -220,3 +225,28 @@ def test_sizes_that_cannot_be_are_no_message(field: str, value: object) -> None:
     fields = {name: getattr(SMALL, name) for name in Trial.__struct_fields__}
     with pytest.raises(WireError, match=field):
         unpack(msgpack.packb({"type": "trial", **fields, field: value}))
+
+
+def test_an_actor_that_is_asked_sends_the_same_gradients_as_one_that_is_not() -> None:
+    small = settings_of("network.hidden=[8]", "environment.copies=3", "algorithm.rollout=6")
+    model, packing = model_of(small)
+    body = make_codec("none", model.flat.size).encode(model.flat.vector)
+    asked, plain = (
+        Work(welcome_of(model=model.flat.hash, seed=5, trial=trial), small, body) for trial in ("none+lz4", "")
+    )
+    try:
+        assert plain.timing is None and asked.timing is not None
+        for _ in range(ROLLOUTS + 1):
+            assert asked.timing.trial() is None
+            one, other = asked.advance(math.inf), plain.advance(math.inf)
+            assert one is not None and other is not None
+            assert one.statistics == other.statistics
+            assert asked.pack(1) == plain.pack(1)
+        trial = asked.timing.trial()
+    finally:
+        asked.close()
+        plain.close()
+    assert trial is not None
+    assert trial.gradient_bytes == 4 * model.flat.size
+    assert 0 < trial.trajectory_bytes <= packing.max_bytes(1)
+    assert trial.play > 0.0 and trial.gradient > 0.0
