@@ -155,6 +155,15 @@ def test_the_line(run_status: Run) -> None:
     assert line(run_status(state="reached")).endswith("  reached")
 
 
+def test_what_actors_send_is_shown_where_it_was_measured(run_status: Run) -> None:
+    measured = run_status(exchange="trajectories", exchange_why="3 rollouts/s as gradients, 9 as trajectories")
+    shown = " ".join(text(render(measured, History())).split())
+    assert "exchange trajectories 3 rollouts/s as gradients" in shown
+    assert "trajectories" in line(measured)
+    given = run_status(exchange="trajectories")
+    assert "trajectories" not in text(render(given, History())) + line(given)
+
+
 def test_export_svg_writes_a_picture(run_status: Run, tmp_path: Path) -> None:
     export_svg(run_status(), course(run_status), tmp_path / "panel.svg")
     picture = (tmp_path / "panel.svg").read_text(encoding="utf-8")
