@@ -67,7 +67,7 @@ def learn(seeds: list[int]) -> None:
 def summary(kind: str, seed: int) -> dict[str, Any]:
     """Of one run with a codec, lossless stage zstd."""
     arguments = ("--actors", "2", "--seed", str(seed), "--until-return", str(GOAL), "--seconds", str(LIMIT_SECONDS))
-    settings = {"exchange.codec": kind, "exchange.entropy_coder": "zstd"}
+    settings = {"exchange.kind": "gradients", "exchange.codec": kind, "exchange.entropy_coder": "zstd"}
     with Training("CartPole-v1", *arguments, label=f"{kind}, seed {seed}", settings=settings) as training:
         return training.finish(LIMIT_SECONDS + 60.0).summary
 

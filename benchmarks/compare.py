@@ -69,7 +69,10 @@ def run(env: str, algorithm: str, exchange: str, seed: int, seconds: float) -> d
     arguments = ("--algorithm", algorithm, "--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
     goal = ("--until-return", str(GOALS[env]))
     label = f"{env}, {algorithm}, {exchange}, seed {seed}"
-    with Training(env, *arguments, *goal, label=label, settings={"exchange.kind": exchange}) as training:
+    settings = {"exchange.kind": exchange}
+    if (algorithm, exchange) == ("ppo", "gradients"):
+        settings["staleness.policy"] = "synchronous"
+    with Training(env, *arguments, *goal, label=label, settings=settings) as training:
         return training.finish(seconds + 60.0).summary
 
 

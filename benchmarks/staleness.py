@@ -26,6 +26,7 @@ from benchmarks.runs import Gathered
 
 COMMON: dict[str, Any] = {
     "environment.max_episode_steps": 200,
+    "exchange.kind": "gradients",
     "exchange.expiry_seconds": 120.0,
     "limits.until_return": 1e9,
     "limits.seconds": 1800.0,

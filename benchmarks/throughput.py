@@ -22,7 +22,7 @@ RUNS = (
     ("ALE/Pong-v5", "conv-a3c", 16),
 )
 """Environment, network, copies per actor: those of the preset, and more."""
-ENDLESS = {"limits.until_return": 1e9, "limits.frames": 1_000_000_000}
+ENDLESS = {"exchange.kind": "gradients", "limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
 
 
