@@ -27,7 +27,8 @@ def values(kind: inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.IntType():
             return st.integers(kind.ge or 0, 2**63 - 1 if kind.le is None else kind.le)
         case inspect.FloatType():
-            return st.floats(kind.gt, allow_nan=False, exclude_min=kind.gt is not None)
+            least = kind.ge if kind.gt is None else kind.gt
+            return st.floats(least, kind.le, allow_nan=False, exclude_min=kind.gt is not None)
         case inspect.StrType():
             return st.text(min_size=kind.min_length or 0, max_size=kind.max_length)
         case inspect.ListType():
