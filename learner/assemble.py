@@ -98,21 +98,19 @@ class Assembled:
             counters = self._restore(checkpoint, vector, optimizer.load, model.target)
             counted = moments.of_checkpoint(checkpoint.state, model.normalization.counted)
             running = Running(model.normalization, model.statistics, counted)
-        top_k = settings.exchange.top_k
-        bodies = [make(name, flat.size, top_k).max_bytes for name in NAMES]
         network: Acting | None = None
         trials: Trials | None = None
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action, model.network.state_size)
-            bodies = [_fitting(packing.max_bytes(settings.exchange.accumulate))]
+            largest = _fitting(packing.max_bytes(settings.exchange.accumulate))
             self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing)
         elif settings.exchange.kind == "actions":
             trainer: Trainer = _trainer(settings, model, optimizer, running)
             self.store = trainer
             network = Acting(trainer, settings, observation, action)
-            bodies = [network.max_bytes]
+            largest = network.max_bytes
         elif is_measured(run.settings) and (possible := _possible(settings, observation, model)) is not None:
-            bodies.append(possible.max_bytes(settings.exchange.accumulate))
+            largest = max(_largest_gradient(settings, flat.size), possible.max_bytes(settings.exchange.accumulate))
             body = possible.pack([blank(settings, observation, model.network)], "none")
             self.store = undecided = _trainer(
                 settings, model, optimizer, running, possible, functools.partial(UndecidedStore, body=body)
@@ -121,6 +119,7 @@ class Assembled:
             later = functools.partial(_choose, _with_exchange(settings, "trajectories").exchange, flat.size)
             trials = Trials(undecided, self.plan.host, later, settings)
         else:
+            largest = _largest_gradient(settings, flat.size)
             self.store = _gradients(settings, model, optimizer, running, counters.frames)
         scaler = Scaler(settings.scaling, counters.last_addition)
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
@@ -129,7 +128,7 @@ class Assembled:
             return _choose(self.core.plan.settings.exchange, flat.size, offered, loopback)
 
         self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network, trials)
-        self.max_bytes = HEADER_BYTES + max(bodies)
+        self.max_bytes = HEADER_BYTES + largest
 
     def _restore(
         self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any, target: Model | None
@@ -177,6 +176,11 @@ def _gradients(
         running=running,
         target=target,
     )
+
+
+def _largest_gradient(settings: Settings, size: int) -> int:
+    """Length that no body of a gradient exceeds, whatever the codec agreed on."""
+    return max(make(name, size, settings.exchange.top_k).max_bytes for name in NAMES)
 
 
 def _trainer(
