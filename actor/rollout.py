@@ -24,7 +24,6 @@ from common.networks.normalization import Normalization
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
 
-_DTYPES = {"box": torch.float32, "pixels": torch.uint8, "discrete": torch.int64}
 UNCHANGED, NO_EXTRAS = Normalization(0, rewards=False), torch.zeros(0)
 FIRST_CAPACITY = 512
 """Steps there is room for at first when a rollout is a whole episode."""
@@ -157,7 +156,7 @@ class Collector:
     def _allocate(self, observation: ObservationSpec, capacity: int) -> None:
         count = self._environments.count
         self._capacity = capacity
-        self._observations = torch.zeros((capacity + 1, count, *observation.shape), dtype=_DTYPES[observation.kind])
+        self._observations = torch.zeros((capacity + 1, count, *observation.shape), dtype=observation.dtype)
         self._observation_rows = self._observations.numpy()
         action = self._network.action
         self._actions = np.zeros((capacity, count, *action.shape), action.dtype)

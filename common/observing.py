@@ -27,7 +27,6 @@ from common.networks.observation import ObservationSpec
 from common.wire import Buffer
 
 _DTYPES = {"box": "<f4", "pixels": "u1", "discrete": "<i8"}
-_UNSIGNED = ("u1", "<u2", "<u4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class Bodies:
         self._stage: EntropyStage = Lz4Stage(size) if observation.kind == "pixels" else NoStage(size)
         self._bits = -(-count // 8)
         self._head = 4 * count + 2 * self._bits
-        self._action_dtype = np.dtype("<f4" if action.kind == "box" else _unsigned(max(action.sizes) - 1))
+        self._action_dtype = action.packed
 
     @property
     def max_bytes(self) -> int:
@@ -145,10 +144,6 @@ def group_seed(seed: int, group: int) -> int:
 def sampler(seed: int, group: int) -> np.random.Generator:
     """The generator that draws one group's actions; `seed` is the actor's."""
     return np.random.default_rng([seed, 1, group])
-
-
-def _unsigned(largest: int) -> str:
-    return next(name for name in _UNSIGNED if largest <= np.iinfo(name).max)
 
 
 def _packed_bits(flags: NDArray[np.bool_]) -> bytes:

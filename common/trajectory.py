@@ -21,8 +21,9 @@ from common.codecs.buffers import nbytes
 from common.codecs.entropy import ENTROPY_STAGES
 from common.codecs.names import PARTS
 from common.errors import CodecError
-from common.networks.action import ActionSpec
+from common.networks.action import ActionSpec, narrow
 from common.networks.observation import ObservationSpec
+from common.observing import unstacked
 from common.settings.sections import Settings
 from common.wire import Buffer
 
@@ -50,12 +51,12 @@ class TrajectoryFormat:
         self._discrete = observation.kind == "discrete"
         self._observation, self._action = observation, action
         shape = observation.shape
-        self._frame = shape if stack == 1 else (shape[0] // stack, *shape[1:])
+        self._frame = unstacked(observation, stack).shape
         self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
         self._stacked = stack > 1
         pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
-        self._observed = _narrow(observation.size) if self._discrete else pixels
-        self._acted = np.dtype("<f4") if action.kind == "box" else _narrow(max(action.sizes))
+        self._observed = narrow(observation.size) if self._discrete else pixels
+        self._acted = action.packed
 
     def max_bytes(self, count: int) -> int:
         """Length no body of `count` rollouts exceeds."""
@@ -216,8 +217,3 @@ def _finite(values: Array, what: str) -> NDArray[np.float32]:
     if not (np.abs(values) <= LARGEST).all():
         raise CodecError(f"{what} that is not finite, or beyond {LARGEST:g}")
     return values.astype(np.float32)
-
-
-def _narrow(values: int) -> np.dtype[Any]:
-    """The smallest type that holds 0..values-1."""
-    return np.dtype(np.min_scalar_type(values - 1)).newbyteorder("<")

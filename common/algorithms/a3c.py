@@ -6,10 +6,8 @@ corrected for their lag by V-trace (Espeholt et al. 2018, https://arxiv.org/abs/
 
 from __future__ import annotations
 
-import numpy as np
-
 from common.algorithms.actor_critic import ActorCritic
-from common.algorithms.losses import Floats, Loss, normalized
+from common.algorithms.losses import Floats, Loss, discounts, normalized
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
 from common.algorithms.vtrace import VTrace, vtrace
@@ -35,8 +33,8 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
 def _targets(rollout: Rollout, values: Floats, ratio: Floats, section: Algorithm) -> VTrace:
     valid = rollout.valid.numpy()
     rewards = rollout.rewards.numpy()
-    discounts = np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
+    discount_t = discounts(rollout, section)
     if section.correction == "none":
-        targets = lambda_returns(rewards, discounts, values, valid, section.gae_lambda)
+        targets = lambda_returns(rewards, discount_t, values, valid, section.gae_lambda)
         return VTrace(targets, targets - values[:-1])
-    return vtrace(rewards, discounts, values, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)
+    return vtrace(rewards, discount_t, values, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
+from common.settings.sections import Algorithm
 
 Floats = NDArray[np.float32]
 Booleans = NDArray[np.bool_]
@@ -32,6 +34,11 @@ class Term(NamedTuple):
     value: float
     gradient: Floats
     """Derivative by the values (N,)."""
+
+
+def discounts(rollout: Rollout, section: Algorithm) -> Floats:
+    """Return discounts (T, B), 0 where the episode terminated."""
+    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
 
 
 def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.algorithms.actor_critic import ActorCritic
-from common.algorithms.losses import Floats, Loss, normalized
+from common.algorithms.losses import Floats, Loss, discounts, normalized
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
 from common.networks.action import ActionSpec
@@ -28,8 +28,9 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
         outputs: ((T + 1) B, action.width + 1): what describes the policy, and last the value.
     """
     now = ActorCritic(outputs, rollout, action)
-    discounts = np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
-    targets = lambda_returns(rollout.rewards.numpy(), discounts, now.values, now.valid, section.gae_lambda)
+    targets = lambda_returns(
+        rollout.rewards.numpy(), discounts(rollout, section), now.values, now.valid, section.gae_lambda
+    )
     advantages = targets - now.values[:-1]
     if section.normalize_advantages:
         advantages = normalized(advantages, now.valid)

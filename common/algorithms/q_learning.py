@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.algorithms.losses import Booleans, Floats, Loss, squared_error
+from common.algorithms.losses import Booleans, Floats, Loss, discounts, squared_error
 from common.algorithms.returns import lambda_returns
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
@@ -45,7 +45,7 @@ def one_step_sarsa(outputs: Floats, rollout: Rollout, section: Algorithm, target
     followed[:-1] = valid[1:]
     values = np.zeros((steps, copies), np.float32)
     values[:-1] = _taken(target, rollout).reshape(steps, copies)[1:]
-    returns = rollout.rewards.numpy() + _discounts(rollout, section) * np.where(followed, values, np.float32(0))
+    returns = rollout.rewards.numpy() + discounts(rollout, section) * np.where(followed, values, np.float32(0))
     return _loss(outputs, rollout, returns, valid & (followed | ended))
 
 
@@ -70,8 +70,4 @@ def _taken(outputs: Floats, rollout: Rollout) -> Floats:
 def _greedy(rollout: Rollout, section: Algorithm, target: Floats) -> tuple[Floats, Floats, Floats, Booleans]:
     """Rewards, discounts, the highest values (T + 1, B) and the valid steps: what returns are made of."""
     values = target[:, :-1].max(axis=1).reshape(-1, rollout.rewards.shape[1])
-    return rollout.rewards.numpy(), _discounts(rollout, section), values, rollout.valid.numpy()
-
-
-def _discounts(rollout: Rollout, section: Algorithm) -> Floats:
-    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
+    return rollout.rewards.numpy(), discounts(rollout, section), values, rollout.valid.numpy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -63,11 +63,21 @@ class ActionSpec:
         return np.float32 if self.kind == "box" else np.int64
 
     @property
+    def packed(self) -> np.dtype[Any]:
+        """Of actions in a message: float32, or the smallest unsigned integer that holds all choices; little-endian."""
+        return np.dtype("<f4") if self.kind == "box" else narrow(max(self.sizes))
+
+    @property
     def text(self) -> str:
         """What the width does not say of how actions come about."""
         if self.kind == "box":
             return f"box {self.spread} {''.join('nt'[one] for one in self.squashed)}"
         return f"{self.kind} {self.sizes}"
+
+
+def narrow(values: int) -> np.dtype[Any]:
+    """The smallest unsigned type that holds 0..values-1, little-endian."""
+    return np.dtype(np.min_scalar_type(values - 1)).newbyteorder("<")
 
 
 def discrete(actions: int) -> ActionSpec:

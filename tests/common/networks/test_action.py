@@ -52,3 +52,10 @@ def test_the_text_tells_apart_what_the_width_does_not() -> None:
         *(discrete(4), ActionSpec("multi-discrete", (2, 2), (2,)), ActionSpec("multi-discrete", (1, 3), (2,))),
     ]
     assert len({spec.text for spec in specs}) == len(specs)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [(1, "u1"), (256, "u1"), (257, "<u2"), (2**16, "<u2"), (2**16 + 1, "<u4")]
+)
+def test_choices_are_packed_as_small_as_they_fit(values: int, expected: str) -> None:
+    assert discrete(values).packed == expected
