@@ -14,7 +14,7 @@ from actor.incoming import Incoming
 from actor.rollout import Collector, NonFiniteError
 from actor.timing import Timing
 from common.algorithms.gradient import gradient
-from common.algorithms.registry import METHODS
+from common.algorithms.registry import METHODS, ValueMethod
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
 from common.codecs.feedback import ErrorFeedback
@@ -73,8 +73,8 @@ class Work:
         self._kept: list[Rollout] = []
         """Played and not packed yet."""
         method = METHODS[self._algorithm.kind]
-        minded = method.corrects and self._algorithm.correction == "vtrace"
-        self._mixes = self._algorithm.refresh and (method.values or minded)
+        minded = isinstance(method, ValueMethod) or (method.corrects and self._algorithm.correction == "vtrace")
+        self._mixes = self._algorithm.refresh and minded
         self._epochs = self._algorithm.epochs if method.repeats else 1
         self._again: tuple[Rollout, int] | None = None
         """The rollout that is gone over, and how often still."""

@@ -2,9 +2,8 @@
 
 A body: the keyframe's version (uint64, little-endian), the extras as they are (float32), then the differences as int8
 in blocks, compressed with zstd. Each element is off by at most the largest |difference| of its block over 254, and
-float32's own rounding (see `common.codecs.int8`). Every delta is
-against the keyframe and none against the delta before, so that a broadcast may be lost, as CONFLATE loses them, and
-errors do not add up.
+float32's own rounding (see `common.codecs.int8`). Every delta is against the keyframe and none against the delta
+before, so that a broadcast may be lost, as CONFLATE loses them, and errors do not add up.
 """
 
 from __future__ import annotations

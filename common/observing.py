@@ -114,13 +114,12 @@ class Bodies:
         expected = math.prod(shape) * self._action_dtype.itemsize
         if len(view) != expected:
             raise CodecError(f"actions of {len(view)} bytes, {expected} were expected")
-        actions = np.frombuffer(view, self._action_dtype).reshape(shape).astype(self._action.dtype)
-        if self._action.kind == "box":
-            if not np.isfinite(actions).all():
-                raise CodecError("an action that is no finite number")
-        elif (actions >= np.array(self._action.sizes).reshape(self._action.shape)).any():
-            raise CodecError(f"an action above the {' x '.join(map(str, self._action.sizes))} there are")
-        return actions
+        actions = np.frombuffer(view, self._action_dtype).reshape(shape)
+        if self._action.kind != "box":
+            return self._action.choices(actions)
+        if not np.isfinite(actions).all():
+            raise CodecError("an action that is no finite number")
+        return actions.astype(np.float32)
 
 
 def unstacked(spec: ObservationSpec, stack: int) -> ObservationSpec:

@@ -107,7 +107,7 @@ class TrajectoryFormat:
         rewards, log_probs = _finite(next(arrays), "a reward"), _finite(next(arrays), "a log-probability")
         state = _finite(next(arrays), "a state")
         first, newest = next(arrays), next(arrays)
-        actions = self._taken(next(arrays))
+        actions = next(arrays)
         terminated, valid, restarts = (
             np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
         )
@@ -115,20 +115,15 @@ class TrajectoryFormat:
             raise CodecError(f"{number} restarts are told, {np.count_nonzero(restarts)} are marked")
         return Rollout(
             observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
-            actions=torch.from_numpy(actions),
+            actions=torch.from_numpy(
+                _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
+            ),
             rewards=torch.from_numpy(rewards),
             terminated=torch.from_numpy(terminated),
             valid=torch.from_numpy(valid),
             behaviour_log_probs=torch.from_numpy(log_probs),
             state=torch.from_numpy(state) if self._state else None,
         )
-
-    def _taken(self, actions: Array) -> Array:
-        if self._action.kind == "box":
-            return _finite(actions, "an action")
-        if (actions >= np.array(self._action.sizes).reshape(self._action.shape)).any():
-            raise CodecError(f"an action beyond the {' x '.join(map(str, self._action.sizes))} there are")
-        return actions.astype(np.int64)
 
     def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of each part, in order."""

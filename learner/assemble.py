@@ -103,18 +103,17 @@ class Assembled:
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action, model.network.state_size)
             largest = _fitting(packing.max_bytes(settings.exchange.accumulate))
-            self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing)
+            self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing, kind=Trainer)
         elif settings.exchange.kind == "actions":
-            trainer: Trainer = _trainer(settings, model, optimizer, running)
+            trainer = _trainer(settings, model, optimizer, running, kind=Trainer)
             self.store = trainer
             network = Acting(trainer, settings, observation, action)
             largest = network.max_bytes
         elif is_measured(run.settings) and (possible := _possible(settings, observation, model)) is not None:
             largest = max(_largest_gradient(settings, flat.size), possible.max_bytes(settings.exchange.accumulate))
             body = possible.pack([blank(settings, observation, model.network)], "none")
-            self.store = undecided = _trainer(
-                settings, model, optimizer, running, possible, functools.partial(UndecidedStore, body=body)
-            )
+            kind = functools.partial(UndecidedStore, body=body)
+            self.store = undecided = _trainer(settings, model, optimizer, running, possible, kind=kind)
             self.kept = _with_exchange(settings, "auto")
             later = functools.partial(_choose, _with_exchange(settings, "trajectories").exchange, flat.size)
             trials = Trials(undecided, self.plan.host, later, settings)
@@ -189,7 +188,8 @@ def _trainer(
     optimizer: FlatOptimizer,
     running: Running,
     packing: TrajectoryFormat | None = None,
-    kind: Callable[..., T] = Trainer,  # type: ignore[assignment]
+    *,
+    kind: Callable[..., T],
 ) -> T:
     return kind(
         model,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, autograd
 
 from common.algorithms.losses import Floats
-from common.algorithms.registry import METHODS
+from common.algorithms.registry import METHODS, ValueMethod
 from common.algorithms.rollout import Rollout
 from common.algorithms.statistics import Statistics
 from common.networks.heads import PolicyValue
@@ -39,8 +39,12 @@ def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats
         parts = [compute(chunk) for chunk in chunks]
     whole = torch.cat([part.detach() for part in parts])
     outputs = whole if recurrent is None else _unroll(recurrent, whole, rollout)
-    beside = network.action if model.target is None else _outputs(model.target.network, chunks, rollout)
-    loss = METHODS[section.kind].loss(outputs.detach().cpu().numpy(), rollout, section, beside)
+    method, computed = METHODS[section.kind], outputs.detach().cpu().numpy()
+    if isinstance(method, ValueMethod):
+        assert model.target is not None
+        loss = method.loss(computed, rollout, section, _outputs(model.target.network, chunks, rollout))
+    else:
+        loss = method.loss(computed, rollout, section, network.action)
     if weights is not None:
         loss.derivative.reshape(-1, len(weights), loss.derivative.shape[1])[...] *= weights[:, np.newaxis]
     derivative = torch.from_numpy(loss.derivative).to(device)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
+
+from common.errors import CodecError
 
 Kind = Literal["discrete", "multi-discrete", "box"]
 Spread = Literal["parameter", "state"]
@@ -66,6 +68,12 @@ class ActionSpec:
     def packed(self) -> np.dtype[Any]:
         """Of actions in a message: float32, or the smallest unsigned integer that holds all choices; little-endian."""
         return np.dtype("<f4") if self.kind == "box" else narrow(max(self.sizes))
+
+    def choices(self, packed: NDArray[Any]) -> NDArray[np.int64]:
+        """Packed choices (..., *shape) as they are; raises CodecError for one that there is not."""
+        if (packed >= np.array(self.sizes).reshape(self.shape)).any():
+            raise CodecError(f"an action beyond the {' x '.join(map(str, self.sizes))} there are")
+        return packed.astype(np.int64)
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from common.algorithms.registry import METHODS
+from common.algorithms.registry import METHODS, ValueMethod
 from common.errors import ConfigurationError
 from common.networks import registry
 from common.networks.action import ActionSpec
@@ -58,7 +58,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     Raises ConfigurationError as `common.networks.registry.build` does, for an algorithm that learns the values of
     actions where these cannot be counted, and for network.normalize where observations are no box.
     """
-    values = METHODS[settings.algorithm.kind].values
+    values = isinstance(METHODS[settings.algorithm.kind], ValueMethod)
     if values and action.kind != "discrete":
         space = action.kind.title().replace("-", "")
         raise ConfigurationError(

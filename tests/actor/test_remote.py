@@ -138,7 +138,7 @@ def test_actions_that_cannot_be_are_not_taken(remote: Remote) -> None:
     remote.advance()
     answer(remote, message, b"\x00\x03")
     assert not remote.ready
-    assert "an action above" in remote.trouble
+    assert "an action beyond" in remote.trouble
     remote.handle(Act(group=9, step=1), ACTIONS)
     answer(remote, message, ACTIONS)
     assert remote.ready

@@ -158,7 +158,7 @@ def test_several_choices_and_numbers_travel_as_they_are() -> None:
 def test_a_choice_beyond_its_own_number_and_a_number_that_is_none_are_refused() -> None:
     chosen, drawn = np.zeros((COUNT, 2, 2), np.int64), np.zeros((COUNT, 3), np.float32)
     chosen[4, 1, 0], drawn[4, 1] = 2, np.nan
-    with pytest.raises(CodecError, match="above the 3 x 300 x 2 x 5 there are"):
+    with pytest.raises(CodecError, match="beyond the 3 x 300 x 2 x 5 there are"):
         bodies = Bodies(SPECS["box"], SEVERAL, COUNT)
         bodies.read_actions(bodies.pack_actions(chosen))
     with pytest.raises(CodecError, match="an action that is no finite number"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.algorithms.registry import METHODS
+from common.algorithms import a2c
 from common.settings.sections import Algorithm
 from tests.helpers.losses import naive_returns, outputs_of, probabilities
 from tests.helpers.rollouts import BOX, COPIES, STEPS, make
@@ -14,7 +14,7 @@ def test_it_is_the_n_step_loss_whatever_acted(correction: str) -> None:
     model, rollout = make(BOX)
     section = Algorithm(kind="a2c", correction=correction, discount=0.9, entropy=0.03)  # type: ignore[arg-type]
     outputs = outputs_of(model, rollout)
-    ours = METHODS["a2c"].loss(outputs, rollout, section, model.network.action).statistics
+    ours = a2c.loss(outputs, rollout, section, model.network.action).statistics
     pi, values = probabilities(outputs)
     returns = naive_returns(rollout, values, 0.9, 1.0)
     policy_loss = value_loss = entropy = 0.0

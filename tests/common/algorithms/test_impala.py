@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.algorithms.registry import METHODS
+from common.algorithms import impala
 from common.settings.sections import Algorithm
 from tests.helpers.losses import outputs_of, probabilities
 from tests.helpers.rollouts import BOX, COPIES, STEPS, make
@@ -14,7 +14,7 @@ def test_it_is_the_actor_critic_loss_on_v_trace_s_targets(rho_clip: float, c_cli
     model, rollout = make(BOX)
     section = Algorithm(kind="vtrace", rho_clip=rho_clip, c_clip=c_clip, discount=0.9)
     outputs = outputs_of(model, rollout)
-    ours = METHODS["vtrace"].loss(outputs, rollout, section, model.network.action).statistics
+    ours = impala.loss(outputs, rollout, section, model.network.action).statistics
     pi, values = probabilities(outputs)
     policy_loss = value_loss = 0.0
     for b in range(COPIES):

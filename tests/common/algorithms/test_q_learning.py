@@ -11,14 +11,14 @@ import torch
 
 from common.algorithms import q_learning
 from common.algorithms.gradient import gradient
-from common.algorithms.registry import METHODS
+from common.algorithms.registry import METHODS, ValueMethod
 from common.algorithms.rollout import Rollout
 from common.networks.model import Model
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
 from tests.helpers.rollouts import ACTIONS, BOX, COPIES, PICTURE, STEPS, make
 
-KINDS = [name for name, method in METHODS.items() if method.values]
+LOSSES = {name: method.loss for name, method in METHODS.items() if isinstance(method, ValueMethod)}
 SECTION = Algorithm(discount=0.9, gradient_clip=0.0)
 Q = list[list[list[float]]]
 Naive = Callable[[Rollout, Q, int, int], float | None]
@@ -96,10 +96,10 @@ def by_autograd(kind: str, model: Model, rollout: Rollout) -> tuple[torch.Tensor
 
 
 def test_every_algorithm_that_learns_values_is_here() -> None:
-    assert set(NAIVE) == set(KINDS)
+    assert set(NAIVE) == set(LOSSES)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_gradient_equals_autograd_and_loops(kind: str, seed: int) -> None:
     model, rollout = whole(seed, kind)
@@ -112,7 +112,7 @@ def test_gradient_equals_autograd_and_loops(kind: str, seed: int) -> None:
     torch.testing.assert_close(model.flat.gradient.double(), expected, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("observation", [BOX, PICTURE])
 def test_both_ends_compute_alike_and_dummies_count_for_nothing(kind: str, observation: ObservationSpec) -> None:
     here, rollout = whole(0, kind, observation)
@@ -130,20 +130,20 @@ def test_both_ends_compute_alike_and_dummies_count_for_nothing(kind: str, observ
     assert torch.equal(here.flat.gradient, there.flat.gradient)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOSSES)
 def test_the_state_value_is_unused(kind: str) -> None:
     model, rollout = whole(0, kind)
     assert model.target is not None
     outputs = np.random.default_rng(0).normal(size=((STEPS + 1) * COPIES, ACTIONS + 1)).astype(np.float32)
     target = outputs[::-1].copy()
-    derivative = METHODS[kind].loss(outputs, rollout, SECTION, target).derivative
+    derivative = LOSSES[kind](outputs, rollout, SECTION, target).derivative
     assert not derivative[:, -1].any()
     assert not derivative[STEPS * COPIES :].any()
     outputs[:, -1] = target[:, -1] = 1e6
-    assert np.array_equal(METHODS[kind].loss(outputs, rollout, SECTION, target).derivative, derivative)
+    assert np.array_equal(LOSSES[kind](outputs, rollout, SECTION, target).derivative, derivative)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOSSES)
 def test_without_a_valid_step_the_gradient_is_zero(kind: str) -> None:
     model, rollout = whole(0, kind)
     nothing = torch.zeros_like(rollout.valid)

@@ -4,7 +4,7 @@ from typing import get_args, get_type_hints
 
 from common.algorithms.acting import EpsilonGreedy
 from common.algorithms.exchanges import EXCHANGES
-from common.algorithms.registry import METHODS
+from common.algorithms.registry import METHODS, ValueMethod
 from common.settings.sections import Algorithm, Exchange
 
 
@@ -13,10 +13,10 @@ def test_every_kind_of_the_settings_is_there() -> None:
 
 
 def test_every_way_to_exchange_is_some_algorithm_s() -> None:
-    allowed = {kind for method in METHODS.values() for kind in method.exchanges}
+    allowed = {kind for exchanges in EXCHANGES.values() for kind in exchanges}
     assert allowed | {"auto"} == set(get_args(get_type_hints(Exchange)["kind"]))
 
 
 def test_those_that_learn_values_explore() -> None:
     exploring = {name for name, method in METHODS.items() if method.acting is EpsilonGreedy}
-    assert exploring == {name for name, method in METHODS.items() if method.values}
+    assert exploring == {name for name, method in METHODS.items() if isinstance(method, ValueMethod)}
