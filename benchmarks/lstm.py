@@ -24,7 +24,6 @@ SETTINGS: dict[str, Any] = {
     "network.input_scale": 10.0,  # what shows velocities are small differences between small numbers
     "algorithm.rollout": 20,
     "algorithm.gae_lambda": 0.95,
-    "algorithm.gradient_clip": 0.5,
     "optimizer.step_size": 3e-3,
     "exchange.broadcast_ms": 2.0,
 }

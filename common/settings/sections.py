@@ -104,8 +104,8 @@ class Algorithm(Section, frozen=True):
     """Coefficient of the entropy bonus."""
     value: NonNegative = 0.5
     """Coefficient of the squared value error."""
-    gradient_clip: NonNegative = 40.0
-    """Largest L2 norm of one gradient; 0: not clipped."""
+    gradient_clip: NonNegative = 0.5
+    """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped."""
     normalize_advantages: bool = False
     """Advantages of a rollout to mean 0 and spread 1 before the policy loss."""
     refresh: bool = True

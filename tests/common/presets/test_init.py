@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tomllib
+
+import msgspec
 import pytest
 
 from common import presets
@@ -28,6 +31,21 @@ def test_every_preset_is_a_run_that_a_learner_takes(name: str) -> None:
     assert preset.purpose.startswith(settings.environment.id)
     assert settings.limits != Settings().limits, "a preset ends by itself"
     assert parse(dump(settings), name) == settings
+
+
+@pytest.mark.parametrize("name", presets.names())
+def test_a_preset_holds_what_differs_from_the_defaults_and_says_why(name: str) -> None:
+    text = presets.show(name).text
+    plain, usual = tomllib.loads(text), msgspec.to_builtins(Settings())
+    own = {
+        (section, key): value for section, table in plain.items() if section != "for" for key, value in table.items()
+    }
+    own.pop(("environment", "id"))
+    assert [path for path, value in own.items() if usual[path[0]][path[1]] == value] == []
+    values = text.partition("[for.")[0].partition("[limits]")[0].splitlines()
+    assert [
+        line for line in values if " = " in line and "#" not in line and not line.startswith(("id", "options"))
+    ] == []
 
 
 def test_a_preset_goes_by_its_environments_id_as_well() -> None:
