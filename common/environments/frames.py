@@ -24,5 +24,10 @@ def grey_frame(environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
     # pygame's arrays are views of column-major surfaces; Pillow reads them ten times as fast the way they lie.
     sideways = picture.strides[0] < picture.strides[1]
     image = Image.fromarray(picture.swapaxes(0, 1) if sideways else picture)
-    frame = np.asarray(image.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX))
+    frame = shrunk(image)
     return (frame.T if sideways else frame)[None]
+
+
+def shrunk(image: Image.Image) -> NDArray[np.uint8]:
+    """A picture in colours as a grey one, (84, 84)."""
+    return np.asarray(image.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX))

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from common.environments.atari import make_atari
 from common.environments.base import Environments
+from common.environments.flappy import can_draw, flappy_frame
 from common.environments.frames import FRAME_SPACE, grey_frame
 from common.environments.names import find_spec, is_atari, resolve
 from common.environments.pace import PacedEnvironments
@@ -118,13 +119,14 @@ def _sequential(
         environments[0].close()
         raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
     environments += [make_one(number) for number in range(1, copies)]
+    camera = flappy_frame if can_draw(environments[0]) else grey_frame
     return SequentialEnvironments(
         environments,
         name=section.id,
         seed=seed,
         frames_per_step=section.skip,
         limit=limit,
-        camera=grey_frame if frames else None,
+        camera=camera if frames else None,
         picture_space=FRAME_SPACE if frames else None,
         bounds=section.action_bounds,
     )
