@@ -4,13 +4,15 @@
 
 Times are medians on one thread. "sparse" is the gradient of a dense layer behind rectifiers after a few updates:
 whole rows and columns are zero, about 85 % of all elements. "error" is the L2 norm of the loss over that of the
-gradient; "owed" is what error feedback still owes after 60 times the same gradient, over the sum of these.
+gradient; "owed" is what error feedback still owes after 60 times the same gradient, over the sum of these. "weights"
+are what the learner broadcasts: whole, or as the delta to a keyframe from which they have moved by 1 % of their norm.
 With --learn, instead: CartPole-v1 to a training mean of 475 with each kind of codec, medians over these seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -21,9 +23,12 @@ import torch
 from benchmarks import tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
+from common.broadcast import CODECS as FORMATS
 from common.codecs.feedback import ErrorFeedback
 from common.codecs.names import CODECS
 from common.codecs.registry import NAMES, make
+from common.delta import DeltaFormat
+from common.weights import WeightsFormat
 
 SIZES = {"17.5k": (128, 137), "678k": (256, 2650)}
 """Shape of the layer (outputs, inputs) per model."""
@@ -49,6 +54,9 @@ def main() -> None:
                     f"{model:<6} {kind:<8} {name:<12}"
                     + " {:>11} {:>11.1f} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.1e} {:>11.1e}".format(*row)
                 )
+        for name in (*FORMATS, "delta"):
+            form = "{:<6} weights  {:<12} {:>11} {:>11.1f} {:>11.0f}             {:>11.0f} {:>11.1e}"
+            print(form.format(model, name, *measure_weights(name, shape)))
 
 
 def learn(seeds: list[int]) -> None:
@@ -100,6 +108,25 @@ def measure(name: str, gradient: torch.Tensor) -> tuple[int, float, float, float
         float((out - gradient).norm() / gradient.norm()),
         float(feedback.residual.norm() / (REPEATS * gradient.norm())),
     )
+
+
+def measure_weights(name: str, shape: tuple[int, int]) -> tuple[int, float, float, float, float]:
+    """Bytes, ratio, microseconds to pack and to unpack, error."""
+    weights = torch.randn(shape, generator=torch.Generator().manual_seed(1)).flatten() / shape[1] ** 0.5
+    moved = make_gradient(shape, sparse=False)
+    moved *= 0.01 * weights.norm() / moved.norm()
+    keyframe, nothing, out, size = weights - moved, torch.zeros(0), torch.empty_like(weights), weights.numel()
+    if name == "delta":
+        delta = DeltaFormat(size)
+        pack: Callable[[], bytes] = functools.partial(delta.pack, 7, moved, nothing)
+        unpack: Callable[[], None] = functools.partial(delta.unpack, pack(), 7, keyframe, [out], nothing)
+    else:
+        whole = WeightsFormat(name, size)
+        pack = functools.partial(whole.pack, [weights], nothing)
+        unpack = functools.partial(whole.unpack, pack(), [out], nothing)
+    unpack()
+    error = float((out - weights).norm() / weights.norm())
+    return len(pack()), 4 * size / len(pack()), microseconds(pack), microseconds(unpack), error
 
 
 def microseconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
