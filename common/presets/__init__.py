@@ -20,6 +20,8 @@ from common.modules import bare
 from common.settings.sections import Environment, Settings
 from common.settings.toml import parse
 
+ATARI = "ALE/Pong-v5"
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -46,8 +48,10 @@ def names() -> list[str]:
 
 
 def show(name: str) -> Preset:
-    """The preset `name`, as `presets` lists it; raises ConfigurationError."""
+    """The preset `name`, as `presets` lists it, or of any ALE game: Pong's is for all. Raises ConfigurationError."""
     name = name.replace("/", "-")
+    if name.startswith("ALE-") and name not in names():
+        return Preset(name, show(ATARI).text.replace(ATARI, name.replace("-", "/", 1)))
     if name not in names():
         raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")
     return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
@@ -56,15 +60,12 @@ def show(name: str) -> Preset:
 def for_environment(environment: str, algorithm: str | None = None) -> Settings:
     """The tuned settings for `environment` (an id, or the name of a preset), or sound ones for any other.
 
-    They are for `algorithm`, else for the preset's own. An ALE game without a preset of its own takes Pong's.
+    They are for `algorithm`, else for the preset's own.
     """
     identifier = bare(environment)
-    name = identifier.replace("/", "-")
-    if name in names():
-        settings = show(name).settings(algorithm)
+    if identifier.replace("/", "-") in names() or identifier.startswith("ALE/"):
+        settings = show(identifier).settings(algorithm)
         return settings if identifier == environment else _of(settings, environment)
-    if identifier.startswith("ALE/"):
-        return _of(show("ALE-Pong-v5").settings(algorithm), environment)
     return _of(parse("", f"algorithm {algorithm}", algorithm, _wanted()), environment)
 
 

@@ -52,6 +52,13 @@ def test_a_preset_goes_by_its_environments_id_as_well() -> None:
     assert presets.show("ALE/Pong-v5") == presets.show("ALE-Pong-v5")
 
 
+def test_every_atari_game_is_shown_with_pong_s_settings() -> None:
+    breakout = presets.show("ALE/Breakout-v5")
+    assert breakout == presets.show("ALE-Breakout-v5")
+    assert "Pong" not in breakout.text
+    assert breakout.settings() == presets.for_environment("ALE/Breakout-v5")
+
+
 @pytest.mark.parametrize("name", ["CartPole-v2", "", "../settings/sections", "__init__.py", "CartPole-v1.toml"])
 def test_no_such_preset(name: str) -> None:
     with pytest.raises(
