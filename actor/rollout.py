@@ -9,28 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from actor.counting import Counting
 from common.algorithms.acting import Acting
 from common.algorithms.rollout import Rollout
 from common.environments.base import Environments
 from common.environments.episodes import EpisodeTracker
-from common.errors import A3cdError
 from common.moments import Moments
 from common.networks.heads import PolicyValue
 from common.networks.memory import Memory
-from common.networks.normalization import Normalization
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
+from common.shaping import Shaping
 
-UNCHANGED, NO_EXTRAS = Normalization(0, rewards=False), torch.zeros(0)
 FIRST_CAPACITY = 512
 """Steps there is room for at first when a rollout is a whole episode."""
-
-
-class NonFiniteError(A3cdError):
-    """The environment gave a reward, or the loss a gradient, that is no finite number."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +47,15 @@ class Collector:
         observation: ObservationSpec,
         *,
         algorithm: Algorithm,
-        reward_scale: float,
-        reward_clip: float,
+        shaping: Shaping,
         rng: np.random.Generator,
         acting: Acting,
-        normalization: Normalization = UNCHANGED,
-        extras: Tensor = NO_EXTRAS,
     ) -> None:
-        """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones.
-
-        `extras` are the model's; what `normalization` finds in them then counts for rewards.
-        """
+        """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones."""
         self._environments, self._network, self._rng, self._acting = environments, network, rng, acting
         self._memory = Memory(network, environments.count)
         self._observation, self._whole = observation, algorithm.whole_episodes
-        self._scale, self._clip = reward_scale, reward_clip
-        self._normalization, self._extras = normalization, extras
-        self._counting = Counting(normalization, algorithm.discount, environments.count)
+        self._shaping = shaping
         self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
         self._episodes: list[tuple[float, int, float]] = []
         self._begin(None)
@@ -90,15 +74,15 @@ class Collector:
         self._t = self._last = 0
         self._episodes.clear()
         self._memory.clear()
-        self._counting.restart()
+        self._shaping.restart()
         self._observations[0] = torch.from_numpy(self._environments.reset(seed))
         self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
 
     def advance(self, until: float) -> Played | None:
         """Steps until the rollout is complete, or the time `until` has come and None is returned.
 
-        Raises what `Environments.step` raises, and NonFiniteError for a rollout with a reward that is no number
-        (the rollout is dropped, the episodes go on).
+        Raises what `Environments.step` raises, and NonFiniteError as `Shaping.shape` (the rollout is dropped, the
+        episodes go on).
         """
         if self._last:
             # Only now: the rollout before this one was still in use.
@@ -133,15 +117,7 @@ class Collector:
         t, self._t = self._t, 0
         self._last = t
         episodes, self._episodes = self._episodes, []
-        scale = np.float32(self._scale * self._normalization.reward_scale(self._extras))
-        rewards = self._rewards[:t] * scale
-        if not np.isfinite(rewards).all():
-            raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
-        counted = self._counting.count(self._observation_rows[:t], self._rewards[:t], self._valid[:t])
-        if counted is not None and not counted.usable:
-            raise NonFiniteError("the environment gave what no statistics can be kept of: rollout dropped")
-        if self._clip:
-            np.clip(rewards, -self._clip, self._clip, out=rewards)
+        rewards, counted = self._shaping.shape(self._observation_rows[:t], self._rewards[:t], self._valid[:t])
         data = Rollout(
             observations=self._observations[: t + 1],
             actions=torch.from_numpy(self._actions[:t]),

@@ -11,7 +11,7 @@ import torch
 
 from actor.harvest import Harvest
 from actor.incoming import Incoming
-from actor.rollout import Collector, NonFiniteError
+from actor.rollout import Collector
 from actor.timing import Timing
 from common.algorithms.gradient import gradient
 from common.algorithms.registry import METHODS, ValueMethod
@@ -27,6 +27,7 @@ from common.errors import RefusedError
 from common.messages import Welcome
 from common.networks.model import build
 from common.settings.sections import Settings
+from common.shaping import NonFiniteError, shaping_of
 from common.trajectory import TrajectoryFormat, trajectory_format, usable
 from common.wire import Buffer
 
@@ -91,12 +92,9 @@ class Work:
             self._model.network,
             observation,
             algorithm=self._algorithm,
-            reward_scale=section.reward_scale,
-            reward_clip=section.reward_clip,
+            shaping=shaping_of(settings, self._model, copies),
             rng=rng,
             acting=method.acting(self._algorithm, action, copies, rng, frames),
-            normalization=self._model.normalization,
-            extras=self._model.extras,
         )
         if body is not None:
             self.offer(welcome.version, body)

@@ -13,11 +13,13 @@ from torch import Tensor
 
 from common.distributions.registry import distribution
 from common.environments.names import is_atari
+from common.errors import CodecError
 from common.networks.action import ActionSpec
 from common.networks.observation import ObservationSpec
 from common.networks.recurrent import Recurrent
 from common.observing import Bodies, group_sizes, sampler, unstacked
 from common.settings.sections import Settings
+from common.shaping import NonFiniteError, shaping_of
 from common.wire import Buffer
 from learner.memory import GroupMemory
 from learner.trainer import Trainer
@@ -52,8 +54,7 @@ class Acting:
             steps=self._settings.algorithm.rollout,
             stack=environment.stack,
             padded=self._padded,
-            reward_scale=environment.reward_scale,
-            reward_clip=environment.reward_clip,
+            shaping=shaping_of(self._settings, self._trainer.model, self._sizes[group]),
             state=self._network.state_size,
             rng=sampler(seed, group),
         )
@@ -62,15 +63,20 @@ class Acting:
         """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
 
         Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
-        nothing taken in, for a body that cannot be.
+        nothing taken in, for a body that cannot be, and for rewards that nothing can be learnt from.
         """
         seen = self._bodies[memory.count].read_seen(body, begins=begins)
         if begins:
             memory.begin(seen)
             return None
-        completed = memory.took(seen)
+        try:
+            completed = memory.took(seen)
+        except NonFiniteError as error:
+            raise CodecError(str(error)) from error
         if completed is None:
             return None
+        if completed.moments is not None:
+            self._trainer.observe(completed.moments)
         self._trainer.take(completed.rollout)
         return completed.version
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import Tensor
 
 from common.algorithms.rollout import Rollout
 from common.distributions.base import Actions, Floats
+from common.moments import Moments
 from common.networks.action import ActionSpec
 from common.networks.observation import ObservationSpec
 from common.observing import Seen, unstacked
+from common.shaping import Shaping
 
 
 class Completed(NamedTuple):
@@ -22,6 +25,8 @@ class Completed(NamedTuple):
     rollout: Rollout
     version: int
     """Of the weights that acted, on average."""
+    moments: Moments | None = None
+    """Of what is counted for running statistics."""
 
 
 class GroupMemory:
@@ -36,8 +41,7 @@ class GroupMemory:
         steps: int,
         stack: int = 1,
         padded: bool = False,
-        reward_scale: float = 1.0,
-        reward_clip: float = 0.0,
+        shaping: Shaping,
         state: int = 0,
         rng: np.random.Generator,
     ) -> None:
@@ -50,7 +54,7 @@ class GroupMemory:
         self._count, self._steps = count, steps
         self._parts_shape = (count, stack, *unstacked(observation, stack).shape)
         self._padded = padded
-        self._scale, self._clip = reward_scale, reward_clip
+        self._shaping = shaping
         self.state = self._first_state = torch.zeros(count, state)
         """(B, state_size) of a recurrent network, before `observations`; 0 where an episode starts. Never written."""
         self._allocate()
@@ -69,6 +73,7 @@ class GroupMemory:
         """From here on; what there was of a rollout is dropped."""
         self._t = 0
         self._versions = 0
+        self._shaping.restart()
         self.state = self._first_state = torch.zeros_like(self.state)
         self._show(0, seen, np.ones(self._count, np.bool_))
 
@@ -83,7 +88,10 @@ class GroupMemory:
         self._versions += version
 
     def took(self, seen: Seen) -> Completed | None:
-        """What the step with these actions led to, and the rollout if it was its last step."""
+        """What the step with these actions led to, and the rollout if it was its last step.
+
+        Raises NonFiniteError as `Shaping.shape`: the rollout is dropped, the episodes go on.
+        """
         t = self._t
         self._rewards[t], self._terminated[t], self._valid[t] = seen.rewards, seen.terminated, seen.valid
         self._show(t + 1, seen, ~seen.valid)  # a step that does not count shows the first of an episode
@@ -105,23 +113,22 @@ class GroupMemory:
         parts[:, -1] = newest
 
     def _complete(self) -> Completed:
-        rewards = self._rewards * np.float32(self._scale)
-        if self._clip:
-            np.clip(rewards, -self._clip, self._clip, out=rewards)
+        given, rows, valid = self._rewards, self._rows, self._valid
         rollout = Rollout(
             observations=self._observations,
             actions=torch.from_numpy(self._actions),
-            rewards=torch.from_numpy(rewards),
+            rewards=torch.from_numpy(given),
             terminated=torch.from_numpy(self._terminated),
-            valid=torch.from_numpy(self._valid),
+            valid=torch.from_numpy(valid),
             behaviour_log_probs=torch.from_numpy(self._log_probs),
             state=self._first_state if self.state.shape[1] else None,
         )
         self._first_state = self.state
-        completed = Completed(rollout, self._versions // self._steps)
+        version = self._versions // self._steps
         self._allocate()
         self._observations[0] = rollout.observations[-1]
-        return completed
+        rewards, counted = self._shaping.shape(rows[:-1], given, valid)
+        return Completed(replace(rollout, rewards=torch.from_numpy(rewards)), version, counted)
 
     def _allocate(self) -> None:
         self._t = self._versions = 0

@@ -20,6 +20,7 @@ from common.environments.make import make as make_environments
 from common.environments.sequential import SequentialEnvironments
 from common.environments.spaces import describe
 from common.networks.model import Model, build
+from common.shaping import shaping_of
 from learner.optimizers import make as make_optimizer
 from learner.running import Running
 from tests.helpers.run import settings_of, welcome_of
@@ -70,12 +71,9 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         model.network,
         observation,
         algorithm=settings.algorithm,
-        reward_scale=1.0,
-        reward_clip=0.0,
+        shaping=shaping_of(settings, model, 16),
         rng=rng,
         acting=Sampling(settings.algorithm, environments.action, environments.count, rng, None),
-        normalization=model.normalization,
-        extras=model.extras,
     )
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
     running = Running(model.normalization, model.extras)

@@ -15,7 +15,6 @@ import torch
 
 import actor.work
 from actor.core import ActorCore, Harvest, Ship
-from actor.rollout import NonFiniteError
 from actor.work import Work
 from common.codecs.registry import make as make_codec
 from common.environments.make import make as make_environments
@@ -24,6 +23,7 @@ from common.messages import Acknowledgement, Gradient, Trajectory
 from common.networks.model import Model, build
 from common.run_folder import RunFolder
 from common.settings.sections import Settings
+from common.shaping import NonFiniteError
 from common.trajectory import trajectory_format
 from learner.daemon import run
 from learner.optimizers import make as make_optimizer

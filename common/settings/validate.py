@@ -155,13 +155,6 @@ def _actions(settings: Settings) -> Iterator[str]:
     needs = 'exchange.kind = "actions" needs'
     if algorithm.whole_episodes:
         yield f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout steps of a group"
-    if settings.network.normalize:
-        yield f'{needs} network.normalize = false: only who sends "gradients" or "trajectories" counts what is seen'
-    if settings.environment.reward_normalize:
-        yield (
-            f"{needs} environment.reward_normalize = false (environment.reward_scale does without statistics): only "
-            'who sends "gradients" or "trajectories" counts rewards'
-        )
     if settings.environment.copies < exchange.groups:
         yield (
             f"{needs} environment.copies of at least exchange.groups = {exchange.groups}, not "

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import actor.rollout
-from actor.rollout import NO_EXTRAS, UNCHANGED, Collector, NonFiniteError, Played
+from actor.rollout import Collector, Played
 from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout
 from common.environments.spaces import describe
@@ -18,6 +18,7 @@ from common.networks.normalization import Normalization
 from common.networks.recurrent import Recurrent
 from common.networks.registry import build
 from common.settings.sections import Algorithm, Network
+from common.shaping import NonFiniteError, Shaping
 from tests.helpers.environments import Scripted
 
 FOREVER = math.inf
@@ -27,12 +28,9 @@ NO_TIME = -math.inf
 def collector_of(
     environments: Scripted,
     *,
-    scale: float = 1.0,
-    clip: float = 0.0,
     seed: int = 0,
     lstm: int = 0,
-    normalization: Normalization = UNCHANGED,
-    extras: torch.Tensor = NO_EXTRAS,
+    shaping: Shaping | None = None,
     **algorithm: Any,
 ) -> Collector:
     observation = describe(environments.observation_space)
@@ -42,12 +40,9 @@ def collector_of(
         build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
         observation,
         algorithm=section,
-        reward_scale=scale,
-        reward_clip=clip,
+        shaping=shaping or Shaping(environments.count),
         rng=rng,
         acting=Sampling(section, environments.action, environments.count, rng, None),
-        normalization=normalization,
-        extras=extras,
     )
 
 
@@ -132,7 +127,9 @@ def test_it_stops_in_between_when_time_is_up_and_nothing_is_lost() -> None:
     [(0.5, 0.0, [0.5, -2.0, 50.0]), (1.0, 1.0, [1.0, -1.0, 1.0]), (0.1, 0.3, [0.1, -0.3, 0.3])],
 )
 def test_rewards_are_scaled_then_clipped_and_returns_are_not(scale: float, clip: float, expected: list[float]) -> None:
-    rollout = played(collector_of(Scripted((3,), rewards=(1.0, -4.0, 100.0)), scale=scale, clip=clip, rollout=3))
+    rollout = played(
+        collector_of(Scripted((3,), rewards=(1.0, -4.0, 100.0)), shaping=Shaping(1, scale=scale, clip=clip), rollout=3)
+    )
     assert column(rollout.data.rewards) == pytest.approx(expected)
     assert rollout.episodes[0][0] == 97.0
 
@@ -162,7 +159,7 @@ def test_a_whole_episode_cut_off_by_a_time_limit_is_complete_too() -> None:
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_no_number_drops_the_rollout_and_playing_goes_on(reward: float) -> None:
     environments = Scripted((4,), rewards=(1.0, reward, 1.0, 1.0))
-    collector = collector_of(environments, rollout=4, clip=1.0)
+    collector = collector_of(environments, rollout=4, shaping=Shaping(environments.count, clip=1.0))
     with pytest.raises(NonFiniteError, match="no finite number"):
         collector.advance(FOREVER)
     environments.rewards[1] = 2.0
@@ -264,11 +261,8 @@ def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() ->
     extras = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.25])
     collector = collector_of(
         Scripted((3,), rewards=(1.0, 2.0, 4.0)),
-        scale=2.0,
         rollout=5,
-        discount=0.5,
-        normalization=Normalization(2, rewards=True),
-        extras=extras,
+        shaping=Shaping(1, discount=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras),
     )
     first = played(collector)
     assert column(first.data.rewards) == [0.5, 1.0, 2.0, 0.0, 0.5]
@@ -287,7 +281,9 @@ def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() ->
 def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
     environments = Scripted((30,))
     counted = Normalization(2, rewards=False)
-    collector = collector_of(environments, rollout=4, normalization=counted, extras=counted.extras())
+    collector = collector_of(
+        environments, rollout=4, shaping=Shaping(1, normalization=counted, extras=counted.extras())
+    )
     environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
     with pytest.raises(NonFiniteError, match="no statistics can be kept"):
         collector.advance(FOREVER)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import actor.work
-from actor.rollout import NonFiniteError
 from actor.work import Work
 from common.algorithms.acting import EpsilonGreedy
 from common.codecs.registry import make as make_codec
@@ -16,6 +15,7 @@ from common.environments.spaces import describe
 from common.errors import CodecError, RefusedError
 from common.networks.flat import FlatParameters
 from common.networks.model import build
+from common.shaping import NonFiniteError
 from common.weights import WeightsFormat
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of

@@ -24,6 +24,7 @@ from common.networks.action import ActionSpec, discrete
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
 from common.settings.sections import Algorithm
+from common.shaping import Shaping
 from common.trajectory import LARGEST, TrajectoryFormat, trajectory_format, usable
 from tests.helpers.run import settings_of
 
@@ -112,8 +113,7 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
         collector = Collector(
             *(environments, network, observation),
             algorithm=algorithm,
-            reward_scale=1.0,
-            reward_clip=0.0,
+            shaping=Shaping(2),
             rng=rng,
             acting=Sampling(algorithm, environments.action, environments.count, rng, None),
         )

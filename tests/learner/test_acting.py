@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import msgspec
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from actor.remote import Remote
 from actor.rollout import Collector
+from common import moments
 from common.algorithms.acting import Sampling
 from common.algorithms.rollout import Rollout
 from common.environments.make import make
@@ -19,11 +21,13 @@ from common.environments.names import resolve
 from common.environments.spaces import describe
 from common.errors import CodecError
 from common.messages import Act
+from common.moments import Moments
 from common.networks.action import ActionSpec
 from common.networks.model import build
 from common.networks.observation import ObservationSpec
-from common.observing import group_seed, group_sizes, sampler
+from common.observing import Bodies, Seen, group_seed, group_sizes, sampler
 from common.settings.sections import Settings
+from common.shaping import shaping_of
 from learner.acting import Acting
 from learner.optimizers import make as make_optimizer
 from learner.trainer import Trainer
@@ -44,9 +48,13 @@ class Kept(Trainer):
         model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
         super().__init__(model, make_optimizer(settings.optimizer, model.flat.vector, 0), settings.algorithm)
         self.taken: list[Rollout] = []
+        self.counted = moments.none(model.normalization.counted)
 
     def take(self, rollout: Rollout, weight: float = 1.0, count: int = 1) -> None:
         self.taken.append(rollout)
+
+    def observe(self, moments: Moments) -> None:
+        self.counted = self.counted.merged(moments)
 
 
 def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
@@ -94,8 +102,7 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
         trainer.model.network,
         describe(environments.observation_space),
         algorithm=settings.algorithm,
-        reward_scale=1.0,
-        reward_clip=0.0,
+        shaping=shaping_of(settings, trainer.model, copies),
         rng=rng,
         acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
     )
@@ -139,6 +146,38 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
     every = [rollout for rollouts in found.values() for rollout in rollouts]
     assert any(not rollout.valid.all() for rollout in every) or assignments == ("environment.id='Acrobot-v1'",)
     assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
+
+
+def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
+    acting, trainer, settings = acting_of("network.normalize=true", "environment.reward_normalize=true")
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    expected = moments.none(trainer.model.normalization.counted)
+    for rollouts in found.values():
+        shaping = shaping_of(settings, trainer.model, rollouts[0].rewards.shape[1])
+        for one in rollouts:
+            _, counted = shaping.shape(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
+            assert counted is not None
+            expected = expected.merged(counted)
+    assert trainer.counted.count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)
+    np.testing.assert_allclose(trainer.counted.means, expected.means)
+    np.testing.assert_allclose(trainer.counted.squares, expected.squares)
+
+
+def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_on() -> None:
+    acting, trainer, _ = acting_of("environment.reward_scale=1e30", "algorithm.rollout=1", "exchange.groups=1")
+    bodies = Bodies(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
+    memory, yes = acting.open(0, 0), np.ones(5, np.bool_)
+
+    def seen(reward: float) -> bytes:
+        given = Seen(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
+        return bodies.pack_seen(given, begins=False)
+
+    acting.observe(memory, bodies.pack_seen(Seen(np.zeros((5, 4), np.float32), *[yes] * 3), begins=True), begins=True)
+    for reward, taken in ((1.0, 1), (1e30, 1), (1.0, 2)):
+        acting.act([memory], 0)
+        with pytest.raises(CodecError, match="no finite number") if reward > 1 else contextlib.nullcontext():
+            acting.observe(memory, seen(reward), begins=False)
+        assert len(trainer.taken) == taken
 
 
 @pytest.mark.parametrize("spread", ["parameter", "state"])

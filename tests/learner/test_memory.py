@@ -11,6 +11,7 @@ from common.environments.stack import StackedEnvironments
 from common.networks.action import ActionSpec, discrete
 from common.networks.observation import ObservationSpec
 from common.observing import Seen
+from common.shaping import Shaping
 from learner.memory import Completed, GroupMemory
 from tests.helpers.environments import Scripted
 
@@ -18,7 +19,8 @@ SPEC = ObservationSpec((2,), "box", 2)
 
 
 def memory_of(count: int = 2, steps: int = 3, spec: ObservationSpec = SPEC, **changed: Any) -> GroupMemory:
-    return GroupMemory(spec, discrete(3), count=count, steps=steps, rng=np.random.default_rng(0), **changed)
+    own = {"rng": np.random.default_rng(0), "shaping": Shaping(count)}
+    return GroupMemory(spec, discrete(3), count=count, steps=steps, **own | changed)
 
 
 def play(memory: GroupMemory, environments: Scripted, steps: int, version: int = 0) -> list[Completed]:
@@ -72,7 +74,7 @@ def test_a_group_that_begins_anew_drops_half_a_rollout() -> None:
 
 @pytest.mark.parametrize(("scale", "clip", "rewards"), [(0.5, 0.0, [0.5, 2.0]), (1.0, 1.5, [1.0, 1.5])])
 def test_rewards_are_scaled_and_clipped_for_learning(scale: float, clip: float, rewards: list[float]) -> None:
-    memory = memory_of(steps=2, reward_scale=scale, reward_clip=clip)
+    memory = memory_of(steps=2, shaping=Shaping(2, scale=scale, clip=clip))
     (completed,) = play(memory, Scripted((9, 9), rewards=(1.0, 4.0)), 2)
     assert column(completed.rollout.rewards) == rewards
 
@@ -131,7 +133,7 @@ def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -
 
 def test_actions_are_kept_as_they_were_drawn() -> None:
     action = ActionSpec("box", shape=(2,), squashed=(False, False))
-    memory = GroupMemory(SPEC, action, count=1, steps=1, rng=np.random.default_rng(0))
+    memory = GroupMemory(SPEC, action, count=1, steps=1, shaping=Shaping(1), rng=np.random.default_rng(0))
     none, rewards = np.zeros(1, np.bool_), np.zeros(1, np.float32)
     seen = Seen(np.zeros((1, 2), np.float32), rewards, none, ~none)
     memory.begin(seen)

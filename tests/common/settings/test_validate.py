@@ -66,14 +66,6 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'exchange.kind = "actions" needs staleness.policy = "scale", not "synchronous"',
         ),
         (
-            {"exchange": {"kind": "actions"}, "network": {"normalize": True}},
-            'exchange.kind = "actions" needs network.normalize = false',
-        ),
-        (
-            {"exchange": {"kind": "actions"}, "environment": {"reward_normalize": True}},
-            'exchange.kind = "actions" needs environment.reward_normalize = false',
-        ),
-        (
             {"scaling": {"policy": "load", "minimum": 5, "maximum": 4}},
             "scaling.maximum = 4 must be at least scaling.minimum = 5",
         ),

@@ -1,4 +1,4 @@
-"""Moments of a rollout, against loops."""
+"""Moments of a rollout against loops. (Rewards: tests/actor/test_rollout.py, tests/learner/test_memory.py.)"""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actor.counting import Counting
 from common.networks.normalization import Normalization
+from common.shaping import Shaping
 
 T, B, DISCOUNT = 9, 3, 0.7
 RNG = np.random.default_rng(3)
+
+
+def shaping_of(observations: int, *, rewards: bool) -> Shaping:
+    normalization = Normalization(observations, rewards)
+    return Shaping(B, discount=DISCOUNT, normalization=normalization, extras=normalization.extras())
 
 
 def rollout() -> tuple[Any, Any, Any]:
@@ -23,7 +28,7 @@ def rollout() -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize(("observations", "rewards"), [(4, True), (4, False), (0, True)])
 def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) -> None:
-    counting = Counting(Normalization(observations, rewards), DISCOUNT, B)
+    shaping = shaping_of(observations, rewards=rewards)
     sums = [0.0] * B
     for _ in range(3):
         seen, given, valid = rollout()
@@ -33,7 +38,7 @@ def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) 
                 sums[copy] = DISCOUNT * sums[copy] + given[t, copy] if valid[t, copy] else 0.0
                 if valid[t, copy]:
                     vectors.append([*seen[t, copy].ravel()] * (observations > 0) + [sums[copy]] * rewards)
-        counted = counting.count(seen, given, valid)
+        counted = shaping.shape(seen, given, valid)[1]
         assert counted is not None
         assert counted.count == len(vectors)
         np.testing.assert_allclose(counted.means, np.mean(vectors, axis=0), rtol=1e-5, atol=1e-7)
@@ -41,16 +46,16 @@ def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) 
 
 
 def test_a_restart_begins_new_sums() -> None:
-    counting, anew = (Counting(Normalization(0, rewards=True), DISCOUNT, B) for _ in range(2))
-    counting.count(*rollout())
-    counting.restart()
+    shaping, anew = (shaping_of(0, rewards=True) for _ in range(2))
+    shaping.shape(*rollout())
+    shaping.restart()
     one = rollout()
-    counted, expected = counting.count(*one), anew.count(*one)
+    counted, expected = shaping.shape(*one)[1], anew.shape(*one)[1]
     assert counted is not None and expected is not None
     assert counted.plain() == expected.plain()
 
 
 def test_nothing_to_count() -> None:
     seen, rewards, valid = rollout()
-    assert Counting(Normalization(0, rewards=False), DISCOUNT, B).count(seen, rewards, valid) is None
-    assert Counting(Normalization(4, rewards=True), DISCOUNT, B).count(seen, rewards, np.zeros_like(valid)) is None
+    assert shaping_of(0, rewards=False).shape(seen, rewards, valid)[1] is None
+    assert shaping_of(4, rewards=True).shape(seen, rewards, np.zeros_like(valid))[1] is None
