@@ -15,13 +15,14 @@ from benchmarks.runs import Training
 from benchmarks.tables import Cell
 
 RUNS = (
-    ("CartPole-v1", "dense", 16),
-    ("CartPole-v1", "dense", 64),
-    ("FlappyBird-v0", "dense", 8),
-    ("FlappyBird-v0", "dense", 32),
-    ("ALE/Pong-v5", "conv-a3c", 16),
+    ("CartPole-v1", "dense", 16, 16),
+    ("CartPole-v1", "dense", 64, 16),
+    ("FlappyBird-v0", "dense", 8, 32),
+    ("FlappyBird-v0", "dense", 32, 32),
+    ("ALE/Pong-v5", "conv-a3c", 8, 10),
+    ("ALE/Pong-v5", "conv-a3c", 16, 20),
 )
-"""Environment, network, copies per actor: those of the preset, and more."""
+"""Environment, network, copies per actor and steps of a rollout: those of the preset, and more."""
 ENDLESS = {"exchange.kind": "gradients", "limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
 
@@ -33,13 +34,15 @@ def main() -> None:
     tables.machine()
     columns = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
     rows: list[tuple[Cell, ...]] = [(*run, *measure(*run, seconds)) for run in RUNS]
-    tables.show(f"Training for {seconds:g} s, 2 actors", ("environment", "network", "copies", *columns), rows)
+    tables.show(
+        f"Training for {seconds:g} s, 2 actors", ("environment", "network", "copies", "rollout", *columns), rows
+    )
 
 
-def measure(env: str, network: str, copies: int, seconds: float) -> tuple[float, ...]:
+def measure(env: str, network: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
     """What the columns say."""
     arguments = ("--actors", "2", "--network", network, "--seconds", str(seconds))
-    settings = {**ENDLESS, "environment.copies": copies}
+    settings = {**ENDLESS, "environment.copies": copies, "algorithm.rollout": rollout}
     with Training(env, *arguments, label=env, settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)
     summary, last = result.summary, result.rows[-1]
