@@ -1,10 +1,11 @@
 """Every algorithm by every way to exchange, to the same goal: frames, seconds, bytes, the learner's load.
 
-    python benchmarks/compare.py [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds S] [--only a2c,ppo/gradients]
+    python benchmarks/compare.py [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
 
-A table for each environment. Two actors, the environment's preset with its settings for each algorithm. A seed that does
-not reach the goal in time has no "frames" and no "seconds" ("reached" counts those that do); medians are over the seeds
-that did, all other columns over all. Bytes are per frame played: "up" from actors to the learner, "down" weights or actions.
+A table for each environment, or for --only some algorithms, or algorithm/exchange. Two actors, the environment's preset
+with its settings for each algorithm. A seed that does not reach the goal in time has no "frames" and no "seconds"
+("reached" counts those that do); medians are over the seeds that did, all other columns over all. Bytes are per frame
+played: "up" from actors to the learner, "down" weights or actions.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ RUNS = (
     ("ALE/Pong-v5", "conv-a3c", 16, 20),
 )
 """Environment, network, copies per actor and steps of a rollout: those of the preset, and more."""
+COLUMNS = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
 ENDLESS = {"exchange.kind": "gradients", "limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
 
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="per environment")
     seconds = parser.parse_args().seconds
     tables.machine()
-    columns = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
+    columns = (*("environment", "network", "copies", "rollout"), *COLUMNS)
     rows: list[tuple[Cell, ...]] = [(*run, *measure(*run, seconds)) for run in RUNS]
     tables.show(
         f"Training for {seconds:g} s, 2 actors", ("environment", "network", "copies", "rollout", *columns), rows
