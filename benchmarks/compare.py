@@ -2,7 +2,7 @@
 
     python benchmarks/compare.py [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
 
-A table for each environment, or for --only some algorithms, or algorithm/exchange. Two actors, the environment's preset
+A table for each environment; --only takes algorithms, or algorithm/exchange. Two actors, the environment's preset
 with its settings for each algorithm. A seed that does not reach the goal in time has no "frames" and no "seconds"
 ("reached" counts those that do); medians are over the seeds that did, all other columns over all. Bytes are per frame
 played: "up" from actors to the learner, "down" weights or actions.

@@ -33,11 +33,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="per environment")
     seconds = parser.parse_args().seconds
     tables.machine()
-    columns = (*("environment", "network", "copies", "rollout"), *COLUMNS)
     rows: list[tuple[Cell, ...]] = [(*run, *measure(*run, seconds)) for run in RUNS]
-    tables.show(
-        f"Training for {seconds:g} s, 2 actors", ("environment", "network", "copies", "rollout", *columns), rows
-    )
+    columns = ("environment", "network", "copies", "rollout", *COLUMNS)
+    tables.show(f"Training for {seconds:g} s, 2 actors", columns, rows)
 
 
 def measure(env: str, network: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
