@@ -13,7 +13,7 @@ TAKES = {
     "networks": "30 s",
     "optimizers": "20 s",
     "goal": "2 min",
-    "compare": "20 min",
+    "compare": "40 min",
     "flappy": "4 min",
     "throughput": "2 min",
     "lstm": "24 min",

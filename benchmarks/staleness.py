@@ -1,7 +1,7 @@
 """What many actors do to learning: returns after the same number of episodes with 4, 10, 20 and 40 actors.
 
     python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N]
-    python benchmarks/staleness.py --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous
+    python benchmarks/staleness.py --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous,together
 
 CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
 learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.
@@ -12,7 +12,8 @@ ten of them in the time of an early episode, applied one by one, however old the
 Table C: the same episodes, pace and slow learner as B, with credit, refresh, V-trace, scaling and coalescing as in A.
 A and B differ in much besides; what the ways of a3cd do against overload is B beside C.
 With --policies, instead of these: a table for each number of actors, a row for each policy against staleness. All play
-as in A but for refresh, V-trace, accumulation and the limit on lag, which are off where the policy is not just that.
+as in A but for refresh, V-trace, accumulation and the limit on lag, which are off where the policy is not just that;
+"together" is A itself.
 """
 
 from __future__ import annotations
@@ -74,13 +75,14 @@ ALIKE: dict[str, Any] = {
     "staleness.refuse_factor": 0.0,
 }
 POLICIES: dict[str, dict[str, Any]] = {
-    "none": {},
-    "inverse-sqrt": {"staleness.scale": "inverse-sqrt"},
-    "inverse": {"staleness.scale": "inverse"},
-    "drop": {"staleness.drop_above": 4},
-    "compensate": {"staleness.policy": "compensate"},
-    "refresh": {"algorithm.refresh": True, "algorithm.correction": "vtrace"},
-    "synchronous": {"staleness.policy": "synchronous"},
+    "none": ALIKE,
+    "inverse-sqrt": {**ALIKE, "staleness.scale": "inverse-sqrt"},
+    "inverse": {**ALIKE, "staleness.scale": "inverse"},
+    "drop": {**ALIKE, "staleness.drop_above": 4},
+    "compensate": {**ALIKE, "staleness.policy": "compensate"},
+    "refresh": {**ALIKE, "algorithm.refresh": True, "algorithm.correction": "vtrace"},
+    "synchronous": {**ALIKE, "staleness.policy": "synchronous"},
+    "together": OURS,
 }
 START_SECONDS = 20.0
 """Longest per actor, on cores that others use too."""
@@ -104,7 +106,7 @@ def main() -> None:
     tables.machine()
     if policies:
         for count in counts:
-            rows = [(name, *over(name, {**ALIKE, **POLICIES[name], **shorter}, count, seeds)) for name in policies]
+            rows = [(name, *over(name, {**POLICIES[name], **shorter}, count, seeds)) for name in policies]
             tables.show(f"policies against staleness, {count} actors, seeds {arguments.seeds}", ("", *COLUMNS), rows)
         return
     for name in arguments.tables:
