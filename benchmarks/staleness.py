@@ -1,10 +1,12 @@
 """What many actors do to learning: returns after the same number of episodes with 4, 10, 20 and 40 actors.
 
-    python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N]
+    python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N] [--pace S]
     python benchmarks/staleness.py --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous,together
 
 CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
 learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.
+"pace" is how fast the actors stepped over how fast they should: well below 1 the cores were too few or busy otherwise,
+and the row says more of them than of staleness. --pace with a longer step is for such cores.
 
 Table A: the ways of a3cd: n-step rollouts, credit 1, weights refreshed before the gradient, V-trace, 1/sqrt(1 + lag).
 Table B: the experiment that a3cd grew out of: one gradient per episode, pushed without limit to a learner that takes
@@ -86,7 +88,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 START_SECONDS = 20.0
 """Longest per actor, on cores that others use too."""
-COLUMNS = ("mean return", "episodes", "frames", "seconds", "steps", "stale", "lag", "lag p95", "learner busy")
+COLUMNS = ("mean return", "episodes", "frames", "seconds", "steps", "stale", "lag", "lag p95", "learner busy", "pace")
 
 
 def main() -> None:
@@ -96,22 +98,24 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--episodes", type=int, default=0, help="in each run, instead of the table's own number")
     parser.add_argument("--policies", default="", help=f"any of {','.join(POLICIES)}; instead of the tables")
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds of a step, instead of the table's own")
     arguments = parser.parse_args()
     policies = arguments.policies.split(",") if arguments.policies else []
     if unknown := set(policies) - set(POLICIES):
         parser.error(f"--policies: there is no {', '.join(sorted(unknown))}; there are {', '.join(POLICIES)}")
     counts = [int(count) for count in arguments.actors.split(",")]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
-    shorter = {"limits.episodes": arguments.episodes} if arguments.episodes else {}
+    own = {"limits.episodes": arguments.episodes, "environment.step_seconds": arguments.pace}
+    changed = {key: value for key, value in own.items() if value}
     tables.machine()
     if policies:
         for count in counts:
-            rows = [(name, *over(name, {**POLICIES[name], **shorter}, count, seeds)) for name in policies]
+            rows = [(name, *over(name, {**POLICIES[name], **changed}, count, seeds)) for name in policies]
             tables.show(f"policies against staleness, {count} actors, seeds {arguments.seeds}", ("", *COLUMNS), rows)
         return
     for name in arguments.tables:
         title, settings = TABLES[name]
-        rows = [(f"{count} actors", *over(name, {**settings, **shorter}, count, seeds)) for count in counts]
+        rows = [(f"{count} actors", *over(name, {**settings, **changed}, count, seeds)) for count in counts]
         tables.show(f"{name}: {title}, seeds {arguments.seeds}", ("", *COLUMNS), rows)
 
 
@@ -129,7 +133,8 @@ def measure(name: str, settings: dict[str, Any], actors: int, seed: int) -> tupl
         result = run.finish(START_SECONDS * actors + 2 * COMMON["limits.seconds"])
     row, summary = result.at_episodes(settings["limits.episodes"]) or result.rows[-1], result.summary
     now = (row[name] for name in ("mean_return", "episodes", "frames", "seconds", "version", "stale"))
-    return *now, summary["lag_mean"], summary["lag_p95"], summary["learner_busy"]
+    pace = row["frames"] / actors * settings["environment.step_seconds"] / row["seconds"]
+    return *now, summary["lag_mean"], summary["lag_p95"], summary["learner_busy"], pace
 
 
 if __name__ == "__main__":
