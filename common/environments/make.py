@@ -119,14 +119,16 @@ def _sequential(
         environments[0].close()
         raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
     environments += [make_one(number) for number in range(1, copies)]
-    camera = flappy_frame if can_draw(environments[0]) else grey_frame
+    camera = None
+    if frames:
+        camera = flappy_frame if can_draw(environments[0]) else grey_frame
     return SequentialEnvironments(
         environments,
         name=section.id,
         seed=seed,
         frames_per_step=section.skip,
         limit=limit,
-        camera=camera if frames else None,
+        camera=camera,
         picture_space=FRAME_SPACE if frames else None,
         bounds=section.action_bounds,
     )
