@@ -38,6 +38,12 @@ class TernaryCodec(BlockCodec):
     block = BLOCK
     code_bytes = BLOCK // TRITS
 
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        # Kept: to allocate them for each gradient takes several times as long as to fill them.
+        self._above = np.empty((self.blocks, BLOCK), np.bool_)
+        self._below = np.empty_like(self._above)
+
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
         """max(d, s - d, m - s) over the element's block, m = max|x|; and 2^-20 s + 2^-117 for rounding."""
         rows = self._in_blocks(vector)
@@ -51,11 +57,12 @@ class TernaryCodec(BlockCodec):
         trits = self._trits(rows)
         scales.copy_(self._scales_of(rows, trits))
         planes = trits.reshape(self.blocks, TRITS, self.code_bytes)
-        packed = planes[:, TRITS - 1].copy()
+        packed = codes.view(np.int8)
+        packed[:] = planes[:, TRITS - 1]
         for place in reversed(range(TRITS - 1)):
             packed *= 3
             packed += planes[:, place]
-        np.add(packed.view(np.uint8), _ZEROS, out=codes)
+        codes += _ZEROS
 
     def _signs(self, codes: NDArray[np.uint8]) -> NDArray[np.int8]:
         if codes.max() >= CODES:
@@ -68,10 +75,14 @@ class TernaryCodec(BlockCodec):
         return signs.reshape(self.blocks, self.block)
 
     def _trits(self, rows: torch.Tensor) -> NDArray[np.int8]:
-        """-1, 0 or 1 for each element; 0 throughout a block that holds NaN."""
+        """-1, 0 or 1 for each element, until the next call; 0 throughout a block that holds NaN."""
         thresholds = self._means(rows).mul_(THRESHOLD).unsqueeze(1).numpy()
         values = rows.numpy()  # numpy compares several times as fast
-        return (values >= thresholds).view(np.int8) - (values <= -thresholds).view(np.int8)
+        np.greater_equal(values, thresholds, out=self._above)
+        np.less_equal(values, -thresholds, out=self._below)
+        trits = self._above.view(np.int8)
+        trits -= self._below.view(np.int8)
+        return trits
 
     def _scales_of(self, rows: torch.Tensor, trits: NDArray[np.int8]) -> torch.Tensor:
         """The mean magnitude of the elements that are kept; not finite where an element is not."""
