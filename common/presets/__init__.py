@@ -50,10 +50,10 @@ def names() -> list[str]:
 def show(name: str) -> Preset:
     """The preset `name`, as `presets` lists it, or of any ALE game: Pong's is for all. Raises ConfigurationError."""
     name = name.replace("/", "-")
-    if name.startswith("ALE-") and name not in names():
-        return Preset(name, show(ATARI).text.replace(ATARI, name.replace("-", "/", 1)))
-    if name not in names():
+    if not _exists(name):
         raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")
+    if name not in names():
+        return Preset(name, show(ATARI).text.replace(ATARI, name.replace("-", "/", 1)))
     return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -63,10 +63,14 @@ def for_environment(environment: str, algorithm: str | None = None) -> Settings:
     They are for `algorithm`, else for the preset's own.
     """
     identifier = bare(environment)
-    if identifier.replace("/", "-") in names() or identifier.startswith("ALE/"):
+    if _exists(identifier.replace("/", "-")):
         settings = show(identifier).settings(algorithm)
         return settings if identifier == environment else _of(settings, environment)
     return _of(parse("", f"algorithm {algorithm}", algorithm, _wanted()), environment)
+
+
+def _exists(name: str) -> bool:
+    return name in names() or name.startswith("ALE-")
 
 
 @cache
