@@ -5,8 +5,9 @@
 
 CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
 learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.
-"pace" is how fast the actors stepped over how fast they should: well below 1 the cores were too few or busy otherwise,
-and the row says more of them than of staleness. --pace with a longer step is for such cores.
+"pace" is how fast the actors stepped, in the second half of the episodes, over how fast they should: well below 1 the
+cores were too few or busy otherwise, and the row says more of them than of staleness. --pace with a longer step is for
+such cores.
 
 Table A: the ways of a3cd: n-step rollouts, credit 1, weights refreshed before the gradient, V-trace, 1/sqrt(1 + lag).
 Table B: the experiment that a3cd grew out of: one gradient per episode, pushed without limit to a learner that takes
@@ -131,9 +132,12 @@ def measure(name: str, settings: dict[str, Any], actors: int, seed: int) -> tupl
     label = f"{name}, {actors} actors, seed {seed}"
     with Gathered("CartPole-v1", actors, label=label, settings=settings) as run:
         result = run.finish(START_SECONDS * actors + 2 * COMMON["limits.seconds"])
-    row, summary = result.at_episodes(settings["limits.episodes"]) or result.rows[-1], result.summary
-    now = (row[name] for name in ("mean_return", "episodes", "frames", "seconds", "version", "stale"))
-    pace = row["frames"] / actors * settings["environment.step_seconds"] / row["seconds"]
+    end = result.at_episodes(settings["limits.episodes"]) or result.rows[-1]
+    middle = result.at_episodes(end["episodes"] // 2) or end
+    now = (end[name] for name in ("mean_return", "episodes", "frames", "seconds", "version", "stale"))
+    took = end["seconds"] - middle["seconds"]
+    pace = (end["frames"] - middle["frames"]) / actors * settings["environment.step_seconds"] / took if took else None
+    summary = result.summary
     return *now, summary["lag_mean"], summary["lag_p95"], summary["learner_busy"], pace
 
 

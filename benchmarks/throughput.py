@@ -13,16 +13,17 @@ from typing import Any
 from benchmarks import tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
+from common.presets import for_environment
 
-RUNS = (
-    ("CartPole-v1", "dense", 16, 16),
-    ("CartPole-v1", "dense", 64, 16),
-    ("FlappyBird-v0", "dense", 8, 32),
-    ("FlappyBird-v0", "dense", 32, 32),
-    ("ALE/Pong-v5", "conv-a3c", 8, 10),
-    ("ALE/Pong-v5", "conv-a3c", 16, 20),
+RUNS: tuple[tuple[str, dict[str, int]], ...] = (
+    ("CartPole-v1", {}),
+    ("CartPole-v1", {"copies": 64}),
+    ("FlappyBird-v0", {}),
+    ("FlappyBird-v0", {"copies": 32}),
+    ("ALE/Pong-v5", {}),
+    ("ALE/Pong-v5", {"copies": 16, "rollout": 20}),
 )
-"""Environment, network, copies per actor and steps of a rollout: those of the preset, and more."""
+"""Environment, and what differs from its preset."""
 COLUMNS = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
 ENDLESS = {"exchange.kind": "gradients", "limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
@@ -33,14 +34,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="per environment")
     seconds = parser.parse_args().seconds
     tables.machine()
-    rows: list[tuple[Cell, ...]] = [(*run, *measure(*run, seconds)) for run in RUNS]
-    columns = ("environment", "network", "copies", "rollout", *COLUMNS)
+    rows: list[tuple[Cell, ...]] = []
+    for env, changed in RUNS:
+        preset = for_environment(env)
+        copies = changed.get("copies", preset.environment.copies)
+        rollout = changed.get("rollout", preset.algorithm.rollout)
+        rows.append((env, copies, rollout, *measure(env, copies, rollout, seconds)))
+    columns = ("environment", "copies", "rollout", *COLUMNS)
     tables.show(f"Training for {seconds:g} s, 2 actors", columns, rows)
 
 
-def measure(env: str, network: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
+def measure(env: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
     """What the columns say."""
-    arguments = ("--actors", "2", "--network", network, "--seconds", str(seconds))
+    arguments = ("--actors", "2", "--seconds", str(seconds))
     settings = {**ENDLESS, "environment.copies": copies, "algorithm.rollout": rollout}
     with Training(env, *arguments, label=env, settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)

@@ -1,7 +1,4 @@
-"""What becomes of a gradient of older weights; its lag is the number of optimizer steps since those that acted.
-
-Measured: with 40 actors the inverse root halves what staleness costs, and an unscaled queue can end learning.
-"""
+"""What becomes of a gradient of older weights; its lag is the number of optimizer steps since those that acted."""
 
 from __future__ import annotations
 
