@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 import zmq
@@ -25,6 +26,14 @@ with Signals() as signals:
     print("asked", flush=True)
     time.sleep(60)
 """
+
+
+@pytest.fixture(autouse=True)
+def as_without_nohup() -> Iterator[None]:
+    """The tests themselves may be run under nohup, where hang-ups are ignored."""
+    old = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, old)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
