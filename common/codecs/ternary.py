@@ -43,6 +43,7 @@ class TernaryCodec(BlockCodec):
         # Kept: to allocate them for each gradient takes several times as long as to fill them.
         self._above = np.empty((self.blocks, BLOCK), np.bool_)
         self._below = np.empty_like(self._above)
+        self._products = torch.empty_like(self._rows)
 
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
         """max(d, s - d, m - s) over the element's block, m = max|x|; and 2^-20 s + 2^-117 for rounding."""
@@ -87,8 +88,8 @@ class TernaryCodec(BlockCodec):
     def _scales_of(self, rows: torch.Tensor, trits: NDArray[np.int8]) -> torch.Tensor:
         """The mean magnitude of the elements that are kept; not finite where an element is not."""
         signs = self._scratch.copy_(torch.from_numpy(trits))
-        kept = torch.linalg.vecdot(signs, signs).clamp_(min=1)
-        scales: torch.Tensor = torch.linalg.vecdot(rows, signs).div_(kept)
+        kept = torch.mul(signs, signs, out=self._products).sum(1).clamp_(min=1)
+        scales = torch.mul(rows, signs, out=self._products).sum(1).div_(kept)
         if not scales.isfinite().all():  # a sum of finite values may have overflowed
             scales = (torch.linalg.vecdot(rows.double(), signs.double()) / kept).float()
         return scales
