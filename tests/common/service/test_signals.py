@@ -29,8 +29,8 @@ with Signals() as signals:
 
 
 @pytest.fixture(autouse=True)
-def as_without_nohup() -> Iterator[None]:
-    """The tests themselves may be run under nohup, where hang-ups are ignored."""
+def hangups_as_without_nohup() -> Iterator[None]:
+    """The tests themselves may be run under nohup, where hang-ups are ignored; puts back what was before the test."""
     old = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, old)
@@ -70,13 +70,10 @@ def test_everything_is_put_back() -> None:
 
 
 def test_an_ignored_hangup_stays_ignored() -> None:
-    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with Signals() as noted:
-            signal.raise_signal(signal.SIGHUP)
-            assert noted.requested is None
-    finally:
-        signal.signal(signal.SIGHUP, old)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with Signals() as noted:
+        signal.raise_signal(signal.SIGHUP)
+        assert noted.requested is None
 
 
 class Gone(BaseException):
