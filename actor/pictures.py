@@ -38,7 +38,7 @@ def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Pict
     total, length, over = 0.0, 0, False
     yield Picture(environments.render(), total, length, over)
     while not over:
-        observations, rewards, terminated, truncated = environments.step(agent.act(observations))
+        observations, rewards, terminated, truncated, _ = environments.step(agent.act(observations))
         total, length = total + float(rewards[0]), length + 1
         over = bool(terminated[0] or truncated[0]) or length >= max_steps
         yield Picture(environments.render(), total, length, over)

@@ -123,7 +123,7 @@ def _play_round(
     fresh = np.zeros(len(left), np.bool_)
     played: list[tuple[float, int, bool]] = []
     while left.any():
-        observations, rewards, terminated, truncated = environments.step(actor.act(observations))
+        observations, rewards, terminated, truncated, _ = environments.step(actor.act(observations))
         actor.keep(~fresh)
         # After the end of an episode the next step is a dummy, which only resets that copy.
         returns += np.where(fresh, 0.0, rewards)

@@ -140,13 +140,14 @@ class _Group:
         assert self._tracker is not None and self.actions is not None
         tracker, self._tracker, self._lost = self._tracker, None, True  # until it has gone well
         valid = tracker.valid
-        self._observations, rewards, terminated, truncated = self._environments.step(self.actions)
-        finished = tracker.update(rewards, terminated, truncated, time.monotonic())
-        seen = Seen(self._finite(self._observations), self._finite(rewards), terminated, valid)
-        steps = int(np.count_nonzero(valid))
+        step = self._environments.step(self.actions)
+        self._observations = step.observations
+        finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
+        seen = Seen(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
+        count = int(np.count_nonzero(valid))
         tally = Tally(
-            steps,
-            steps * self._environments.frames_per_step,
+            count,
+            count * self._environments.frames_per_step,
             [(episode.episode_return, episode.length, episode.seconds) for episode in finished],
         )
         self._tracker = tracker

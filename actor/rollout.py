@@ -101,17 +101,17 @@ class Collector:
             self._first_state = self._memory.state()
         outputs, _ = self._memory.act(self._observations[t])
         actions, log_probs = self._acting.draw(outputs.numpy())
-        observations, rewards, terminated, truncated = self._environments.step(actions)
+        step = self._environments.step(actions)
         self._actions[t], self._log_probs[t] = actions, log_probs
-        self._rewards[t], self._terminated[t], self._valid[t] = rewards, terminated, self._tracker.valid
-        self._observation_rows[t + 1] = observations
+        self._rewards[t], self._terminated[t], self._valid[t] = step.rewards, step.futureless, self._tracker.valid
+        self._observation_rows[t + 1] = step.observations
         self._memory.keep(self._tracker.valid)
-        finished = self._tracker.update(rewards, terminated, truncated, time.monotonic())
+        finished = self._tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
         self._episodes += [(episode.episode_return, episode.length, episode.seconds) for episode in finished]
         self._t = t + 1
         if self._whole and self._t == self._capacity and not finished:
             self._grow()
-        return bool(terminated[0] or truncated[0])
+        return bool(step.terminated[0] or step.truncated[0])
 
     def _complete(self) -> Played:
         t, self._t = self._t, 0

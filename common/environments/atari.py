@@ -46,4 +46,6 @@ def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -
         )
     usual = {"repeat_action_probability": spec.kwargs["repeat_action_probability"], "full_action_space": False}
     vector: VectorEnv = AtariVectorEnv(**(usual | section.options | own))
-    return VectorEnvironments(vector, name=section.id, seed=seed, frames_per_step=section.skip)
+    return VectorEnvironments(
+        vector, name=section.id, seed=seed, frames_per_step=section.skip, lives=section.terminal_on_life_loss
+    )

@@ -28,6 +28,13 @@ class Step(NamedTuple):
     """(B,): the episode ended in a state without future."""
     truncated: NDArray[np.bool_]
     """(B,): the episode was cut off, by a time limit for instance; may be True together with terminated."""
+    life_lost: NDArray[np.bool_] | None = None
+    """(B,): a life was lost, which learning is to take for an end while the episode goes on; None: nothing is."""
+
+    @property
+    def futureless(self) -> NDArray[np.bool_]:
+        """(B,): where the discount is 0 for learning."""
+        return self.terminated if self.life_lost is None else self.terminated | self.life_lost
 
 
 class Environments(ABC):

@@ -44,13 +44,13 @@ class StackedEnvironments(Environments):
 
     def step(self, actions: Actions) -> Step:
         """As Environments.step."""
-        observations, rewards, terminated, truncated = self._environments.step(actions)
+        step = self._environments.step(actions)
         self._parts[:, :-1] = self._parts[:, 1:]
-        self._parts[:, -1] = observations
+        self._parts[:, -1] = step.observations
         if self._fresh.any():
-            self._parts[self._fresh] = observations[self._fresh, None]
-        np.logical_or(terminated, truncated, out=self._fresh)
-        return Step(self._observations, rewards, terminated, truncated)
+            self._parts[self._fresh] = step.observations[self._fresh, None]
+        np.logical_or(step.terminated, step.truncated, out=self._fresh)
+        return step._replace(observations=self._observations)
 
     def render(self) -> NDArray[np.uint8]:
         """As Environments.render."""

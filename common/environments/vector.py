@@ -26,9 +26,11 @@ class VectorEnvironments(Environments):
         seed: int,
         frames_per_step: int = 1,
         bounds: Bounds = "clip",
+        lives: bool = False,
     ) -> None:
         """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
-        bounds: how numbers without bounds become actions of a Box.
+        bounds: how numbers without bounds become actions of a Box. lives: tell of those that were lost; the vector's
+        info has to have them, (B,) numbers named `lives`.
 
         Raises: EnvironmentMissingError if the spaces are not supported.
         """
@@ -37,6 +39,7 @@ class VectorEnvironments(Environments):
         self._seed = seed
         self._actions = ActionMap(vector.single_action_space, bounds)
         self._buffer = ObservationBuffer(vector.single_observation_space, vector.num_envs)
+        self._lives: NDArray[Any] | None = np.zeros(vector.num_envs) if lives else None
 
         self.count = vector.num_envs
         self.observation_space = self._buffer.space
@@ -55,11 +58,12 @@ class VectorEnvironments(Environments):
     def step(self, actions: Actions) -> Step:
         """As Environments.step."""
         try:
-            observations, rewards, terminated, truncated, _ = self._vector.step(self._actions.own(actions))
+            observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
         self._buffer.put_all(observations)
-        return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated)
+        lost = self._life_lost(info)
+        return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated, lost)
 
     def render(self) -> NDArray[np.uint8]:
         """The newest picture the first copy's agent sees, grey, (H, W, 3).
@@ -70,6 +74,13 @@ class VectorEnvironments(Environments):
             raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
         newest: NDArray[np.uint8] = self._buffer.finished()[0, -1]
         return np.repeat(newest[:, :, None], 3, axis=2)
+
+    def _life_lost(self, info: dict[str, Any]) -> NDArray[np.bool_] | None:
+        if self._lives is None:
+            return None
+        before, self._lives = self._lives, info["lives"].copy()
+        lost: NDArray[np.bool_] = self._lives < before
+        return lost
 
     def close(self) -> None:
         """As Environments.close."""

@@ -49,6 +49,8 @@ class Environment(Section, frozen=True):
     """Rewards are divided by the running deviation of their discounted sum, over all actors, before reward_scale."""
     action_bounds: Literal["clip", "tanh"] = "clip"
     """How what is drawn comes into the bounds of a Box of actions: cut off there, or as its tanh."""
+    terminal_on_life_loss: bool = False
+    """For learning, nothing follows the loss of a life; episodes are whole games all the same (ALE games only)."""
     options: dict[str, Scalar] = msgspec.field(default_factory=dict)
     """Keyword arguments for the environment."""
 

@@ -102,6 +102,20 @@ def test_episodes_and_dummy_steps_are_told_of(remote: Remote) -> None:
     assert episodes == [(4.0, 3), (7.0, 5)]
 
 
+def test_a_lost_life_is_told_as_an_end_and_the_episode_goes_on(remote: Remote, scripted: list[Scripted]) -> None:
+    scripted[0].life_ends = 2
+    told = remote.advance()
+    remote.advance()
+    terminated, episodes = [], []
+    for _ in range(3):
+        answer(remote, told[0])
+        told = remote.advance()
+        terminated.append(seen(told).terminated.tolist())
+        episodes += [length for _, length, _ in told[0].episodes]
+    assert terminated == [[False, False], [True, True], [True, False]]
+    assert episodes == [3]
+
+
 def test_a_welcome_begins_with_the_observations_there_are(remote: Remote, scripted: list[Scripted]) -> None:
     for _ in range(2):
         remote.advance()

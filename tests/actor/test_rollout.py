@@ -75,6 +75,13 @@ def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> Non
     assert {tensor.dtype for tensor in (data.rewards, data.behaviour_log_probs)} == {torch.float32}
 
 
+def test_a_lost_life_is_an_end_for_learning_and_the_episode_goes_on() -> None:
+    rollout = played(collector_of(Scripted((5,), life_ends=2), rollout=7))
+    assert column(rollout.data.terminated) == [False, True, False, False, True, False, False]
+    assert column(rollout.data.valid) == [True] * 5 + [False, True], "no dummy comes after a life"
+    assert [(value, length) for value, length, _ in rollout.episodes] == [(5.0, 5)]
+
+
 def test_the_next_rollout_goes_on_where_the_last_one_ended() -> None:
     collector = collector_of(Scripted((3, 100)), rollout=3)
     first = played(collector).data

@@ -17,7 +17,8 @@ from common.networks.action import discrete
 class Scripted(Environments):
     """Copy b's observation is (episode, step), its reward `rewards[step]`, each episode as long as `lengths[b]` says.
 
-    Episodes of copies in `cut` are truncated, all others terminated. `rewards` go round.
+    Episodes of copies in `cut` are truncated, all others terminated. `rewards` go round. `life_ends`: the step at which
+    every copy loses a life.
     """
 
     observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
@@ -25,10 +26,15 @@ class Scripted(Environments):
     frames_per_step = 4
 
     def __init__(
-        self, lengths: Sequence[int] = (3, 5), *, rewards: Sequence[float] = (1.0,), cut: Sequence[int] = ()
+        self,
+        lengths: Sequence[int] = (3, 5),
+        *,
+        rewards: Sequence[float] = (1.0,),
+        cut: Sequence[int] = (),
+        life_ends: int | None = None,
     ) -> None:
         self.count = len(lengths)
-        self.lengths, self.rewards, self.cut = lengths, list(rewards), cut
+        self.lengths, self.rewards, self.cut, self.life_ends = lengths, list(rewards), cut, life_ends
         self.seeds: list[int | None] = []
         """Of every reset."""
         self.taken: list[NDArray[np.int64]] = []
@@ -61,7 +67,8 @@ class Scripted(Environments):
             if self._steps[copy] == self.lengths[copy]:
                 self._ended[copy] = True
                 (truncated if copy in self.cut else terminated)[copy] = True
-        return Step(self._observations(), rewards, terminated, truncated)
+        lost = None if self.life_ends is None else np.array(self._steps) == self.life_ends
+        return Step(self._observations(), rewards, terminated, truncated, lost)
 
     def render(self) -> NDArray[np.uint8]:
         raise NotImplementedError

@@ -32,7 +32,7 @@ def play(memory: GroupMemory, environments: Scripted, steps: int, version: int =
     for t in range(steps):
         actions = np.full(count, t % 3)
         memory.acted(actions, np.full(count, -t, np.float32), version + t)
-        observations, rewards, terminated, truncated = environments.step(actions)
+        observations, rewards, terminated, truncated, _ = environments.step(actions)
         done = memory.took(Seen(observations.copy(), rewards, terminated, valid))
         valid = ~(terminated | truncated)
         completed += [] if done is None else [done]

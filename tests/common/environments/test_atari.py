@@ -61,3 +61,25 @@ def test_options_that_are_settings_are_refused() -> None:
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"ALE/Pong-v5 cannot be made: TypeError.*'nonsense'"):
         atari(options={"nonsense": 1})
+
+
+def test_a_lost_life_ends_the_future_and_not_the_game() -> None:
+    environments = atari("Breakout", terminal_on_life_loss=True)
+    plain = atari("Breakout")
+    environments.reset()
+    plain.reset()
+    random = np.random.default_rng(0)
+    lost, games = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    while games.min() < 2:
+        actions = random.integers(4, size=2)
+        step, same = environments.step(actions), plain.step(actions)
+        assert same.life_lost is None and same.futureless is same.terminated
+        np.testing.assert_array_equal(step.terminated, same.terminated)
+        np.testing.assert_array_equal(step.observations, same.observations)
+        assert step.life_lost is not None
+        np.testing.assert_array_equal(step.futureless, step.terminated | step.life_lost)
+        lost += step.futureless & (games < 2)
+        games += step.terminated
+    assert lost.tolist() == [10, 10]  # five lives a game
+    environments.close()
+    plain.close()

@@ -42,7 +42,7 @@ def play(environments: Environments, seed: int | None, steps: int = 45) -> list[
     choices = np.random.default_rng(0).integers(environments.action.width, size=(steps, environments.count))
     nothing = np.zeros(environments.count)
     history = [(environments.reset(seed).copy(), nothing, nothing, nothing)]
-    history += [tuple(array.copy() for array in environments.step(row)) for row in choices]
+    history += [tuple(array.copy() for array in environments.step(row)[:4]) for row in choices]
     return history
 
 

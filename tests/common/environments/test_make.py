@@ -74,7 +74,7 @@ def test_the_vectors_time_limit_too(limit: int, expected: int, copies: int) -> N
         length += 1
         # Leaning the way the pole falls keeps it up.
         push = (observations[:, 2] + 0.3 * observations[:, 3] + 0.02 * observations[:, 0] > 0).astype(np.int64)
-        observations, _, terminated, truncated = environments.step(push)
+        observations, _, terminated, truncated, _ = environments.step(push)
         over = bool(terminated[0] or truncated[0])
     assert (length, bool(terminated[0]), bool(truncated[0])) == (expected, False, True)
 
@@ -158,6 +158,11 @@ def test_frames_of_what_draws_none_are_refused() -> None:
 def test_frames_and_a_window_exclude_each_other() -> None:
     with pytest.raises(ConfigurationError, match="ALE/Pong-v5 opens no window"):
         make(Environment(id="ALE/Pong-v5"), copies=1, seed=0, render_mode="human")
+
+
+def test_lives_are_of_ale_games() -> None:
+    with pytest.raises(ConfigurationError, match="terminal_on_life_loss: ALE games have lives, CartPole-v1 has none"):
+        make(Environment(id="CartPole-v1", terminal_on_life_loss=True), copies=1, seed=0)
 
 
 def test_only_the_first_copy_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def test_cartpole_episodes_are_as_long_as_those_of_the_single_environment() -> N
     over = np.zeros(copies, np.bool_)
     ends = cuts = 0
     for row in choices:
-        observations, rewards, terminated, truncated = environments.step(row)
+        observations, rewards, terminated, truncated, _ = environments.step(row)
         for copy in range(copies):
             if over[copy]:
                 assert np.abs(observations[copy]).max() <= 0.05
