@@ -20,7 +20,8 @@ from common.modules import bare
 from common.settings.sections import Environment, Settings
 from common.settings.toml import parse
 
-ATARI = "ALE/Pong-v5"
+ATARI = "ALE/Breakout-v5"
+"""Whose settings all ALE games have that have none of their own."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def names() -> list[str]:
 
 
 def show(name: str) -> Preset:
-    """The preset `name`, as `presets` lists it, or of any ALE game: Pong's is for all. Raises ConfigurationError."""
+    """The preset `name`, as `presets` lists it, or of any ALE game. Raises ConfigurationError."""
     name = name.replace("/", "-")
     if not _exists(name):
         raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")

@@ -155,6 +155,7 @@ class Optimizer(Section, frozen=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """SGD's momentum."""
     epsilon: Positive = 1e-5
+    """Beside the root (adam) or in it (rmsprop): there 1e-10 is what 1e-5 is beside it."""
     device: Annotated[str, Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$")] = "cpu"
     """Where the learner keeps weights and optimizer: cpu, cuda, cuda:N, or auto (cuda where there is one)."""
 

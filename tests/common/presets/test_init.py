@@ -52,17 +52,18 @@ def test_a_preset_goes_by_its_environments_id_as_well() -> None:
     assert presets.show("ALE/Pong-v5") == presets.show("ALE-Pong-v5")
 
 
-def test_every_atari_game_is_shown_with_pong_s_settings() -> None:
-    breakout = presets.show("ALE/Breakout-v5")
-    assert breakout == presets.show("ALE-Breakout-v5")
-    assert "Pong" not in breakout.text
-    assert breakout.settings() == presets.for_environment("ALE/Breakout-v5")
+def test_every_atari_game_is_shown_with_breakout_s_settings() -> None:
+    invaders = presets.show("ALE/SpaceInvaders-v5")
+    assert invaders == presets.show("ALE-SpaceInvaders-v5")
+    assert "Breakout" not in invaders.text
+    assert invaders.settings() == presets.for_environment("ALE/SpaceInvaders-v5")
 
 
 @pytest.mark.parametrize("name", ["CartPole-v2", "", "../settings/sections", "__init__.py", "CartPole-v1.toml"])
 def test_no_such_preset(name: str) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"no preset is called .*; there are ALE-Pong-v5, Acrobot-v1, CartPole"
+        ConfigurationError,
+        match=r"no preset is called .*; there are ALE-Breakout-v5, ALE-Pong-v5, Acrobot-v1, CartPole",
     ):
         presets.show(name)
 
@@ -74,9 +75,10 @@ def test_no_such_preset(name: str) -> None:
         ("ALE/Pong-v5", "ALE-Pong-v5", "ALE/Pong-v5"),
         ("FlappyBird-v0-frames", "FlappyBird-v0-frames", "FlappyBird-v0"),
         ("flappy_bird_gymnasium:FlappyBird-v0", "FlappyBird-v0", "flappy_bird_gymnasium:FlappyBird-v0"),
-        ("ALE/Breakout-v5", "ALE-Pong-v5", "ALE/Breakout-v5"),
-        ("ALE-Breakout-v5", "ALE-Pong-v5", "ALE/Breakout-v5"),
-        ("ale_py:ALE/Breakout-v5", "ALE-Pong-v5", "ale_py:ALE/Breakout-v5"),
+        ("ALE/Breakout-v5", "ALE-Breakout-v5", "ALE/Breakout-v5"),
+        ("ALE/SpaceInvaders-v5", "ALE-Breakout-v5", "ALE/SpaceInvaders-v5"),
+        ("ALE-SpaceInvaders-v5", "ALE-Breakout-v5", "ALE/SpaceInvaders-v5"),
+        ("ale_py:ALE/SpaceInvaders-v5", "ALE-Breakout-v5", "ale_py:ALE/SpaceInvaders-v5"),
     ],
 )
 def test_the_settings_for_an_environment(environment: str, preset: str, id: str) -> None:
