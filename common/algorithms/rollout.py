@@ -29,7 +29,8 @@ class Rollout:
     rewards: Tensor
     """(T, B) float32, scaled and clipped for learning."""
     terminated: Tensor
-    """(T, B) bool: the episode ended in the task's own sense at this step, not by a time limit."""
+    """(T, B) bool: nothing follows this step: the episode ended in the task's own sense, not by a time limit, or a life
+    was lost that counts as an end (then no dummy follows)."""
     valid: Tensor
     """(T, B) bool: the action was really taken."""
     behaviour_log_probs: Tensor
