@@ -144,10 +144,10 @@ class _Group:
         self._observations = step.observations
         finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
         seen = Seen(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
-        count = int(np.count_nonzero(valid))
+        steps = int(np.count_nonzero(valid))
         tally = Tally(
-            count,
-            count * self._environments.frames_per_step,
+            steps,
+            steps * self._environments.frames_per_step,
             [(episode.episode_return, episode.length, episode.seconds) for episode in finished],
         )
         self._tracker = tracker

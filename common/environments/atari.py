@@ -15,7 +15,7 @@ from common.settings.sections import Environment
 def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments:
     """The game of `spec`: grey 84x84 frames, maximum over two, stacked; up to 30 no-ops at the start; raw rewards.
 
-    section: resolved. Its options may set what else ale_py's AtariVectorEnv takes, `episodic_life` or
+    section: resolved. Its options may set what else ale_py's AtariVectorEnv takes, `noop_max` or
     `repeat_action_probability` for instance. The latter is what the id says, 0.25 for all of v5 (sticky actions,
     Machado et al. 2018, https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
     Raises: ConfigurationError if an option sets what the section itself or this batch sets.

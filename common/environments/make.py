@@ -75,8 +75,6 @@ def _batch(
 ) -> Environments:
     if is_atari(section.id):
         return make_atari(section, spec, copies=copies, seed=seed)
-    if section.terminal_on_life_loss:
-        raise ConfigurationError(f"environment.terminal_on_life_loss: ALE games have lives, {section.id} has none")
     environments = None
     plain = section.observation == "state" and section.skip == 1 and render_mode is None
     if plain and copies >= VECTOR_COPIES:

@@ -48,11 +48,13 @@ def resolve(section: Environment) -> Environment:
     """The section with `auto` and 0 replaced by what applies to its environment; the id is not looked up.
 
     max_episode_steps = 0 stays: it means the environment's own limit.
-    Raises: ConfigurationError if an ALE game is asked for its state.
+    Raises: ConfigurationError if an ALE game is asked for its state, or another environment for its lives.
     """
     atari = is_atari(section.id)
     if atari and section.observation == "state":
         raise ConfigurationError(f"environment.observation: {section.id} gives frames only; use 'frames' or 'auto'")
+    if section.terminal_on_life_loss and not atari:
+        raise ConfigurationError(f"environment.terminal_on_life_loss: ALE games have lives, {section.id} has none")
     observation = section.observation
     if observation == "auto":
         observation = "frames" if atari else "state"
