@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from actor.harvest import Harvest
+from actor.rollout_summary import Harvest
 from actor.trips import Trips
-from common.broadcast import keyframe_of, run_mark
-from common.membership import Membership
-from common.messages import (
+from common.wire.bodies.broadcast import keyframe_of, run_mark
+from common.wire.frames import Buffer
+from common.wire.membership import Membership
+from common.wire.messages import (
     Acknowledgement,
     AnyMessage,
     Goodbye,
@@ -33,7 +34,6 @@ from common.messages import (
     Weights,
     Welcome,
 )
-from common.wire import Buffer
 
 RESEND_SECONDS = 10.0
 """An unanswered gradient is sent again after so long; the learner knows duplicates by their number."""

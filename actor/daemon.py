@@ -12,23 +12,23 @@ import msgspec
 import zmq
 
 from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
-from common import sockets
-from common.broadcast import Broadcast
-from common.client import MAX_REPLY_BYTES, LearnerLink, introduce
-from common.codecs.names import NAMES
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
-from common.messages import Welcome
-from common.modules import check_module
-from common.security.access import Access
-from common.service.logs import Limited, again
-from common.service.notify import Notifier
-from common.service.signals import Signals
+from common.host.modules import check_module
+from common.host.security.access import Access
+from common.host.service.logs import Limited, again
+from common.host.service.notify import Notifier
+from common.host.service.signals import Signals
+from common.settings.codec_names import NAMES
 from common.settings.sections import Settings
-from common.wire import Buffer
+from common.wire import sockets
+from common.wire.bodies.broadcast import Broadcast
+from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
+from common.wire.frames import Buffer
+from common.wire.messages import Welcome
 
 if TYPE_CHECKING:
-    from actor.remote import Remote
-    from actor.work import Work
+    from actor.players.environments import Remote
+    from actor.players.gradients import Work
 
 _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
@@ -263,7 +263,7 @@ class _Daemon:
             check_module(named, self._modules)
         self._close_players()
         if settings.exchange.kind == "actions":
-            from actor.remote import Remote
+            from actor.players.environments import Remote
 
             self._remote = Remote(welcome, settings)
         else:
@@ -276,7 +276,7 @@ class _Daemon:
     def _prepare_work(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
         import torch  # seconds of import, which an actor that only holds environments does not need
 
-        from actor.work import Work
+        from actor.players.gradients import Work
 
         torch.set_num_threads(1)
         torch.set_flush_denormal(True)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import msgspec
 
-from common.algorithms.rollout import Rollout
-from common.messages import Trial
-from common.trajectory import TrajectoryFormat, usable
+from common.rl.rollout import Rollout
+from common.wire.bodies.trajectory import TrajectoryFormat, usable
+from common.wire.messages import Trial
 
 ROLLOUTS = 3
 """Timed after the first, which warms up. Of each figure the smallest counts: other programs only ever add to it."""

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from common.messages import Trial
+from common.wire.messages import Trial
 
 
 class Trips:

@@ -16,12 +16,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from common.environments.actions import ActionMap
-from common.environments.episodes import EpisodeTracker
-from common.environments.make import make
-from common.environments.names import find_spec, resolve
-from common.environments.quiet import quiet
-from common.modules import bare
+from common.host.modules import bare
+from common.rl.environments.actions import ActionMap
+from common.rl.environments.episodes import EpisodeTracker
+from common.rl.environments.make import make
+from common.rl.environments.names import find_spec, resolve
+from common.rl.environments.quiet import quiet
 from common.settings.sections import Environment
 
 SECTIONS = (

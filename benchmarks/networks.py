@@ -1,7 +1,7 @@
 """Frames per second of every network, acting and computing gradients: `python benchmarks/networks.py`.
 
 One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
-`common.algorithms.a3c.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
+`common.rl.algorithms.a3c.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
 torch.nn.Conv2d on x.float() / 255 with one batch for the gradient.
 """
 
@@ -14,12 +14,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from common.algorithms.gradient import gradient
-from common.algorithms.rollout import Rollout
-from common.networks.action import discrete
-from common.networks.memory import Memory
-from common.networks.model import build
-from common.networks.observation import ObservationSpec
+from common.rl.action_spec import discrete
+from common.rl.gradient import gradient
+from common.rl.model import build
+from common.rl.networks.recurrent_state import Memory
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
 
 STEPS, COPIES, ACTIONS = 20, 16, 6

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 from common.settings.sections import Optimizer
-from learner.optimizers import make, resolve_device
+from learner.parameters.optimizers import make, resolve_device
 
 SIZES = (1_027, 17_538, 677_943)
 SECTIONS = {

@@ -23,11 +23,12 @@ from typing import Any, Self
 
 import psutil
 
-from common import presets, sockets
-from common.addresses import Address
 from common.errors import A3cdError
-from common.run_folder import RunFolder
+from common.host.addresses import Address
+from common.run import presets
+from common.run.folder import RunFolder
 from common.settings.toml import dump, override
+from common.wire import sockets
 
 PROGRESS_SECONDS = 10.0
 STOP_SECONDS = 10.0
@@ -68,7 +69,7 @@ class Command:
         """Starts it; standard input is the lifeline of commands that are told of one."""
         self.arguments, self.lines = arguments, list[str]()
         self.process = psutil.Popen(
-            [sys.executable, "-P", "-m", "deploy.command", *arguments],
+            [sys.executable, "-P", "-m", "deploy.cli.command", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks import tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
-from common.presets import for_environment
+from common.run.presets import for_environment
 
 RUNS: tuple[tuple[str, dict[str, int]], ...] = (
     ("CartPole-v1", {}),

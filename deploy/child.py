@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-from common.service import logs
-from common.service.lifeline import Lifeline
+from common.host.service import logs
+from common.host.service.lifeline import Lifeline
 
 _LINE_BYTES = 4096
 _LAST_LINES = 10

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from common.service.lifeline import Lifeline
+from common.host.service.lifeline import Lifeline
 from deploy.child import Child
 
 
@@ -34,7 +34,7 @@ class Children:
 
         It inherits the descriptors `keep_open`.
         """
-        command = [sys.executable, "-P", "-m", "deploy.command", *arguments, "--lifeline"]
+        command = [sys.executable, "-P", "-m", "deploy.cli.command", *arguments, "--lifeline"]
         child = Child(command, self._lifeline, self._say, stdout=False, keep_open=keep_open)
         self._children.append(child)
         return child

@@ -13,20 +13,20 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect
 
-from common import messages
-from common.messages import AnyMessage, Message
+from common.wire import messages
+from common.wire.messages import AnyMessage, Message
 
 DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
-    "common.membership": ("HELLO_SECONDS", "UNSENT_SECONDS", "FIRST_NOTICE_SECONDS"),
+    "common.wire.membership": ("HELLO_SECONDS", "UNSENT_SECONDS", "FIRST_NOTICE_SECONDS"),
     "actor.core": ("RESEND_SECONDS", "PULL_SECONDS"),
-    "actor.asking": ("RESEND_SECONDS",),
-    "learner.intake": ("BAD_IN_A_ROW",),
+    "actor.players.action_requests": ("RESEND_SECONDS",),
+    "learner.exchange.gradients": ("BAD_IN_A_ROW",),
     "learner.peers": ("SEQUENCE_WINDOW", "REMEMBERED"),
-    "learner.staleness": ("SMALLEST_LIMIT", "ACTORS_PER_GRADIENT"),
-    "common.wire": ("MAX_HEADER_BYTES",),
-    "common.client": ("MAX_REPLY_BYTES", "MAX_ROUTING_ID"),
-    "common.sockets": ("HIGH_WATER_MARK", "UNREAD_MARK"),
+    "learner.exchange.staleness": ("SMALLEST_LIMIT", "ACTORS_PER_GRADIENT"),
+    "common.wire.frames": ("MAX_HEADER_BYTES",),
+    "common.wire.client": ("MAX_REPLY_BYTES", "MAX_ROUTING_ID"),
+    "common.wire.sockets": ("HIGH_WATER_MARK", "UNREAD_MARK"),
 }
 _SUMMARY = re.compile(r"(?P<way>[^:]+): (?P<says>.*?)(?: Body: (?P<body>.*))?")
 _NATURAL = (0, 2**63 - 1)

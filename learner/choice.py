@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from common.messages import Trial
-from learner import staleness
+from common.wire.messages import Trial
+from learner.exchange import staleness
 
 MARGIN = 1.5
 """Trajectories must be so many times as fast: figures of a few rollouts are rough, and changing over costs a moment.

@@ -2,8 +2,8 @@
 
     hello -> welcome -> gradient -> (judged, added up) -> optimizer step -> acknowledgement
 
-Joining and leaving is here; gradients come in by `learner.intake`, weights go out by `learner.outlet`, and how many
-actors there are is `learner.fleet`'s.
+Joining and leaving is here; gradients come in by `learner.exchange.gradients`, weights go out by
+`learner.parameters.publisher`, and `learner.fleet` decides how many actors there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from common.errors import A3cdError, WireError
-from common.messages import (
+from common.host.security.names import is_name_under
+from common.wire.frames import Buffer, ProtocolError
+from common.wire.messages import (
     AnyMessage,
     Contribution,
     FleetReport,
@@ -29,16 +31,14 @@ from common.messages import (
     Trial,
     Welcome,
 )
-from common.security.names import is_name_under
-from common.wire import Buffer, ProtocolError
 from learner.effects import Effect, Ending, Finish, Keep, Log, Record, Save, Send, refuse
+from learner.exchange.actions import Inference, Network
+from learner.exchange.gradients import Intake
 from learner.fleet import Fleet
-from learner.inference import Inference, Network
-from learner.intake import Intake
-from learner.ledger import Ledger
-from learner.outlet import Outlet
+from learner.parameters.publisher import Outlet
 from learner.peers import Peer, Peers
-from learner.plan import Plan, Store
+from learner.run_spec import Plan, Store
+from learner.run_stats import Ledger
 from learner.scaling import Scaler
 from learner.trials import Trials
 

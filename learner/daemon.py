@@ -12,24 +12,24 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from common import sockets
-from common.addresses import Address
-from common.atomic_file import replace_file
 from common.errors import EXIT_DONE, A3cdError, UnavailableError, WireError
-from common.run_folder import Checkpoint
-from common.service.logs import Limited, again
-from common.service.notify import Notifier
-from common.service.signals import Signals
+from common.host.addresses import Address
+from common.host.atomic_file import replace_file
+from common.host.service.logs import Limited, again
+from common.host.service.notify import Notifier
+from common.host.service.signals import Signals
+from common.run.folder import Checkpoint
+from common.run.status import summary
 from common.settings.sections import Settings
-from common.status import summary
-from common.wire import pack, split
-from learner import curve
-from learner import folder as folders
-from learner.checkpoint import CheckpointWriter
-from learner.door import Doorkeeper, Guard
+from common.wire import sockets
+from common.wire.frames import pack, split
+from learner.authentication import Doorkeeper, Guard
 from learner.effects import Effect, Ending, Finish, Keep, Log, Publish, Record, Save, Send
-from learner.folder import OwnedRun
-from learner.metrics import MetricsWriter
+from learner.record import curve
+from learner.record import run_lock as folders
+from learner.record.checkpoint import CheckpointWriter
+from learner.record.metrics import MetricsWriter
+from learner.record.run_lock import OwnedRun
 
 _log = logging.getLogger("learner")
 REPEAT_SECONDS = 60.0
@@ -78,7 +78,7 @@ class _Daemon:
     def __init__(
         self, owned: OwnedRun, listeners: tuple[socket.socket, socket.socket], guard: Guard | None, signals: Signals
     ) -> None:
-        from learner.assemble import Assembled  # seconds of imports: only now that ports and folder are ours
+        from learner.build import Assembled  # seconds of imports: only now that ports and folder are ours
 
         self._signals, self._folder = signals, owned.folder
         port = listeners[1].getsockname()[1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from common.messages import AnyMessage, RefusalCode, Refused
 from common.settings.sections import Settings
-from common.wire import Buffer
+from common.wire.frames import Buffer
+from common.wire.messages import AnyMessage, RefusalCode, Refused
 
 Ending = Literal["reached", "finished", "stopped", "failed"]
 

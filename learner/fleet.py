@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.messages import FleetOrder, FleetReport
+from common.wire.messages import FleetOrder, FleetReport
 from learner.effects import Effect, Log, Send
-from learner.ledger import Ledger
 from learner.peers import Peer, Peers
+from learner.run_stats import Ledger
 from learner.scaling import Scaler
 
 

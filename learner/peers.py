@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from common.messages import FleetReport, Hello
-from common.status import FleetStatus, PeerStatus
+from common.run.status import FleetStatus, PeerStatus
+from common.wire.messages import FleetReport, Hello
 from learner.meters import Rate
 
 REMEMBERED = 10_000

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from common.errors import RefusedError
-from common.messages import Hello, Trial
 from common.settings.sections import Settings
+from common.wire.messages import Hello, Trial
 from learner.choice import Choice, Conditions, Costs, choose
 from learner.peers import Peer, Peers
 

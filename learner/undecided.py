@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from common.algorithms.gradient import gradient
-from common.algorithms.rollout import Rollout
-from common.networks.heads import PolicyValue
-from common.networks.observation import ObservationSpec
+from common.rl.gradient import gradient
+from common.rl.networks.heads import PolicyValue
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout
 from common.settings.sections import Settings
-from common.wire import Buffer
+from common.wire.frames import Buffer
 from learner.choice import Costs
-from learner.store import ParameterStore
-from learner.trainer import Trainer
+from learner.parameters.batch_trainer import Trainer
+from learner.parameters.weights import ParameterStore
 
 MOST_TRIES, MOST_SECONDS = 4, 0.1
 """So often, at least twice, the gradient of a rollout is computed to see what it takes; no more begin after so long."""

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from actor.asking import RESEND_SECONDS, Asking, Tally
 from actor.core import ActorCore, Send
-from common.messages import Act, Welcome
-from common.wire import Buffer, split
+from actor.players.action_requests import RESEND_SECONDS, Asking, Tally
+from common.wire.frames import Buffer, split
+from common.wire.messages import Act, Welcome
 from learner.core import LearnerCore
 from learner.effects import Effect
 from learner.effects import Send as LearnerSend
-from learner.ledger import Counters, Ledger
+from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
 from tests.helpers.link import Frames, frames_of
 from tests.helpers.run import NotedStore, choose_codec, hello_of, plan_of, settings_of

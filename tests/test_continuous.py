@@ -11,18 +11,18 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict
 
-from actor.rollout import Collector
-from actor.work import Work
-from common.algorithms.acting import Sampling
-from common.algorithms.gradient import gradient
-from common.distributions.registry import distribution
-from common.environments.make import make as make_environments
-from common.environments.sequential import SequentialEnvironments
-from common.environments.spaces import describe
-from common.networks.model import Model, build
-from common.shaping import shaping_of
-from learner.optimizers import make as make_optimizer
-from learner.running import Running
+from actor.collector import Collector
+from actor.players.gradients import Work
+from common.rl.algorithms.exploration import Sampling
+from common.rl.distributions.registry import distribution
+from common.rl.environments.make import make as make_environments
+from common.rl.environments.sequential import SequentialEnvironments
+from common.rl.environments.spaces import describe
+from common.rl.gradient import gradient
+from common.rl.model import Model, build
+from common.rl.rewards import shaping_of
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.running_stats import Running
 from tests.helpers.run import settings_of, welcome_of
 
 LOW, HIGH = np.array([-4.0, 10.0]), np.array([4.0, 20.0])

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from deploy.command import cli
+from deploy.cli.command import cli
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from learner.ledger import Counters
+from learner.run_stats import Counters
 from tests.helpers.link import ActorShell, Link
 
 CREDIT, ACCUMULATE = (1, 3), (1, 4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.environments.make import VECTOR_COPIES, make
-from common.environments.vector import VectorEnvironments
+from common.rl.environments.make import VECTOR_COPIES, make
+from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgpack
 import pytest
 
+from actor.players.gradients import Work
 from actor.timing import ROLLOUTS
-from actor.work import Work
-from common.codecs.registry import make as make_codec
 from common.errors import WireError
-from common.messages import Refused, Trial, Welcome
 from common.settings.sections import Settings
-from common.wire import unpack
+from common.wire.codecs.registry import make as make_codec
+from common.wire.frames import unpack
+from common.wire.messages import Refused, Trial, Welcome
 from learner.choice import Costs
 from learner.core import LearnerCore
 from learner.effects import Keep

@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from common.codecs.registry import make as make_codec
-from common.messages import Acknowledgement
 from common.settings.sections import Optimizer
+from common.wire.codecs.registry import make as make_codec
+from common.wire.messages import Acknowledgement
 from learner.core import LearnerCore
-from learner.ledger import Counters, Ledger
-from learner.optimizers import make as make_optimizer
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.weights import ParameterStore
+from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
-from learner.store import ParameterStore
 from tests.helpers.link import Link
 from tests.helpers.run import choose_codec, gradient_of, hello_of, plan_of, sent, settings_of
 from tests.test_exchange import Exchange, indices

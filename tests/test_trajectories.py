@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 import torch
 
-import actor.work
+import actor.players.gradients
 from actor.core import ActorCore, Harvest, Ship
-from actor.work import Work
-from common.codecs.registry import make as make_codec
-from common.environments.make import make as make_environments
-from common.environments.spaces import describe
-from common.messages import Acknowledgement, Gradient, Trajectory
-from common.networks.model import Model, build
-from common.run_folder import RunFolder
+from actor.players.gradients import Work
+from common.rl.environments.make import make as make_environments
+from common.rl.environments.spaces import describe
+from common.rl.model import Model, build
+from common.rl.rewards import NonFiniteError
+from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from common.shaping import NonFiniteError
-from common.trajectory import trajectory_format
+from common.wire.bodies.trajectory import trajectory_format
+from common.wire.codecs.registry import make as make_codec
+from common.wire.messages import Acknowledgement, Gradient, Trajectory
 from learner.daemon import run
-from learner.optimizers import make as make_optimizer
-from learner.store import ParameterStore
-from learner.trainer import Trainer
+from learner.parameters.batch_trainer import Trainer
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.weights import ParameterStore
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, learner_of, sent, settings_of, welcome_of
 
@@ -81,7 +81,7 @@ def test_a_learner_steps_on_trajectories_as_on_the_gradients_of_the_same_rollout
 
 
 def test_an_actor_computes_no_gradient_and_packs_all_since_the_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor.work, "gradient", None)
+    monkeypatch.setattr(actor.players.gradients, "gradient", None)
     settings = settings_of(*SMALL, "algorithm.kind=ppo", "exchange.kind=trajectories")
     _, packing = model_of(settings)
     work = work_of(settings)
@@ -200,7 +200,7 @@ def test_over_real_sockets(assignments: tuple[str, ...], tmp_path: Path) -> None
     settings = settings_of(*SMALL, *assignments, "limits.frames=1500", "exchange.heartbeat_seconds=0.2")
     address = free_address()
     with subprocess.Popen(
-        [sys.executable, "-m", "deploy.command", "actor", str(address)],
+        [sys.executable, "-m", "deploy.cli.command", "actor", str(address)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         cwd=tmp_path,

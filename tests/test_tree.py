@@ -14,8 +14,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("common", "actor", "learner", "deploy")
 TORCH_FREE = (
-    *("common.messages", "common.wire", "common.settings.sections", "common.sockets", "common.client"),
-    *("deploy.command", "deploy.launcher.shell"),
+    *(
+        "common.wire.messages",
+        "common.wire.frames",
+        "common.settings.sections",
+        "common.wire.sockets",
+        "common.wire.client",
+    ),
+    *("deploy.cli.command", "deploy.launcher.shell"),
 )
 LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "zmq"}
 """What the torch-free modules may import besides the standard library."""

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import msgspec
 
-from common.algorithms.exchanges import EXCHANGES, resolve
-from common.codecs.names import COARSE
 from common.errors import ConfigurationError
+from common.settings.codec_names import COARSE
+from common.settings.exchanges import EXCHANGES, resolve
 from common.settings.sections import Algorithm, Exchange, Scaling, Settings
-from common.wire import MAX_ITEMS
+from common.wire.frames import MAX_ITEMS
 
 INT64 = 2**63
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.service import logs, notify
+from common.host.service import logs, notify
 from deploy.child import kill
 
 CLIENT_SECONDS = 10.0

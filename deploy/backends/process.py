@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from common.service import notify
-from common.service.lifeline import Lifeline
+from common.host.service import notify
+from common.host.service.lifeline import Lifeline
 from deploy.backends.base import Backend, Ended
 from deploy.child import Child
 
@@ -23,7 +23,7 @@ def actor_command(way: Sequence[str], launcher: str, name: str) -> list[str]:
 
     -P, since the working folder may hold a `common` of its own.
     """
-    command = [sys.executable, "-P", "-m", "deploy.command", "actor", *way]
+    command = [sys.executable, "-P", "-m", "deploy.cli.command", "actor", *way]
     return [*command, "--name", name, "--launcher", launcher, "--lifeline"]
 
 

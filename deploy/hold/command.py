@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from common.service import logs
+from common.host.service import logs
 
 
 @click.command(hidden=True)

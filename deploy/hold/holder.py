@@ -20,7 +20,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from common.errors import EXIT_DONE, WireError
-from common.service.signals import Signals
+from common.host.service.signals import Signals
 from deploy.backends.base import Ended
 from deploy.backends.process import ProcessBackend, actor_command
 from deploy.hold import folder as folders

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from common.errors import WireError
-from common.messages import MAX_NAME, MAX_TEXT
+from common.wire.messages import MAX_NAME, MAX_TEXT
 
 PROTOCOL = 1
 """Raised by one whenever a message changes its meaning; unequal numbers do not talk."""

@@ -22,7 +22,7 @@ REACH_SECONDS = 15.0
 """For a holder that is on its way out to be gone, with its actors."""
 _AGAIN_SECONDS = 0.1
 _CHUNK = 65536
-_HOLDER = (sys.executable, "-P", "-m", "deploy.command", "hold")
+_HOLDER = (sys.executable, "-P", "-m", "deploy.cli.command", "hold")
 
 
 def run(base: Path = folders.BASE, holder: Sequence[str] = ()) -> int:

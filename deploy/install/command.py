@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from common.addresses import Address
 from common.errors import ConfigurationError
-from deploy.arguments import AddressType
+from common.host.addresses import Address
 from deploy.backends.hosts import MOST_SLOTS
+from deploy.cli.arguments import AddressType
 from deploy.install import credentials, plan, ssh
 from deploy.install.layout import SYSTEM, USER, Layout
 from deploy.install.software import Software, find

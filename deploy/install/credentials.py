@@ -8,12 +8,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from common.addresses import Address
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from common.security import allowed
-from common.security.access import ALLOWED, LEARNER_PAIR, default_folder
-from common.security.credential import Credential, file_name
-from deploy import keys
+from common.host.addresses import Address
+from common.host.security import allowed
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.credential import Credential, file_name
+from deploy.cli import keys
 from deploy.install.layout import Layout
 from deploy.install.ssh import Way
 from deploy.install.step import File

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from common.addresses import Address
 from common.errors import ConfigurationError
+from common.host.addresses import Address
 from deploy.install.layout import UNITS, Layout, read
 from deploy.install.software import Software, installed
 from deploy.install.step import Absent, Command, File, Folder, Plan, Step, at, digest_of, names_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from common.errors import ConfigurationError, UnavailableError
-from common.service.logs import printable
+from common.host.service.logs import printable
 from deploy.install.step import File, Plan, Step
 
 LEAST_PYTHON = (3, 11)

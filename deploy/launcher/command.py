@@ -9,11 +9,11 @@ import click
 from click.core import ParameterSource
 
 from common.errors import ConfigurationError
-from common.security.access import Access
-from common.service import logs
-from deploy.arguments import finish, hold_on, learner_argument, lifeline_option, modules_option
+from common.host.security.access import Access
+from common.host.service import logs
 from deploy.backends.hosts import MOST_SLOTS
 from deploy.backends.systemd import UNIT
+from deploy.cli.arguments import finish, hold_on, learner_argument, lifeline_option, modules_option
 from deploy.launcher.options import BELONGS, WAYS, gather, with_slots
 
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)

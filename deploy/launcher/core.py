@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.errors import EXIT_DONE
-from common.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Stop, Welcome
+from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Stop, Welcome
 from deploy.backends.base import Condition, Ended
 from deploy.launcher.slot import GRACE_SECONDS, Slot, StartActor, StopActor
 from deploy.launcher.verdict import Verdict

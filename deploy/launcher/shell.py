@@ -10,15 +10,15 @@ from contextlib import ExitStack
 
 import zmq
 
-from common.addresses import Address
-from common.client import LearnerLink, introduce
 from common.errors import EXIT_DONE, RefusedError
-from common.membership import Membership
-from common.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Stop, Welcome
-from common.security.access import Access
-from common.service import logs
-from common.service.notify import Notifier
-from common.service.signals import Signals
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.host.service import logs
+from common.host.service.notify import Notifier
+from common.host.service.signals import Signals
+from common.wire.client import LearnerLink, introduce
+from common.wire.membership import Membership
+from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Stop, Welcome
 from deploy.backends.base import Backend, Found
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.slot import StartActor, StopActor

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.security.access import Access
+from common.host.security.access import Access
 from deploy.backends.base import Backend
 from deploy.backends.command import CommandBackend
 from deploy.backends.process import ProcessBackend, actor_command, actor_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from learner.staleness import SMALLEST_LIMIT
+from learner.exchange.staleness import SMALLEST_LIMIT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from common.environments.make import make
-from common.environments.names import resolve
-from common.environments.spaces import describe
-from common.moments import Plain
-from common.networks.model import build
+from common.rl.environments.make import make
+from common.rl.environments.names import resolve
+from common.rl.environments.spaces import describe
+from common.rl.model import build
+from common.rl.moments import Plain
 from common.settings.sections import Settings
 from common.settings.toml import override
-from learner.checkpoint import CheckpointWriter
-from learner.folder import create
+from learner.record.checkpoint import CheckpointWriter
+from learner.record.run_lock import create
 
 MakeRun = Callable[..., Path]
 

@@ -17,20 +17,10 @@ from actor.core import (
     Send,
     Ship,
 )
-from actor.harvest import Harvest
-from common.broadcast import KEYFRAME, run_mark
+from actor.rollout_summary import Harvest
 from common.errors import RefusedError, UnavailableError
-from common.messages import (
-    Acknowledgement,
-    AnyMessage,
-    Goodbye,
-    Heartbeat,
-    Hello,
-    Pull,
-    Refused,
-    Stop,
-    Weights,
-)
+from common.wire.bodies.broadcast import KEYFRAME, run_mark
+from common.wire.messages import Acknowledgement, AnyMessage, Goodbye, Heartbeat, Hello, Pull, Refused, Stop, Weights
 from tests.helpers.run import MODEL, hello_of, welcome_of
 
 BODY = b"weights"

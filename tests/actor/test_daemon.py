@@ -20,22 +20,12 @@ import zmq
 
 import actor.daemon
 from actor.daemon import run
-from actor.work import Work
-from common import membership
-from common.addresses import Address
+from actor.players.gradients import Work
 from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
-from common.messages import (
-    Acknowledgement,
-    Act,
-    Goodbye,
-    Gradient,
-    Heartbeat,
-    Hello,
-    Observe,
-    Refused,
-    Stop,
-)
-from common.security.access import Access
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.wire import membership
+from common.wire.messages import Acknowledgement, Act, Goodbye, Gradient, Heartbeat, Hello, Observe, Refused, Stop
 from tests.helpers.daemons import BROKEN, free_address
 from tests.helpers.run import settings_of
 from tests.helpers.scripted import PATIENCE_MS, Learner

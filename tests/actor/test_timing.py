@@ -9,10 +9,10 @@ import torch
 
 import actor.timing
 from actor.timing import ROLLOUTS, Timing
-from common.algorithms.rollout import Rollout
-from common.networks.action import discrete
-from common.networks.observation import ObservationSpec
-from common.trajectory import TrajectoryFormat
+from common.rl.action_spec import discrete
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout
+from common.wire.bodies.trajectory import TrajectoryFormat
 
 BOX = ObservationSpec((2,), "box", 2)
 

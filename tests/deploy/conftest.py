@@ -10,12 +10,12 @@ import msgspec
 import pytest
 import zmq
 
-from common import sockets
-from common.addresses import Address
-from common.messages import AnyMessage, Hello, Inspect, Refused, Status, Welcome
-from common.security.access import Access
-from common.status import FleetStatus, PeerStatus, RunStatus
-from common.wire import pack, split
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.wire import sockets
+from common.wire.frames import pack, split
+from common.wire.messages import AnyMessage, Hello, Inspect, Refused, Status, Welcome
 from tests.helpers import status as helpers
 from tests.helpers.command_line import Stand
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.service.lifeline import Lifeline
+from common.host.service.lifeline import Lifeline
 from deploy.child import Child
 from tests.helpers.programs import until
 

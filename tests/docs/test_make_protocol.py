@@ -10,8 +10,9 @@ import pytest
 import zmq
 from msgspec import inspect
 
-from common import broadcast, sockets
-from common.messages import PROTOCOL, RefusalCode, Verdict
+from common.wire import sockets
+from common.wire.bodies import broadcast
+from common.wire.messages import PROTOCOL, RefusalCode, Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 MAX_BYTES, IDENTITY = 4711, b"actor"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from common.networks.action import discrete
-from common.networks.flat import flatten
-from common.networks.observation import ObservationSpec
-from common.networks.registry import build
+from common.rl.action_spec import discrete
+from common.rl.networks.flat import flatten
+from common.rl.networks.registry import build
+from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import NETWORKS, Network
 
 TEXT = Path(__file__).parents[2].joinpath("docs", "networks.md").read_text(encoding="utf-8")

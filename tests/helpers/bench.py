@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.messages import FleetOrder, FleetReport, Welcome
+from common.wire.messages import FleetOrder, FleetReport, Welcome
 from deploy.backends.base import Condition, Ended
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.slot import StartActor, StopActor

@@ -6,9 +6,9 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from common.addresses import Address
-from common.security.access import Access
-from deploy.command import cli
+from common.host.addresses import Address
+from common.host.security.access import Access
+from deploy.cli.command import cli
 
 AT = Access(Address("localhost", 5555))
 

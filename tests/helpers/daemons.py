@@ -18,18 +18,18 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from common import sockets
-from common.addresses import Address
-from common.security.access import Access
-from common.status import RunStatus
-from deploy.observer import Observer
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.run.status import RunStatus
+from common.wire import sockets
+from deploy.cli.observer import Observer
 
 PATIENCE_SECONDS = 100.0
 """For anything that will come; loading torch takes ten seconds where all cores are busy."""
 _LOOK_SECONDS = 0.05
 _MARK = "A3CD_TEST_FAMILY"
 """In the environment of a process and all its descendants, whoever their parent is by now."""
-BROKEN = Path(__file__).parents[1] / "common" / "environments"
+BROKEN = Path(__file__).parents[1] / "common" / "rl" / "environments"
 """Where the module broken_environments is."""
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Daemon:
         }
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [*prefix, sys.executable, "-P", "-m", "deploy.command", *arguments],
+                [*prefix, sys.executable, "-P", "-m", "deploy.cli.command", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

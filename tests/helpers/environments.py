@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from common.environments.base import Environments, Step
-from common.networks.action import discrete
+from common.rl.action_spec import discrete
+from common.rl.environments.base import Environments, Step
 
 
 class Scripted(Environments):

@@ -11,8 +11,8 @@ import sys
 
 import zmq
 
-from common import sockets
-from common.addresses import Address
+from common.host.addresses import Address
+from common.wire import sockets
 
 MESSAGES, MAX_BYTES = 20, 1000
 HEARTBEAT_MS, PATIENCE_MS = 200, 10_000

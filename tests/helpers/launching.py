@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import zmq
 
-from common.addresses import Address
-from common.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
-from common.security.access import Access
-from common.wire import pack, unpack
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.wire.frames import pack, unpack
+from common.wire.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
 from deploy.backends.base import Backend, Condition, Ended, Found
 from deploy.launcher import shell
 

@@ -11,16 +11,16 @@ import json
 from dataclasses import dataclass, field
 
 from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
-from actor.harvest import Harvest
-from common.broadcast import KEYFRAME, Broadcast
-from common.messages import Acknowledgement, AnyMessage
-from common.wire import Buffer, pack, split
+from actor.rollout_summary import Harvest
+from common.wire.bodies.broadcast import KEYFRAME, Broadcast
+from common.wire.frames import Buffer, pack, split
+from common.wire.messages import Acknowledgement, AnyMessage
 from learner.core import LearnerCore
 from learner.effects import Effect as LearnerEffect
 from learner.effects import Publish
 from learner.effects import Send as LearnerSend
-from learner.ledger import Counters
-from learner.staleness import coalesce
+from learner.exchange.staleness import coalesce
+from learner.run_stats import Counters
 from tests.helpers.run import NotedStore, hello_of, learner_of
 
 Frames = list[bytes]

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.algorithms.losses import Floats
-from common.algorithms.rollout import Rollout
-from common.networks.model import Model
+from common.rl.algorithms.losses import Floats
+from common.rl.model import Model
+from common.rl.rollout import Rollout
 
 Doubles = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from common.networks.observation import ObservationSpec
+from common.rl.observation_spec import ObservationSpec
 
 not_a_class = 3
 

@@ -39,7 +39,7 @@ sys.exit(holder.serve(Path(given["--serve"]), int(given["--lock"]), int(given["-
 """
 ACTOR = """
 import os, sys, time
-from common.service import lifeline
+from common.host.service import lifeline
 lifeline.watch()
 print("at work", flush=True)
 with open(sys.argv[1], "a") as file:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from common.algorithms.rollout import Rollout
-from common.networks.action import ActionSpec, discrete
-from common.networks.model import Model, build
-from common.networks.observation import ObservationSpec
+from common.rl.action_spec import ActionSpec, discrete
+from common.rl.model import Model, build
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
 
 STEPS, COPIES, ACTIONS = 6, 7, 3

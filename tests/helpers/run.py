@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from common.broadcast import KEYFRAME
-from common.codecs.names import NAMES
 from common.errors import CodecError, RefusedError
-from common.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
-from common.moments import Moments
+from common.rl.moments import Moments
+from common.settings.codec_names import NAMES
 from common.settings.sections import Settings
 from common.settings.toml import override
-from common.wire import Buffer
+from common.wire.bodies.broadcast import KEYFRAME
+from common.wire.frames import Buffer
+from common.wire.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
 from learner.core import LearnerCore
 from learner.effects import Effect, Log, Send
-from learner.ledger import Counters, Ledger
-from learner.plan import Plan
+from learner.run_spec import Plan
+from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
 from learner.trials import Trials
 

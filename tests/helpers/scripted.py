@@ -9,21 +9,15 @@ import msgspec
 import numpy as np
 import zmq
 
-from common import sockets
-from common.addresses import Address
-from common.broadcast import Broadcast, run_mark
-from common.environments.make import make
-from common.environments.spaces import describe
-from common.messages import (
-    Acknowledgement,
-    AnyMessage,
-    Gradient,
-    Hello,
-    Message,
-)
-from common.networks.model import build
+from common.host.addresses import Address
+from common.rl.environments.make import make
+from common.rl.environments.spaces import describe
+from common.rl.model import build
 from common.settings.sections import Settings
-from common.wire import Buffer, pack, split
+from common.wire import sockets
+from common.wire.bodies.broadcast import Broadcast, run_mark
+from common.wire.frames import Buffer, pack, split
+from common.wire.messages import Acknowledgement, AnyMessage, Gradient, Hello, Message
 from tests.helpers.run import welcome_of
 
 PATIENCE_MS = 30_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, PeerStatus, RunStatus
 
 _PEER: dict[str, Any] = {
     "name": "lab-01",

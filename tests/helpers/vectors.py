@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from hypothesis import strategies as st
 
-from common.codecs.base import Codec
+from common.wire.codecs.base import Codec
 
 LARGEST = torch.finfo(torch.float32).max
 SIZES = (1, 2, 255, 256, 257, 319, 320, 321, 1000)

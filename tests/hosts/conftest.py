@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from common.addresses import Address
-from common.security.access import Access
-from common.status import PeerStatus, RunStatus
-from deploy.observer import Observer
+from common.host.addresses import Address
+from common.host.security.access import Access
+from common.run.status import PeerStatus, RunStatus
+from deploy.cli.observer import Observer
 from tests.helpers.daemons import Daemons, until
 from tests.helpers.daemons import daemons as some_daemons
 from tests.hosts import network as networks

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from common import presets
 from common.errors import EXIT_SIGTERM
-from common.run_folder import RunFolder
-from common.status import RunStatus
-from tests.common.environments.numbered_environments import LENGTH, split
+from common.run import presets
+from common.run.folder import RunFolder
+from common.run.status import RunStatus
+from tests.common.rl.environments.numbered_environments import LENGTH, split
 from tests.helpers.daemons import Daemon, terminate, until
 from tests.hosts import network as networks
 from tests.hosts.conftest import LEARNER, Site, at_work, on_host

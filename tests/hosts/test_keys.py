@@ -12,13 +12,13 @@ import pytest
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from common import presets
-from common.client import introduce
 from common.errors import EXIT_SIGTERM, ConfigurationError, RefusedError
-from common.security.access import Access
-from common.security.credential import Credential
-from common.security.keys import KeyPair
-from common.wire import pack
+from common.host.security.access import Access
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
+from common.run import presets
+from common.wire.client import introduce
+from common.wire.frames import pack
 from tests.helpers.daemons import Daemon, terminate
 from tests.hosts.conftest import LEARNER, Site, at_work
 

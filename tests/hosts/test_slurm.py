@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from common import presets
 from common.errors import EXIT_SIGINT, EXIT_SIGTERM
-from common.status import RunStatus
+from common.run import presets
+from common.run.status import RunStatus
 from deploy.backends.base import Ended, Found
 from deploy.backends.client import Answer, Client
 from deploy.backends.slurm import SlurmBackend

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common import presets
+from common.run import presets
 from tests.helpers.daemons import Daemon, until
 from tests.hosts import sshd
 from tests.hosts.conftest import LEARNER, Site, at_work

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from common.messages import Trial
+from common.wire.messages import Trial
 from learner.choice import MARGIN, Choice, Conditions, Costs, choose
 
 # CartPole-v1 with its preset, on an idle machine of many processors.

@@ -5,7 +5,9 @@ import math
 import pytest
 
 from common.errors import WireError
-from common.messages import (
+from common.run.status import RunStatus
+from common.wire.frames import ProtocolError, pack, unpack
+from common.wire.messages import (
     Acknowledgement,
     FleetReport,
     Goodbye,
@@ -18,11 +20,9 @@ from common.messages import (
     Weights,
     Welcome,
 )
-from common.status import RunStatus
-from common.wire import ProtocolError, pack, unpack
 from learner.core import LearnerCore
 from learner.effects import Effect, Finish, Publish, Record, Save, Send
-from learner.ledger import Counters
+from learner.run_stats import Counters
 from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
 
 BODY = b"gradient"

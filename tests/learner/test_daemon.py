@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 import zmq
 
-from common.addresses import Address
-from common.broadcast import Broadcast, run_mark
 from common.errors import ConfigurationError, EnvironmentMissingError, UnavailableError
-from common.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
-from common.run_folder import RunFolder
+from common.host.addresses import Address
+from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from common.wire import Buffer, pack, split
+from common.wire.bodies.broadcast import Broadcast, run_mark
+from common.wire.frames import Buffer, pack, split
+from common.wire.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
 from learner.daemon import run
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, settings_of

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from common.messages import Refused
+from common.wire.messages import Refused
 from learner.effects import Log, Send, refuse
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.messages import FleetOrder, FleetReport, Goodbye
+from common.wire.messages import FleetOrder, FleetReport, Goodbye
 from learner.fleet import share
-from learner.ledger import Counters
+from learner.run_stats import Counters
 from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent
 
 FIXED = ("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.messages import FleetReport
+from common.wire.messages import FleetReport
 from learner.peers import REMEMBERED, SEQUENCE_WINDOW, Peer, Peers
 from tests.helpers.run import hello_of
 

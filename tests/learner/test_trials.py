@@ -8,8 +8,8 @@ from collections.abc import Collection
 import pytest
 
 import learner.trials
-from common.codecs.names import NAMES
 from common.errors import RefusedError
+from common.settings.codec_names import NAMES
 from learner.choice import Choice, Conditions, Costs
 from learner.peers import Peers
 from learner.trials import PATIENCE_SECONDS, Trials

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from common.codecs.registry import make as make_codec
-from common.environments.make import make as make_environments
-from common.environments.spaces import describe
-from common.networks.model import Model, build
-from common.trajectory import trajectory_format
-from learner.optimizers import make as make_optimizer
-from learner.store import ParameterStore
-from learner.trainer import Trainer
+from common.rl.environments.make import make as make_environments
+from common.rl.environments.spaces import describe
+from common.rl.model import Model, build
+from common.wire.bodies.trajectory import trajectory_format
+from common.wire.codecs.registry import make as make_codec
+from learner.parameters.batch_trainer import Trainer
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.weights import ParameterStore
 from learner.undecided import UndecidedStore, blank
 from tests.helpers.run import settings_of
 

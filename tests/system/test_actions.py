@@ -7,11 +7,11 @@ import signal
 import numpy as np
 import pytest
 
-from common.environments.make import make
-from common.environments.spaces import describe
 from common.errors import EXIT_SIGINT
-from common.networks.model import build
-from common.run_folder import RunFolder
+from common.rl.environments.make import make
+from common.rl.environments.spaces import describe
+from common.rl.model import build
+from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -14,10 +14,10 @@ import psutil
 import pytest
 import zmq
 
-from common.addresses import Address
 from common.errors import EXIT_SIGTERM
-from common.run_folder import Checkpoint, RunFolder
-from common.status import RunStatus
+from common.host.addresses import Address
+from common.run.folder import Checkpoint, RunFolder
+from common.run.status import RunStatus
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

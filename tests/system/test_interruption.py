@@ -8,8 +8,8 @@ import time
 import pytest
 
 from common.errors import EXIT_SIGINT
-from common.run_folder import RunFolder
-from common.service.signals import ECHO_SECONDS
+from common.host.service.signals import ECHO_SECONDS
+from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemon, Daemons, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

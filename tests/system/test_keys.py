@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from common.addresses import Address
 from common.errors import RefusedError
-from common.security.access import find
-from common.status import RunStatus
-from deploy.observer import Observer
+from common.host.addresses import Address
+from common.host.security.access import find
+from common.run.status import RunStatus
+from deploy.cli.observer import Observer
 from tests.helpers.daemons import Daemons, free_address, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.run_folder import RunFolder
+from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemons
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -8,10 +8,10 @@ from typing import TypeVar
 import pytest
 import zmq
 
-from common.addresses import Address
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE
-from common.messages import AnyMessage, FleetOrder, FleetReport, Hello, Message, Refused, Stop, Welcome
-from common.wire import pack, unpack
+from common.host.addresses import Address
+from common.wire.frames import pack, unpack
+from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Hello, Message, Refused, Stop, Welcome
 from tests.helpers.daemons import PATIENCE_SECONDS, Daemons
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from common.run_folder import RunFolder
-from common.status import SUMMARY_KEYS
+from common.run.folder import RunFolder
+from common.run.status import SUMMARY_KEYS
 from tests.system.conftest import Training
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

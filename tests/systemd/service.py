@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from common.addresses import Address
-from common.status import RunStatus
+from common.host.addresses import Address
+from common.run.status import RunStatus
 from deploy.install import plan, ssh
 from deploy.install.layout import SYSTEM
 from deploy.install.software import Software

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.addresses import Address
+from common.host.addresses import Address
 from deploy.install.software import Software
 from tests.helpers.daemons import until
 from tests.systemd.login import ssh_to
@@ -33,7 +33,7 @@ def deploy(ssh_config: Path, software: Software) -> Callable[..., list[str]]:
     def run(verb: str, *arguments: object) -> list[str]:
         given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", software.wheel))]
         words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
-        command = [sys.executable, "-P", "-m", "deploy.command", *map(str, words)]
+        command = [sys.executable, "-P", "-m", "deploy.cli.command", *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.splitlines()

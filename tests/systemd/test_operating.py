@@ -55,7 +55,7 @@ def test_they_lead_to_a_hardened_deployment_that_trains(machines: dict[str, Mach
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {config} "$@"\n')
-    (programs / "a3cd").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m deploy.command "$@"\n')
+    (programs / "a3cd").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m deploy.cli.command "$@"\n')
     for program in programs.iterdir():
         program.chmod(0o755)
     environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)}

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from deploy.command import cli
+from deploy.cli.command import cli
 from deploy.install.layout import SYSTEM, UNITS, USER, Layout, read
 
 SERVICES = [name for name in UNITS if name.endswith(".service")]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from common.addresses import Address
-from common.status import RunStatus
+from common.host.addresses import Address
+from common.run.status import RunStatus
 from deploy.install import plan, ssh
 from deploy.install.layout import USER
 from deploy.install.software import Software

@@ -7,13 +7,13 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from common.broadcast import FORMATS
-from common.codecs.names import CODECS, STAGES
-from common.messages import Welcome
 from common.settings import sections
+from common.settings.codec_names import CODECS, STAGES
 from common.settings.sections import Exchange, Limits, Section, Settings
 from common.settings.validate import check
-from common.wire import pack, unpack
+from common.wire.bodies.broadcast import FORMATS
+from common.wire.frames import pack, unpack
+from common.wire.messages import Welcome
 
 SECTIONS: dict[str, type[Section]] = {
     field.name: field.type for field in msgspec.structs.fields(Settings) if field.name != "seed"

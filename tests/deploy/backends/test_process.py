@@ -25,7 +25,8 @@ PARENT_OF_A_HOLDER = (
 LAUNCHER = """
 import sys, time
 from deploy.backends.process import ProcessBackend
-child = "from common.service import lifeline; import time; lifeline.watch(); print('up', flush=True); time.sleep(60)"
+child = "from common.host.service import lifeline; import time; lifeline.watch(); print('up', flush=True); "
+child += "time.sleep(60)"
 backend = ProcessBackend(lambda slot: [sys.executable, "-c", child], str)
 for slot in range(2):
     backend.start(slot)

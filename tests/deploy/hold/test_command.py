@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from deploy.command import cli
+from deploy.cli.command import cli
 
 
 def test_the_relay_and_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +22,6 @@ def test_the_relay_and_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    script = "import sys, deploy.command, deploy.hold.relay, deploy.hold.holder; print('torch' in sys.modules)"
+    script = "import sys, deploy.cli.command, deploy.hold.relay, deploy.hold.holder; print('torch' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert said == "False\n"

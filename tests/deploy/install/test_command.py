@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from common.security.keys import KeyPair
-from deploy.command import cli
+from common.host.security.keys import KeyPair
+from deploy.cli.command import cli
 from deploy.install import ssh
 from deploy.install.ssh import Taken, Way
 from deploy.install.step import Plan

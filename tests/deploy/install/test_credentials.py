@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from common.addresses import Address
 from common.errors import ConfigurationError, UnavailableError
-from common.security import allowed
-from common.security.credential import Credential
-from common.security.keys import KeyPair
+from common.host.addresses import Address
+from common.host.security import allowed
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
 from deploy.install.credentials import credential_file, here, key_name, there
 from deploy.install.layout import SYSTEM, USER
 from tests.deploy.install.conftest import Fake

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from common.addresses import Address
 from common.errors import ConfigurationError
+from common.host.addresses import Address
 from deploy.install import plan, ssh
 from deploy.install.layout import SYSTEM, UNITS, USER, Layout
 from deploy.install.software import Software

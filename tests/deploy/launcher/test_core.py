@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.messages import FleetReport, Stop
+from common.wire.messages import FleetReport, Stop
 from deploy.backends.base import Condition
 from deploy.launcher.slot import StartActor, StopActor
 from tests.helpers.bench import Bench

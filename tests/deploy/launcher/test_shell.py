@@ -11,19 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from common import membership
 from common.errors import ConfigurationError
-from common.messages import (
-    FleetOrder,
-    FleetReport,
-    Goodbye,
-    Heartbeat,
-    Hello,
-    Refused,
-    Stop,
-    Welcome,
-)
-from common.security.access import Access
+from common.host.security.access import Access
+from common.wire import membership
+from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Hello, Refused, Stop, Welcome
 from deploy.backends.base import Condition, Ended
 from deploy.backends.process import ProcessBackend
 from deploy.launcher import core, shell, slot

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.addresses import Address
-from common.security.access import Access
+from common.host.addresses import Address
+from common.host.security.access import Access
 from deploy.backends.base import Backend
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import Host
@@ -44,7 +44,7 @@ def test_actors_as_processes(handed_on: dict[str, Any]) -> None:
     assert isinstance(backend, ProcessBackend)
     assert backend._name(3) == "here-3"
     assert backend._command(3) == [
-        *(sys.executable, "-P", "-m", "deploy.command", "actor", "tcp://gpu-box:5555", "--credential", "/keys/c"),
+        *(sys.executable, "-P", "-m", "deploy.cli.command", "actor", "tcp://gpu-box:5555", "--credential", "/keys/c"),
         *("--insecure", "--nice", "10", "--allow-module", "games"),
         *("--name", "here-3", "--launcher", "here", "--lifeline"),
     ]

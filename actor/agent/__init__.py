@@ -1,0 +1,1 @@
+"""A trained agent from a run folder: load it, evaluate it, record it, show it."""

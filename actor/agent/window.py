@@ -1,0 +1,102 @@
+"""Watching a trained agent in a window.
+
+The window is our own, of the pictures the environment draws: those that environments open themselves cannot be closed
+(most ignore it), and those observed as frames open none.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from actor.agent.rendering import Picture, natural_rate, pictures
+from actor.agent.trained_agent import TrainedAgent, Which, open_run
+from common.errors import ConfigurationError, UnavailableError
+from common.rl.environments.quiet import quiet
+
+LEAST_HEIGHT = 480
+"""Pixels; smaller pictures are enlarged by a whole factor."""
+
+
+def play(
+    run: Path,
+    *,
+    episodes: int = 0,
+    sampled: bool = False,
+    seed: int = 0,
+    max_steps: int = 27_000,
+    checkpoint: Which = "best",
+) -> list[float]:
+    """Show a run's agent at play until the window is closed (or Escape or Q pressed), or for `episodes` episodes.
+
+    Returns the return of each episode that was played to its end.
+    Raises ConfigurationError (no run, no such environment, pygame is missing), UnavailableError (no display, or the
+    environment fails).
+    """
+    trained = open_run(run, checkpoint)
+    section = trained.settings.environment
+    rate = natural_rate(section)
+    pygame = _pygame()
+    agent = None
+    returns: list[float] = []
+    try:
+        # The display comes first: making the environment keeps SDL off the screen from then on.
+        window = _Window(pygame, section.id, rate)
+        agent = TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+        for episode in itertools.count() if episodes == 0 else range(episodes):
+            for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):
+                window.show(picture, episode)
+                if window.closed():
+                    return returns
+            returns.append(picture.episode_return)
+    finally:
+        if agent is not None:
+            agent.close()
+        pygame.quit()
+    return returns
+
+
+class _Window:
+    def __init__(self, pygame: ModuleType, title: str, rate: float) -> None:
+        self._pygame, self._title, self._rate = pygame, title, rate
+        self._screen: Any = None
+        try:
+            pygame.display.init()
+        except pygame.error as error:
+            raise UnavailableError(f"no window can be opened here ({error}); record a file instead") from error
+        self._clock = pygame.time.Clock()
+
+    def show(self, picture: Picture, episode: int) -> None:
+        """Show a picture; returns when the next one is due."""
+        pygame = self._pygame
+        height, width = picture.pixels.shape[:2]
+        factor = max(1, -(-LEAST_HEIGHT // height))
+        if self._screen is None:
+            self._screen = pygame.display.set_mode((factor * width, factor * height))
+        surface = pygame.surfarray.make_surface(np.swapaxes(picture.pixels, 0, 1))
+        pygame.transform.scale(surface, self._screen.get_size(), self._screen)
+        pygame.display.set_caption(f"{self._title}: episode {episode + 1}, return {picture.episode_return:g}")
+        pygame.display.flip()
+        self._clock.tick(self._rate)
+
+    def closed(self) -> bool:
+        """Whether the operator has had enough."""
+        pygame = self._pygame
+        keys = (pygame.K_ESCAPE, pygame.K_q)
+        events = pygame.event.get()
+        return any(
+            event.type == pygame.QUIT or (event.type == pygame.KEYDOWN and event.key in keys) for event in events
+        )
+
+
+def _pygame() -> ModuleType:
+    try:
+        with quiet():
+            import pygame
+    except ImportError as error:
+        raise ConfigurationError("a window needs pygame: pip install 'a3cd[window]'; a recording needs none") from error
+    return pygame

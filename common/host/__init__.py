@@ -1,0 +1,1 @@
+"""The host: addresses, files, modules, versions, and what a daemon owes it."""

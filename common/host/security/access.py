@@ -1,0 +1,83 @@
+"""How a peer reaches its learner: an address, and the credential to show there, found or refused."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security.credential import Credential, file_name
+from common.host.security.keys import KeyPair
+from common.host.security.names import is_name_under
+
+LEARNER_PAIR = "learner.key"
+ALLOWED = "allowed"
+SYSTEM_FOLDER = Path("/etc/a3cd/keys")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the learner is, and what this peer shows there; None: a learner without keys."""
+
+    address: Address
+    credential: Credential | None = None
+    source: Path | None = None
+    """The credential's file, for processes that this one starts."""
+    insecure: bool = False
+
+    def arguments(self) -> list[str]:
+        """The same access as words of a child's command line; no secret is among them."""
+        words = [str(self.address)]
+        if self.source is not None:
+            words += ["--credential", str(self.source)]
+        return [*words, "--insecure"] if self.insecure else words
+
+    def name(self, wanted: str) -> str:
+        """What this peer may call itself: under its key's name, which the learner checks."""
+        key = self.credential.pair.name if self.credential else ""
+        return wanted if not key or is_name_under(key, wanted) else f"{key}/{wanted}"
+
+
+def default_folder() -> Path:
+    """Where keys are kept: /etc/a3cd/keys for root, else ~/.config/a3cd/keys."""
+    if os.name == "posix" and os.geteuid() == 0:
+        return SYSTEM_FOLDER
+    base = os.environ.get("XDG_CONFIG_HOME") or ""
+    return (Path(base) if base else Path.home() / ".config") / "a3cd" / "keys"
+
+
+def find(
+    address: Address, *, folder: Path | None = None, credential: Path | None = None, insecure: bool = False
+) -> Access:
+    """The way to the learner at `address`.
+
+    The credential given, else the one of that address in the key folder; for whoever may read the learner's own pair
+    in a `folder` named on purpose, that pair. Beyond loopback without any: ConfigurationError, unless `insecure`.
+    """
+    if credential is not None:
+        return Access(address, Credential.read(credential), credential.absolute())
+    if insecure:
+        return Access(address, insecure=True)
+    kept = (folder or default_folder()) / file_name(address)
+    if kept.exists():
+        return Access(address, Credential.read(kept), kept.absolute())
+    if folder is not None and (folder / LEARNER_PAIR).exists():
+        pair = KeyPair.read(folder / LEARNER_PAIR)
+        return Access(address, Credential(address, pair.public, pair))
+    if address.loopback:
+        return Access(address)
+    raise ConfigurationError(
+        f"no credential for the learner at {address} (looked for {kept}): on its host, "
+        f"`a3cd keys invite NAME --learner {address}` prints the line to start this peer with; "
+        "--insecure does without keys, on a network that you trust"
+    )
+
+
+def accept(text: str, folder: Path | None = None) -> Access:
+    """Keeps what an invitation says in the key folder, so that the plain address is enough from now on."""
+    credential = Credential.from_invitation(text)
+    path = (folder or default_folder()) / credential.file_name
+    credential.write(path)
+    return Access(credential.learner, credential, path.absolute())

@@ -1,0 +1,125 @@
+"""CURVE key pairs: made, written, read. Keys are 40 characters of Z85, as ZeroMQ writes them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zmq
+from zmq.utils import z85
+
+from common.errors import ConfigurationError
+from common.host.atomic_file import write_synced
+from common.host.security.names import check_name
+
+KEY_CHARACTERS = 40
+_SECRET_MODE = 0o600
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """One end's identity; `repr` hides the secret."""
+
+    name: str
+    public: str
+    secret: str
+
+    @classmethod
+    def generate(cls, name: str) -> KeyPair:
+        """A fresh pair. Raises ConfigurationError for a name that is none."""
+        public, secret = zmq.curve_keypair()
+        return cls(check_name(name), public.decode(), secret.decode())
+
+    @classmethod
+    def from_secret(cls, name: str, secret: str) -> KeyPair:
+        """The pair that a secret key belongs to."""
+        return cls(check_name(name), public_of(secret), secret)
+
+    @classmethod
+    def read(cls, path: Path) -> KeyPair:
+        """From a file of `write`; raises ConfigurationError, also where others may read it."""
+        table = read_secret_table(path)
+        pair = cls.from_secret(_text(table, "name", path), check_key(_text(table, "secret", path), f"{path}: secret"))
+        if table.get("public", pair.public) != pair.public:
+            raise ConfigurationError(f"{path}: public does not belong to secret: make a new pair with `a3cd keys new`")
+        return pair
+
+    def write(self, path: Path) -> None:
+        """Readable by its owner only; raises ConfigurationError where the file exists or cannot be written."""
+        lines = (f'name = "{self.name}"', f'public = "{self.public}"', f'secret = "{self.secret}"')
+        write_secret(path, "# a3cd key pair: keep it secret\n" + "\n".join(lines) + "\n")
+
+    def __repr__(self) -> str:
+        return f"KeyPair(name={self.name!r}, public={self.public!r})"
+
+
+def check_key(key: str, what: str = "key") -> str:
+    """A key of 32 bytes in Z85, or ConfigurationError; a wrong one is not repeated, for it may be a secret."""
+    try:
+        if len(key) == KEY_CHARACTERS and len(z85.decode(key.encode("ascii"))) == 32:
+            return key
+    except (ValueError, KeyError, struct.error):
+        pass
+    raise ConfigurationError(f"{what} is no key: {KEY_CHARACTERS} characters as `a3cd keys show` prints them")
+
+
+def public_of(secret: str) -> str:
+    """The public key of a secret one."""
+    return zmq.curve_public(secret.encode()).decode()
+
+
+def read_public(given: str) -> str:
+    """A public key written out, or that of the key file of this name."""
+    path = Path(given)
+    if len(given) == KEY_CHARACTERS and not path.exists():
+        return check_key(given)
+    table = _parse(path)
+    return check_key(_text(table, "public", path), f"{path}: public")
+
+
+def read_secret_table(path: Path) -> dict[str, Any]:
+    """A TOML file that only its owner may read; raises ConfigurationError."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    if os.name == "posix" and mode & (stat.S_IWGRP | stat.S_IRWXO):
+        raise ConfigurationError(f"{path} is open to others: chmod 600 {path}")
+    return _parse(path)
+
+
+def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
+    """A new file with mode 0600 from its first byte on; raises ConfigurationError."""
+    partial = path.with_name(f".{path.name}.partial") if replace else path
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if replace:
+            partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET_MODE))
+        write_synced(partial, text.encode())
+        partial.replace(path)
+    except OSError as error:
+        if path.exists() and not replace:
+            raise ConfigurationError(f"{path} exists: remove it first, if it is not needed any more") from None
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise ConfigurationError(f"{path} is no key file: `a3cd keys new` makes one") from None
+
+
+def _text(table: dict[str, Any], key: str, path: Path) -> str:
+    value = table.get(key)
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{path} has no {key}: `a3cd keys new` makes a whole key file")
+    return value

@@ -1,0 +1,71 @@
+"""Word to systemd, by sd_notify(3)'s datagrams; silent where nobody listens ($NOTIFY_SOCKET is not set)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+from collections.abc import Mapping
+
+from common.host.service.logs import printable
+
+_SEND_SECONDS = 1.0
+_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+
+def inherited() -> dict[str, str]:
+    """The environment for children: without what systemd says to this process alone."""
+    return {name: value for name, value in os.environ.items() if name not in _VARIABLES}
+
+
+class Notifier:
+    """Tells the service manager how this process does."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        """`environ` is where systemd says whom to tell and how often; `@name` is an abstract socket."""
+        name = environ.get("NOTIFY_SOCKET", "")
+        self._address = f"\0{name[1:]}" if name.startswith("@") else name
+        self._interval = _watchdog_seconds(environ) / 2
+        self._starting = True
+        self.deadline = 0.0 if self._interval < math.inf else math.inf
+        """When `watchdog` has something to do next."""
+
+    def ready(self, status: str = "") -> None:
+        """Started."""
+        self._starting = False
+        self._send(f"READY=1\nSTATUS={printable(status)}")
+
+    def status(self, text: str) -> None:
+        """One line for `systemctl status`."""
+        self._send(f"STATUS={printable(text)}")
+
+    def stopping(self, status: str = "") -> None:
+        """On its way out."""
+        self._starting = False
+        self._send(f"STOPPING=1\nSTATUS={printable(status)}")
+
+    def watchdog(self, now: float) -> None:
+        """Call from the working loop; sends a sign of life twice per watchdog interval.
+
+        Before `ready` it asks for more time to start as well: what waits for another host may wait for ever, and what
+        hangs may not.
+        """
+        if now >= self.deadline:
+            self.deadline = now + self._interval
+            more = f"\nEXTEND_TIMEOUT_USEC={2e6 * self._interval:.0f}" if self._starting else ""
+            self._send(f"WATCHDOG=1{more}")
+
+    def _send(self, state: str) -> None:
+        if not self._address:
+            return
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as outlet:
+            outlet.settimeout(_SEND_SECONDS)
+            outlet.sendto(state.encode(), self._address)
+
+
+def _watchdog_seconds(environ: Mapping[str, str]) -> float:
+    """Silence after which systemd kills this process; infinite where it does not watch this one."""
+    written = environ.get("WATCHDOG_USEC", "")
+    meant = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(written) / 1e6 if meant and written.isdecimal() and int(written) else math.inf

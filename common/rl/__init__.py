@@ -1,0 +1,1 @@
+"""Reinforcement learning without a network of hosts: environments, networks, distributions, algorithms."""

@@ -1,0 +1,16 @@
+"""From an action spec and a network's outputs to a distribution."""
+
+from __future__ import annotations
+
+from common.rl.action_spec import ActionSpec
+from common.rl.distributions.base import Distribution, Floats
+from common.rl.distributions.categorical import Categorical
+from common.rl.distributions.gaussian import Gaussian
+from common.rl.distributions.multi_categorical import MultiCategorical
+
+
+def distribution(spec: ActionSpec, outputs: Floats) -> Distribution:
+    """The distribution of the actions of N states; `outputs` (N, spec.width) are what the network gave for them."""
+    if spec.kind == "discrete":
+        return Categorical(outputs)
+    return Gaussian(spec, outputs) if spec.kind == "box" else MultiCategorical(spec, outputs)

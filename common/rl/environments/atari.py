@@ -1,0 +1,51 @@
+"""Atari games, preprocessed and stepped by the Arcade Learning Environment itself."""
+
+from __future__ import annotations
+
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
+
+from common.errors import ConfigurationError
+from common.rl.environments.base import Environments
+from common.rl.environments.frames import SIDE
+from common.rl.environments.vector import VectorEnvironments
+from common.settings.sections import Environment
+
+
+def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments:
+    """The game of `spec`: grey 84x84 frames, maximum over two, stacked; up to 30 no-ops at the start; raw rewards.
+
+    section: resolved. Its options may set what else ale_py's AtariVectorEnv takes, `noop_max` or
+    `repeat_action_probability` for instance. The latter is what the id says, 0.25 for all of v5 (sticky actions,
+    Machado et al. 2018, https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
+    Raises: ConfigurationError if an option sets what the section itself or this batch sets.
+    """
+    from ale_py.vector_env import AtariVectorEnv
+
+    own = {
+        "game": spec.kwargs["game"],
+        "num_envs": copies,
+        "batch_size": 0,
+        "num_threads": 1,
+        "autoreset_mode": "NextStep",
+        "img_height": SIDE,
+        "img_width": SIDE,
+        "grayscale": True,
+        "continuous": False,
+        "reward_clipping": False,
+        "frameskip": section.skip,
+        "stack_num": section.stack,
+        "max_num_frames_per_episode": (
+            section.max_episode_steps * section.skip or spec.kwargs["max_num_frames_per_episode"]
+        ),
+    }
+    taken = sorted(own.keys() & section.options.keys())
+    if taken:
+        raise ConfigurationError(
+            f"environment.options: {', '.join(taken)} cannot be set; environment.skip, stack and max_episode_steps can"
+        )
+    usual = {"repeat_action_probability": spec.kwargs["repeat_action_probability"], "full_action_space": False}
+    vector: VectorEnv = AtariVectorEnv(**(usual | section.options | own))
+    return VectorEnvironments(
+        vector, name=section.id, seed=seed, frames_per_step=section.skip, lives=section.terminal_on_life_loss
+    )

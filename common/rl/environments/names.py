@@ -1,0 +1,109 @@
+"""What an environment's id means: the package it is in, its registration, and the settings that go with it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from typing import NamedTuple
+
+import gymnasium
+import msgspec
+from gymnasium.envs.registration import EnvSpec
+
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.host.modules import bare, load, module_of
+from common.rl.environments.quiet import quiet
+from common.settings.sections import Environment, Scalar
+
+ATARI = "ALE/"
+ATARI_SKIP = 4
+FRAME_STACK = 4
+
+
+class Package(NamedTuple):
+    """A package whose ids need no `module:` in front."""
+
+    prefix: str
+    """The ids it registers begin so."""
+    module: str
+    extra: str
+    """The extra of a3cd that installs it."""
+
+
+PACKAGES = (
+    Package("FlappyBird-", "flappy_bird_gymnasium", "flappy"),
+    Package(ATARI, "ale_py", "atari"),
+)
+
+OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
+"""Where our defaults differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
+
+
+def is_atari(identifier: str) -> bool:
+    """Whether the id is of a game of the Arcade Learning Environment."""
+    return bare(identifier).startswith(ATARI)
+
+
+def resolve(section: Environment) -> Environment:
+    """The section with `auto` and 0 replaced by what applies to its environment; the id is not looked up.
+
+    max_episode_steps = 0 stays: it means the environment's own limit.
+    Raises: ConfigurationError if an ALE game is asked for its state, or another environment for its lives.
+    """
+    atari = is_atari(section.id)
+    if atari and section.observation == "state":
+        raise ConfigurationError(f"environment.observation: {section.id} gives frames only; use 'frames' or 'auto'")
+    if section.terminal_on_life_loss and not atari:
+        raise ConfigurationError(f"environment.terminal_on_life_loss: ALE games have lives, {section.id} has none")
+    observation = section.observation
+    if observation == "auto":
+        observation = "frames" if atari else "state"
+    return msgspec.structs.replace(
+        section,
+        observation=observation,
+        skip=section.skip or (ATARI_SKIP if atari else 1),
+        stack=section.stack or (FRAME_STACK if observation == "frames" else 1),
+        options={**OPTIONS.get(bare(section.id), {}), **section.options},
+    )
+
+
+def find_spec(identifier: str) -> EnvSpec:
+    """The registration of an id, after importing the module it is in.
+
+    Raises: EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id is in
+    none; with ids that look alike.
+    """
+    module, name = module_of(identifier), bare(identifier)
+    if module:
+        _import(module, identifier)
+    for package in PACKAGES:
+        if name.startswith(package.prefix) and not module:
+            if not _installed(package):
+                raise EnvironmentMissingError(
+                    f"environment {name} needs the package {package.module}, which is not installed: "
+                    f"pip install 'a3cd[{package.extra}]'"
+                )
+            _import(package.module, identifier)
+    spec = gymnasium.registry.get(name)
+    if spec is None:
+        alike = difflib.get_close_matches(name, known(), n=3)
+        hint = f"did you mean {' or '.join(alike)}?" if alike else "the module it is in goes before it: module:Id-v0"
+        raise EnvironmentMissingError(f"environment {name} does not exist; {hint}")
+    return spec
+
+
+def known() -> list[str]:
+    """The ids registered in this process, with those of the packages above that are installed, sorted."""
+    for package in PACKAGES:
+        if _installed(package):
+            _import(package.module, package.prefix)
+    return sorted(gymnasium.registry)
+
+
+def _installed(package: Package) -> bool:
+    return importlib.util.find_spec(package.module) is not None
+
+
+def _import(module: str, identifier: str) -> None:
+    with quiet():
+        load(module, lambda why: EnvironmentMissingError(f"environment {identifier}: {why}"))

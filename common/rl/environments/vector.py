@@ -1,0 +1,87 @@
+"""Environments that come with a vector implementation of their own (gymnasium's `vector_entry_point`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from common.errors import UnavailableError
+from common.rl.environments.actions import ActionMap, Bounds
+from common.rl.environments.base import Actions, Environments, Observations, Step, failure
+from common.rl.environments.seeds import copy_seed
+from common.rl.environments.spaces import ObservationBuffer
+
+
+class VectorEnvironments(Environments):
+    """A gymnasium VectorEnv in NEXT_STEP mode, as a batch."""
+
+    def __init__(
+        self,
+        vector: VectorEnv[Any, Any, Any],
+        *,
+        name: str,
+        seed: int,
+        frames_per_step: int = 1,
+        bounds: Bounds = "clip",
+        lives: bool = False,
+    ) -> None:
+        """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
+        bounds: how numbers without bounds become actions of a Box. lives: tell of those that were lost; the vector's
+        info has to have them, (B,) numbers named `lives`.
+
+        Raises: EnvironmentMissingError if the spaces are not supported.
+        """
+        self._vector = vector
+        self._name = name
+        self._seed = seed
+        self._actions = ActionMap(vector.single_action_space, bounds)
+        self._buffer = ObservationBuffer(vector.single_observation_space, vector.num_envs)
+        self._lives: NDArray[Any] | None = np.zeros(vector.num_envs) if lives else None
+
+        self.count = vector.num_envs
+        self.observation_space = self._buffer.space
+        self.action = self._actions.spec
+        self.frames_per_step = frames_per_step
+
+    def reset(self, seed: int | None = None) -> Observations:
+        """As Environments.reset; the copies draw from one generator, or have consecutive seeds from one."""
+        try:
+            observations, _ = self._vector.reset(seed=copy_seed(self._seed if seed is None else seed, 0))
+        except Exception as error:
+            raise failure(self._name, "reset", error) from error
+        self._buffer.put_all(observations)
+        return self._buffer.finished()
+
+    def step(self, actions: Actions) -> Step:
+        """As Environments.step."""
+        try:
+            observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
+        except Exception as error:
+            raise failure(self._name, "step", error) from error
+        self._buffer.put_all(observations)
+        lost = self._life_lost(info)
+        return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated, lost)
+
+    def render(self) -> NDArray[np.uint8]:
+        """The newest picture the first copy's agent sees, grey, (H, W, 3).
+
+        A vector draws no single copy. Raises: UnavailableError where observations are not pictures.
+        """
+        if self.observation_space.dtype != np.uint8:
+            raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
+        newest: NDArray[np.uint8] = self._buffer.finished()[0, -1]
+        return np.repeat(newest[:, :, None], 3, axis=2)
+
+    def _life_lost(self, info: dict[str, Any]) -> NDArray[np.bool_] | None:
+        if self._lives is None:
+            return None
+        before, self._lives = self._lives, info["lives"].copy()
+        lost: NDArray[np.bool_] = self._lives < before
+        return lost
+
+    def close(self) -> None:
+        """As Environments.close."""
+        self._vector.close()

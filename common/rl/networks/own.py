@@ -1,0 +1,149 @@
+"""A network of one's own: `network.kind = "module:Class"`, built and checked. How to write one: docs/networks.md."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from common.errors import ConfigurationError
+from common.host.modules import bare, error_text, load, module_of
+from common.rl.action_spec import ActionSpec
+from common.rl.networks.heads import PolicyValue
+from common.rl.networks.log_std import log_std, spread
+from common.rl.observation_spec import ObservationSpec
+
+PROBE = 3
+"""Observations a new network is tried on."""
+TOLERANCE = 1e-3
+"""Of the largest output; dropout and batch norm change more, other orders of summation less."""
+
+
+class OwnNetwork(Protocol):
+    """The two methods of the class; besides, it must be a `torch.nn.Module`.
+
+    Its parameters are float32 on the CPU, and all of its state: buffers never travel. An output depends on its own
+    observation alone, whatever else is in the batch (no dropout, no batch norm).
+    """
+
+    def __init__(self, observation: ObservationSpec, actions: int) -> None:
+        """Make the layers for `actions` numbers that describe the policy (`ActionSpec.outputs`).
+
+        torch's random numbers are seeded with the run's seed before.
+        """
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the policy's numbers (N, actions) and values (N,), float32, of observations (N, *observation.shape).
+
+        The observations are float32 for kind `box`, uint8 for `pixels`, int64 for `discrete`, and must not be changed.
+        """
+
+
+class Own(PolicyValue):
+    """Such a network, as acting and the algorithms know it."""
+
+    def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, action: ActionSpec) -> None:
+        super().__init__()
+        self.own = network
+        self.log_std = log_std(action)
+        self.action = action
+        self.chunk = 64 if observation.kind == "pixels" else 4096
+        # The layout has the shapes of the layers; which layers they are is said here.
+        layers = " ".join(f"{name}={type(module).__name__}" for name, module in network.named_modules())
+        self.architecture = f"{kind} {observation.kind}{observation.shape} {action.width} {layers}"
+        if action.kind != "discrete":
+            self.architecture += f" {action.text}"
+
+    def outputs(self, observations: Tensor) -> Tensor:
+        """As `PolicyValue.outputs`."""
+        logits, values = self.own(observations)
+        return spread(torch.cat([logits, values.unsqueeze(1)], dim=1), self.log_std)
+
+
+def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:
+    """Import, make and try the network that `kind`, a `module:Class`, names.
+
+    Raises ConfigurationError where it is not found, raises an error of its own or is not as `OwnNetwork` says.
+    """
+    found = find(kind)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        with _blamed(kind, f"{found.__name__}(observation, {action.outputs})"):
+            network = found(observation, action.outputs)
+        _check(kind, network, _observations(observation), action.outputs)
+    return Own(kind, network, observation, action)
+
+
+def find(kind: str) -> type[nn.Module]:
+    """The class that a `module:Class` names; raises ConfigurationError where there is none."""
+    module, name = module_of(kind), bare(kind)
+    with contextlib.redirect_stdout(sys.stderr):
+        imported = load(module, lambda why: _problem(kind, why))
+    found = getattr(imported, name, None)
+    if found is None:
+        raise _problem(kind, f"{module} ({getattr(imported, '__file__', 'built in')}) has no {name}")
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise _problem(kind, f"{name} is no class derived from torch.nn.Module")
+    return found
+
+
+def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
+    """Tries the network on a batch, which also makes the parameters of lazy layers."""
+    given = f"forward on {str(batch.dtype).removeprefix('torch.')} observations {tuple(batch.shape)}"
+    kept = batch.clone()
+    with _blamed(kind, given):
+        outputs = network(batch)
+    if not (isinstance(outputs, tuple) and len(outputs) == 2 and all(isinstance(one, Tensor) for one in outputs)):
+        raise _problem(kind, f"{given} must return two tensors, (logits, values)")
+    for name, one, shape in zip(("logits", "values"), outputs, ((PROBE, actions), (PROBE,)), strict=True):
+        if tuple(one.shape) != shape or one.dtype != torch.float32:
+            raise _problem(
+                kind, f"{given} must give {name} {shape} of torch.float32, not {tuple(one.shape)} {one.dtype}"
+            )
+        if not one.requires_grad:
+            raise _problem(kind, f"{given} gives {name} that depend on no parameter, so that nothing could be learnt")
+    for name, parameter in network.named_parameters():
+        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
+            form = f"{parameter.dtype} on {parameter.device.type}"
+            raise _problem(kind, f"parameter {name} is {form}, not torch.float32 on cpu")
+    if not torch.equal(kept, batch):
+        raise _problem(kind, "forward changes the observations it is given; they are used again")
+    _check_alone(kind, network, batch, torch.cat([outputs[0], outputs[1].unsqueeze(1)], dim=1))
+
+
+def _check_alone(kind: str, network: nn.Module, batch: Tensor, outputs: Tensor) -> None:
+    """Gradients are computed in other batches than those that acted, and on other hosts."""
+    buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    with _blamed(kind, "forward on one observation"):
+        parts = [torch.cat([logits, values.unsqueeze(1)], dim=1) for logits, values in map(network, batch.chunk(PROBE))]
+        tolerance = TOLERANCE * float(outputs.detach().abs().max())
+        alike = torch.allclose(torch.cat(parts), outputs, rtol=0, atol=tolerance, equal_nan=True)
+    if not alike:
+        raise _problem(kind, "an observation gives one thing in a batch and another alone: no dropout, no batch norm")
+    for name, buffer in network.named_buffers():
+        if not torch.equal(buffer, buffers[name]):
+            raise _problem(kind, f"forward changes the buffer {name}; only parameters travel between the hosts")
+
+
+def _observations(spec: ObservationSpec) -> Tensor:
+    shape = (PROBE, *spec.shape)
+    if spec.kind == "box":
+        return torch.randn(shape)
+    return torch.randint(0, 256 if spec.kind == "pixels" else spec.size, shape, dtype=spec.dtype)
+
+
+@contextlib.contextmanager
+def _blamed(kind: str, doing: str) -> Iterator[None]:
+    """What the network's own code raises becomes an error that says where."""
+    try:
+        yield
+    except Exception as error:
+        raise _problem(kind, f"{doing} raised {error_text(error)}") from error
+
+
+def _problem(kind: str, what: str) -> ConfigurationError:
+    return ConfigurationError(f"network.kind = {kind}: {what}")

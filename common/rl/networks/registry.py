@@ -1,0 +1,49 @@
+"""From the `[network]` section and the observations to a network."""
+
+from __future__ import annotations
+
+import torch
+
+from common.rl.action_spec import ActionSpec
+from common.rl.networks import conv, own
+from common.rl.networks.conv import ConvTrunk
+from common.rl.networks.dense import DenseTrunk
+from common.rl.networks.heads import Heads, PolicyValue
+from common.rl.networks.impala import ImpalaTrunk
+from common.rl.networks.recurrent import Recurrent
+from common.rl.networks.trunk import Trunk
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Network
+
+_CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS, "conv-nature": conv.NATURE}
+
+
+def resolve(kind: str, observation: ObservationSpec) -> str:
+    """Return the kind of network that `auto` stands for (conv-a3c for pictures, dense otherwise); others unchanged."""
+    if kind != "auto":
+        return kind
+    return "conv-a3c" if observation.kind == "pixels" and len(observation.shape) == 3 else "dense"
+
+
+def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:
+    """Build the network of a run; the same arguments give the same parameters on every host.
+
+    Raises ConfigurationError if this kind of network cannot take such observations, or a module:Class is not found or
+    not as `common.rl.networks.own` says.
+    """
+    kind = resolve(section.kind, observation)
+    if ":" in kind:
+        return own.build(kind, observation, action, seed)
+    generator = torch.Generator().manual_seed(seed)
+
+    def trunk() -> Trunk:
+        if kind == "dense":
+            return DenseTrunk(observation, section.hidden, section.activation, generator, section.input_scale)
+        if kind == "conv-impala":
+            return ImpalaTrunk(observation, generator)
+        convolutions, units = _CONVOLUTIONS[kind]
+        return ConvTrunk(observation, convolutions, units, generator)
+
+    if section.lstm:
+        return Recurrent(trunk(), section.lstm, action, generator)
+    return Heads([trunk()] if section.shared else [trunk(), trunk()], action, generator)

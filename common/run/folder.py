@@ -1,0 +1,227 @@
+"""The folder of a run: where everything lies in it, and reading it. Needs no torch.
+
+settings.toml     the run settings, resolved
+run.json          the run's id, when it was made, its epoch, the version of a3cd that made it
+checkpoints/N/    weights.safetensors, optimizer.safetensors, state.json; N is the weights' version
+metrics.jsonl     one object a line; events/ has the same for TensorBoard; curve.png is the learning curve
+summary.json      written when the learner ends
+lock              held by the learner that works in the folder
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from common.errors import A3cdError, ConfigurationError
+from common.host.modules import bare
+from common.settings.sections import Settings
+from common.settings.toml import read
+
+_CHECKPOINT_NAME = re.compile(r"(\d+)(?:-(\d+))?")
+_log = logging.getLogger(__name__)
+
+
+class DamagedCheckpointError(A3cdError):
+    """A checkpoint that cannot be read whole; the text names the file and what is wrong with it."""
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`."""
+
+    run: str
+    """16 hexadecimal digits."""
+    created: str
+    """When the run was made: ISO 8601, UTC."""
+    epoch: int
+    """1 at first; one more for each time a learner took the run up again."""
+    a3cd: str
+    """The version of a3cd that made the folder."""
+
+
+class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
+    """`state.json` of a checkpoint."""
+
+    version: int
+    """Of the weights: optimizer steps taken."""
+    score: float | None
+    """What the best checkpoint is the best by (mean return); None before there was one."""
+    state: dict[str, Any]
+    """Everything else the learner goes on from: counters, model hash and the like."""
+    checksums: dict[str, int]
+    """CRC-32 of the other files by name."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a checkpoint holds."""
+
+    version: int
+    score: float | None
+    weights: NDArray[np.float32]
+    """(parameters,): the network's parameters in one vector."""
+    optimizer: dict[str, NDArray[Any]]
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class CheckpointPaths:
+    """The folder of one checkpoint."""
+
+    folder: Path
+
+    @property
+    def weights_file(self) -> Path:
+        """One float32 vector named `weights`."""
+        return self.folder / "weights.safetensors"
+
+    @property
+    def optimizer_file(self) -> Path:
+        """The optimizer's tensors by name."""
+        return self.folder / "optimizer.safetensors"
+
+    @property
+    def state_file(self) -> Path:
+        """A `CheckpointState` as JSON."""
+        return self.folder / "state.json"
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sorts checkpoints by version, and those of one version by when they were written."""
+        match = _CHECKPOINT_NAME.fullmatch(self.folder.name)
+        assert match is not None
+        return int(match[1]), int(match[2] or 0)
+
+    def read(self) -> Checkpoint:
+        """Read everything; raises `DamagedCheckpointError` if a file is missing, cut short or altered."""
+        head = self.read_state()
+        weights = self._tensors(self.weights_file, head)
+        if list(weights) != ["weights"] or weights["weights"].dtype != np.float32 or weights["weights"].ndim != 1:
+            raise DamagedCheckpointError(f"{self.weights_file}: is not one float32 vector named weights")
+        optimizer = self._tensors(self.optimizer_file, head)
+        return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state)
+
+    def read_state(self) -> CheckpointState:
+        """Read the state alone; raises `DamagedCheckpointError`."""
+        try:
+            return msgspec.json.decode(self.state_file.read_bytes(), type=CheckpointState)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise DamagedCheckpointError(f"{self.state_file}: {error}") from error
+
+    def _tensors(self, file: Path, head: CheckpointState) -> dict[str, NDArray[Any]]:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise DamagedCheckpointError(f"{file}: {error.strerror}") from error
+        if zlib.crc32(data) != head.checksums.get(file.name):
+            raise DamagedCheckpointError(f"{file}: checksum differs from the one in {self.state_file.name}")
+        try:
+            return load(data)
+        except (SafetensorError, KeyError) as error:
+            raise DamagedCheckpointError(f"{file}: {error}") from error
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that holds a run, or will; see the layout at the top of the file."""
+
+    path: Path
+
+    @property
+    def settings_file(self) -> Path:
+        """The run settings, resolved, as TOML."""
+        return self.path / "settings.toml"
+
+    @property
+    def run_file(self) -> Path:
+        """A `RunRecord` as JSON; a folder is a run if it has this."""
+        return self.path / "run.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the learner at work; holds its process id."""
+        return self.path / "lock"
+
+    @property
+    def metrics_file(self) -> Path:
+        """One JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """Folder for TensorBoard."""
+        return self.path / "events"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints' folders."""
+        return self.path / "checkpoints"
+
+    @property
+    def curve(self) -> Path:
+        """Picture of the learning curve."""
+        return self.path / "curve.png"
+
+    @property
+    def summary_file(self) -> Path:
+        """The run in one JSON object, written when the learner ends."""
+        return self.path / "summary.json"
+
+    def record(self) -> RunRecord:
+        """Read `run.json`; raises `ConfigurationError` where there is no run."""
+        try:
+            return msgspec.json.decode(self.run_file.read_bytes(), type=RunRecord)
+        except FileNotFoundError as error:
+            raise ConfigurationError(f"{self.path}: holds no run (there is no {self.run_file.name})") from error
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
+
+    def settings(self) -> Settings:
+        """Read the settings; raises `ConfigurationError` where there is no run or its settings cannot be read."""
+        self.record()
+        return read(self.settings_file)
+
+    def all_checkpoints(self) -> list[CheckpointPaths]:
+        """Every checkpoint by its name alone, oldest first; one or another may be damaged."""
+        if not self.checkpoints.is_dir():
+            return []
+        names = (entry for entry in self.checkpoints.iterdir() if _CHECKPOINT_NAME.fullmatch(entry.name))
+        return sorted((CheckpointPaths(entry) for entry in names), key=lambda paths: paths.order)
+
+    def newest(self) -> CheckpointPaths | None:
+        """The newest checkpoint that reads whole; damaged ones are passed over with a warning."""
+        return next((paths for paths, _ in self._whole()), None)
+
+    def best(self) -> CheckpointPaths | None:
+        """The whole checkpoint with the highest score, the newer of two; the newest if none has a score."""
+        ranked = max(self._whole(), key=lambda entry: _rank(entry[1].score), default=None)
+        return ranked and ranked[0]
+
+    def _whole(self) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
+        for paths in reversed(self.all_checkpoints()):
+            try:
+                yield paths, paths.read()
+            except DamagedCheckpointError as error:
+                _log.warning("checkpoint %s is damaged and passed over: %s", paths.folder.name, error)
+
+
+def _rank(score: float | None) -> float:
+    return float("-inf") if score is None else score
+
+
+def default_path(environment: str) -> Path:
+    """runs/ENV-DATE-TIME below the working folder: where a run goes that was given no folder."""
+    name = bare(environment).replace("/", "-")
+    return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

@@ -1,0 +1,1 @@
+"""Everything that travels: messages, frames, sockets, codecs, bodies."""

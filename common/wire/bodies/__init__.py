@@ -1,0 +1,1 @@
+"""The payloads of messages: trajectories, observations, weights."""

@@ -1,0 +1,55 @@
+"""Weights as what has changed since a keyframe: the full weights of an earlier version, which every actor has.
+
+A body: the keyframe's version (uint64, little-endian), the extras as they are (float32), then the differences as int8
+in blocks, compressed with zstd. Each element is off by at most the largest |difference| of its block over 254, and
+float32's own rounding (see `common.wire.codecs.int8`). Every delta is against the keyframe and none against the delta
+before, so that a broadcast may be lost, as CONFLATE loses them, and errors do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from common.errors import CodecError
+from common.wire.bodies.broadcast import KEYFRAME, keyframe_of
+from common.wire.codecs.buffers import as_bytes, nbytes, read
+from common.wire.codecs.registry import make
+from common.wire.frames import Buffer
+
+CODEC = "int8+zstd"
+
+
+class DeltaFormat:
+    """For the same vectors and extras as a `WeightsFormat`. Keeps scratch memory: one thread at a time."""
+
+    def __init__(self, size: int, vectors: int = 1, extras: int = 0) -> None:
+        """`size`: parameters of one vector; `extras`: elements."""
+        self.codec = make(CODEC, vectors * size)
+        self._size = size
+        self._extras = extras
+        self._difference = torch.zeros(vectors * size)
+
+    def pack(self, version: int, difference: Tensor, extras: Tensor) -> bytes:
+        """The body against the keyframe `version`; `difference` (vectors * size,), float32 on the CPU."""
+        return b"".join([KEYFRAME.pack(version), as_bytes(extras), self.codec.encode(difference)])
+
+    def unpack(self, body: Buffer, version: int, keyframe: Tensor, vectors: Sequence[Tensor], extras: Tensor) -> None:
+        """Writes the weights that `body` and the keyframe (vectors * size,) `version` stand for.
+
+        Raises CodecError, with nothing written, for bytes that are no delta, or one against another keyframe.
+        """
+        if (named := keyframe_of(body)) != version:
+            raise CodecError(f"a delta against the keyframe {named}, but {version} is what there is")
+        start = KEYFRAME.size + 4 * self._extras
+        if nbytes(body) < start:
+            raise CodecError(f"a delta of {nbytes(body)} bytes, shorter than its header and extras of {start}")
+        view = memoryview(body).cast("B")
+        self.codec.decode(view[start:], self._difference)
+        parts = torch.split(keyframe, self._size), torch.split(self._difference, self._size)
+        for vector, before, change in zip(vectors, *parts, strict=True):
+            torch.add(before, change, out=vector)
+        if self._extras:
+            read(view, KEYFRAME.size, torch.float32, extras)

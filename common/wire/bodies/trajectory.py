@@ -1,0 +1,214 @@
+"""Rollouts as the body of a message: nothing twice, nothing lost, and nothing believed that the reader has not checked.
+
+Both ends know every size but one from the settings and the spaces. Where observations are stacked, each step bears its
+newest frame alone, and the reader stacks them again; a step whose older frames are not those of the step before (an
+episode began) bears them too, and the number of such steps stands at the head of the body.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from common.errors import CodecError
+from common.rl.action_spec import ActionSpec, narrow
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout, join
+from common.settings.codec_names import PARTS
+from common.settings.sections import Settings
+from common.wire.bodies.observations import unstacked
+from common.wire.codecs.buffers import nbytes
+from common.wire.codecs.entropy import ENTROPY_STAGES
+from common.wire.frames import Buffer
+
+LARGEST = 1e16
+"""Of one number: the squares of many such still are float32 numbers."""
+_HEAD = struct.Struct("<I")
+Array = NDArray[Any]
+_NOTHING: Array = np.zeros(0, np.float32)
+
+
+class TrajectoryFormat:
+    """Rollouts of `steps` steps of `copies` environments to bodies and back; several are joined along the environments.
+
+    Restarts first (uint32, little endian), then, through the codec's entropy stage, one after the other: rewards and
+    log-probabilities; a recurrent network's state before them; the first observations in full; of each later one its
+    newest frame; the actions; termination, validity and restarts as bits; of each restart the older frames. Time first,
+    little endian.
+    """
+
+    def __init__(
+        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, copies: int, stack: int, state: int = 0
+    ) -> None:
+        """`stack`: frames in an observation, along its first axis; 1: no stack. `state`: the network's state_size."""
+        self._steps, self._copies, self._state = steps, copies, state
+        self._discrete = observation.kind == "discrete"
+        self._observation, self._action = observation, action
+        shape = observation.shape
+        self._frame = unstacked(observation, stack).shape
+        self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
+        self._stacked = stack > 1
+        pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
+        self._observed = narrow(observation.size) if self._discrete else pixels
+        self._acted = action.packed
+
+    def max_bytes(self, count: int) -> int:
+        """Length no body of `count` rollouts exceeds."""
+        raw = self._raw(count, self._most_restarts(count))
+        return _HEAD.size + max(stage(raw).max_bytes for stage in ENTROPY_STAGES.values())
+
+    def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
+        """The body of rollouts, joined; `codec` names the entropy stage."""
+        rollout = join(rollouts)
+        observations = rollout.observations.numpy()
+        restarts, older = self._restarts(observations)
+        newest = observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:]
+        parts = (
+            (rollout.rewards.numpy(), "<f4"),
+            (rollout.behaviour_log_probs.numpy(), "<f4"),
+            (_NOTHING if rollout.state is None else rollout.state.numpy(), "<f4"),
+            (observations[0], self._observed),
+            (newest, self._observed),
+            (rollout.actions.numpy(), self._acted),
+            (np.packbits(rollout.terminated.numpy()), np.uint8),
+            (np.packbits(rollout.valid.numpy()), np.uint8),
+            (np.packbits(restarts), np.uint8),
+            (older, self._observed),
+        )
+        raw = b"".join(np.ascontiguousarray(part, dtype).data.cast("B") for part, dtype in parts if part.size)
+        return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
+
+    def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
+        """The rollout of all `count` that were packed, in memory of its own.
+
+        Raises CodecError for what `pack` makes of no rollout of this run.
+        """
+        if not _HEAD.size <= nbytes(body) <= self.max_bytes(count):
+            raise CodecError(f"{count} rollouts in {nbytes(body)} bytes, at most {self.max_bytes(count)} hold them")
+        view = memoryview(body).cast("B")
+        (number,) = _HEAD.unpack_from(view)
+        if number > self._most_restarts(count):
+            raise CodecError(f"{number} restarts, {count} rollouts have at most {self._most_restarts(count)}")
+        size = self._raw(count, number)
+        raw = ENTROPY_STAGES[PARTS[codec][1]](size).decompress(view[_HEAD.size :])
+        if nbytes(raw) != size:
+            raise CodecError(f"{count} rollouts in {nbytes(raw)} bytes, not {size}")
+        return self._read(memoryview(raw).cast("B"), count, number)
+
+    def _read(self, raw: memoryview, count: int, number: int) -> Rollout:
+        shape = (self._steps, self._copies * count)
+        arrays = self._arrays(raw, count, number)
+        rewards, log_probs = _finite(next(arrays), "a reward"), _finite(next(arrays), "a log-probability")
+        state = _finite(next(arrays), "a state")
+        first, newest = next(arrays), next(arrays)
+        actions = next(arrays)
+        terminated, valid, restarts = (
+            np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
+        )
+        if np.count_nonzero(restarts) != number:
+            raise CodecError(f"{number} restarts are told, {np.count_nonzero(restarts)} are marked")
+        return Rollout(
+            observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
+            actions=torch.from_numpy(
+                _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
+            ),
+            rewards=torch.from_numpy(rewards),
+            terminated=torch.from_numpy(terminated),
+            valid=torch.from_numpy(valid),
+            behaviour_log_probs=torch.from_numpy(log_probs),
+            state=torch.from_numpy(state) if self._state else None,
+        )
+
+    def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and type of each part, in order."""
+        steps, copies, bits = self._steps, self._copies * count, -(-self._steps * self._copies * count // 8)
+        floats, packed = np.dtype("<f4"), ((bits,), np.dtype(np.uint8))
+        return [
+            ((steps, copies), floats),
+            ((steps, copies), floats),
+            ((copies, self._state), floats),
+            ((copies, *self._observation.shape), self._observed),
+            ((steps, copies, *self._frame), self._observed),
+            ((steps, copies, *self._action.shape), self._acted),
+            *(packed, packed, packed),
+            ((restarts, *self._older), self._observed),
+        ]
+
+    def _raw(self, count: int, restarts: int) -> int:
+        return sum(math.prod(shape) * kind.itemsize for shape, kind in self._layout(count, restarts))
+
+    def _most_restarts(self, count: int) -> int:
+        return self._steps * self._copies * count if self._stacked else 0
+
+    def _arrays(self, raw: memoryview, count: int, restarts: int) -> Iterator[Array]:
+        offset = 0
+        for shape, kind in self._layout(count, restarts):
+            size = math.prod(shape)
+            yield np.frombuffer(raw, kind, size, offset).reshape(shape)
+            offset += size * kind.itemsize
+
+    def _restarts(self, observations: Array) -> tuple[NDArray[np.bool_], Array]:
+        """Which steps' older frames are not the newest of the step before (T, B), and those frames (R, *older)."""
+        if not self._stacked:
+            return np.zeros(observations[1:].shape[:2], np.bool_), observations[:0, 0]
+        frame = self._frame[0]
+        older = observations[1:, :, :-frame]
+        differs = (older != observations[:-1, :, frame:]).reshape(*older.shape[:2], -1).any(axis=2)
+        return differs, older[differs]
+
+    def _stack(self, first: Array, newest: Array, restarts: NDArray[np.bool_], older: Array) -> Array:
+        observations: Array = np.empty((self._steps + 1, len(first), *self._observation.shape), first.dtype)
+        observations[0] = first
+        if not self._stacked:
+            observations[1:] = newest
+            return self._checked(observations)
+        frame, used = self._frame[0], 0
+        for t, (new, begins) in enumerate(zip(newest, restarts, strict=True)):
+            observations[t + 1, :, :-frame] = observations[t, :, frame:]
+            observations[t + 1, :, -frame:] = new
+            if begins.any():
+                here = np.flatnonzero(begins)
+                observations[t + 1, here, :-frame] = older[used : used + len(here)]
+                used += len(here)
+        return self._checked(observations)
+
+    def _checked(self, observations: Array) -> Array:
+        if self._discrete:
+            if (observations >= self._observation.size).any():
+                raise CodecError(f"an observation beyond the {self._observation.size} there are")
+            return observations.astype(np.int64)
+        return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
+
+
+def trajectory_format(
+    settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int
+) -> TrajectoryFormat:
+    """The format of a run, from its resolved settings and its network's state_size; both ends have the same."""
+    return TrajectoryFormat(
+        observation,
+        action,
+        steps=settings.algorithm.rollout,
+        copies=settings.environment.copies,
+        stack=max(1, settings.environment.stack),
+        state=state,
+    )
+
+
+def usable(rollout: Rollout) -> bool:
+    """Whether a reader would take the numbers of a rollout."""
+    every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
+    numbers = [one for one in every if one is not None and one.is_floating_point()]
+    return all(bool((one.abs() <= LARGEST).all()) for one in numbers)
+
+
+def _finite(values: Array, what: str) -> NDArray[np.float32]:
+    """A copy, in memory of its own and in the machine's byte order."""
+    if not (np.abs(values) <= LARGEST).all():
+        raise CodecError(f"{what} that is not finite, or beyond {LARGEST:g}")
+    return values.astype(np.float32)

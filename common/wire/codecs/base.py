@@ -1,0 +1,83 @@
+"""What a codec is: a fixed-length packing of one float32 vector, with a stated worst-case error."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+
+from common.errors import CodecError
+from common.settings.codec_names import CodecKind
+from common.wire.codecs.buffers import nbytes
+from common.wire.frames import Buffer
+
+
+class Codec(ABC):
+    """Packs vectors of `size` float32 elements (contiguous, on the CPU) into exactly `raw_bytes` bytes.
+
+    The length follows from the codec and `size` alone, so a reader needs no length from the sender. An element that
+    is not finite never comes out finite: the receiver's check for finiteness sees it. Little-endian hosts only.
+
+    An instance keeps scratch memory: one thread at a time.
+    """
+
+    name: ClassVar[CodecKind]
+
+    def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ValueError(f"a codec needs at least 1 element, not {size}")
+        self.size = size
+
+    @property
+    @abstractmethod
+    def raw_bytes(self) -> int:
+        """Length of every packed body."""
+
+    def encode(self, vector: torch.Tensor) -> memoryview:
+        """Packs `vector`, shape (size,).
+
+        The view is onto memory that the next `encode` or `bound` writes, or onto `vector` itself: use it before that.
+
+        Raises:
+            ValueError: `vector` is not of the size, type or layout this codec was made for.
+        """
+        self._check(vector)
+        return self._pack(vector.detach())
+
+    def decode(self, body: Buffer, out: torch.Tensor) -> None:
+        """Unpacks `body` into `out`, shape (size,). Bytes that no vector packs to may decode, if only to nonsense.
+
+        Raises:
+            CodecError: `body` has not the length every body of this codec has, or stands for nothing; `out` is
+                untouched.
+            ValueError: `out` is not of the size, type or layout this codec was made for.
+        """
+        self._check(out)
+        if nbytes(body) != self.raw_bytes:
+            raise CodecError(
+                f"{self.name} body of {self.size} elements must be {self.raw_bytes} bytes, not {nbytes(body)}"
+            )
+        self._unpack(body, out.detach())
+
+    @abstractmethod
+    def bound(self, vector: torch.Tensor) -> torch.Tensor:
+        """Largest absolute error of each element after a round trip of a finite `vector`: shape (size,), float64."""
+
+    @abstractmethod
+    def _pack(self, vector: torch.Tensor) -> memoryview: ...
+
+    @abstractmethod
+    def _unpack(self, body: Buffer, out: torch.Tensor) -> None: ...
+
+    def _check(self, vector: torch.Tensor) -> None:
+        if (
+            vector.shape != (self.size,)
+            or vector.dtype != torch.float32
+            or vector.device.type != "cpu"
+            or not vector.is_contiguous()
+        ):
+            raise ValueError(
+                f"{self.name} takes a contiguous float32 CPU vector of {self.size} elements, "
+                f"not {vector.dtype} {tuple(vector.shape)} on {vector.device}"
+            )

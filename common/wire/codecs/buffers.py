@@ -1,0 +1,34 @@
+"""The bytes of a message as elements of a tensor, and back, without a copy in between."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import torch
+
+from common.wire.frames import Buffer
+
+
+def nbytes(body: Buffer) -> int:
+    """Length of `body` in bytes, whatever the format of a memoryview is."""
+    return body.nbytes if isinstance(body, memoryview) else len(body)
+
+
+def read(body: Buffer, offset: int, dtype: torch.dtype, out: torch.Tensor) -> None:
+    """Fills `out` with as many elements of `dtype`, which lie in `body` from byte `offset` on, converted to its type.
+
+    Torch converts halves thirty times as fast as numpy, but warns of memory that it may not write, as that of bytes.
+    So it is given the bare address, for no longer than the copy lasts.
+
+    Raises:
+        ValueError: `body` is too short, or not contiguous.
+    """
+    source = np.frombuffer(body, np.uint8, out.numel() * dtype.itemsize, offset)
+    memory = (ctypes.c_ubyte * source.size).from_address(source.ctypes.data)
+    out.copy_(torch.frombuffer(memory, dtype=dtype))
+
+
+def as_bytes(tensor: torch.Tensor) -> memoryview:
+    """The memory of a flat, contiguous CPU tensor; valid until the tensor is written."""
+    return tensor.view(torch.uint8).numpy().data

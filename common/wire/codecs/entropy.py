@@ -1,0 +1,120 @@
+"""The stage after a codec: general-purpose compression of the packed bytes, most of them zeros.
+
+The reader knows the length the packed bytes must have, and refuses whatever claims another one before it makes room
+for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import lz4.block
+import zstandard
+
+from common.errors import CodecError
+from common.settings.codec_names import STAGES, StageKind
+from common.wire.frames import Buffer
+
+
+class EntropyStage(ABC):
+    """Compresses bodies of exactly `raw_bytes` bytes. An instance keeps a context: one thread at a time."""
+
+    def __init__(self, raw_bytes: int) -> None:
+        self.raw_bytes = raw_bytes
+
+    @property
+    @abstractmethod
+    def max_bytes(self) -> int:
+        """Length no compressed body exceeds."""
+
+    @abstractmethod
+    def compress(self, raw: Buffer) -> bytes:
+        """A compressed copy of `raw`."""
+
+    @abstractmethod
+    def decompress(self, body: Buffer) -> Buffer:
+        """The `raw_bytes` bytes that `body` stands for, or `body` itself.
+
+        Raises:
+            CodecError: `body` is damaged, or stands for fewer or more bytes.
+        """
+
+
+class NoStage(EntropyStage):
+    """Leaves the bytes as they are; their length is checked by the codec."""
+
+    @property
+    def max_bytes(self) -> int:
+        """`raw_bytes`."""
+        return self.raw_bytes
+
+    def compress(self, raw: Buffer) -> bytes:
+        """A copy."""
+        return bytes(raw)
+
+    def decompress(self, body: Buffer) -> Buffer:
+        """The body itself."""
+        return body
+
+
+class Lz4Stage(EntropyStage):
+    """One LZ4 block without a header."""
+
+    @property
+    def max_bytes(self) -> int:
+        """LZ4_COMPRESSBOUND of lz4.h."""
+        return self.raw_bytes + self.raw_bytes // 255 + 16
+
+    def compress(self, raw: Buffer) -> bytes:
+        """Fast mode."""
+        compressed: bytes = lz4.block.compress(raw, store_size=False)
+        return compressed
+
+    def decompress(self, body: Buffer) -> Buffer:
+        """Makes room for `raw_bytes` and no more, whatever the body says."""
+        try:
+            raw: bytes = lz4.block.decompress(body, uncompressed_size=self.raw_bytes)
+        except (lz4.block.LZ4BlockError, ValueError) as error:
+            raise CodecError(f"lz4 body of {memoryview(body).nbytes} bytes does not decompress: {error}") from error
+        if len(raw) != self.raw_bytes:
+            raise CodecError(f"lz4 body holds {len(raw)} bytes, not {self.raw_bytes}")
+        return raw
+
+
+class ZstdStage(EntropyStage):
+    """One zstd frame that states its content size."""
+
+    LEVEL = 1
+    """Gradients gain nothing from levels 2 and 3 but time."""
+
+    def __init__(self, raw_bytes: int) -> None:
+        super().__init__(raw_bytes)
+        self._compressor = zstandard.ZstdCompressor(level=self.LEVEL)
+        # The compressor needs no window larger than the content, rounded up to a power of two.
+        window = max(1 << 10, 1 << (raw_bytes - 1).bit_length())
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=window)
+
+    @property
+    def max_bytes(self) -> int:
+        """ZSTD_COMPRESSBOUND of zstd.h."""
+        raw = self.raw_bytes
+        margin = ((128 << 10) - raw) >> 11 if raw < 128 << 10 else 0
+        return raw + (raw >> 8) + margin
+
+    def compress(self, raw: Buffer) -> bytes:
+        """At `LEVEL`."""
+        return self._compressor.compress(raw)
+
+    def decompress(self, body: Buffer) -> Buffer:
+        """Reads the stated content size first: zstandard makes room for whatever that says."""
+        try:
+            stated = zstandard.get_frame_parameters(body).content_size
+            if stated != self.raw_bytes:
+                raise CodecError(f"zstd body states {stated} bytes, not {self.raw_bytes}")
+            return self._decompressor.decompress(body, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise CodecError(f"zstd body of {memoryview(body).nbytes} bytes does not decompress: {error}") from error
+
+
+ENTROPY_STAGES: dict[StageKind, type[EntropyStage]] = {"none": NoStage, "lz4": Lz4Stage, "zstd": ZstdStage}
+assert tuple(ENTROPY_STAGES) == STAGES, "every stage kind has its class"

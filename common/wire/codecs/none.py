@@ -1,0 +1,33 @@
+"""The vector as it is: four bytes an element, nothing lost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from common.settings.codec_names import CodecKind
+from common.wire.codecs.base import Codec
+from common.wire.codecs.buffers import as_bytes, read
+from common.wire.frames import Buffer
+
+
+class NoneCodec(Codec):
+    """IEEE single precision, little-endian."""
+
+    name: ClassVar[CodecKind] = "none"
+
+    @property
+    def raw_bytes(self) -> int:
+        """4 bytes an element."""
+        return 4 * self.size
+
+    def bound(self, vector: torch.Tensor) -> torch.Tensor:
+        """0: every bit comes back."""
+        return torch.zeros_like(vector, dtype=torch.float64)
+
+    def _pack(self, vector: torch.Tensor) -> memoryview:
+        return as_bytes(vector)
+
+    def _unpack(self, body: Buffer, out: torch.Tensor) -> None:
+        read(body, 0, torch.float32, out)

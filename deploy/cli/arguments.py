@@ -1,0 +1,152 @@
+"""What the commands of `a3cd` have in common: argument types and options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from common.errors import A3cdError
+from common.host.addresses import Address
+from common.host.security import access as ways
+from common.host.security.access import Access
+
+_Command = Callable[..., Any]
+
+
+class AddressType(click.ParamType[Address]):
+    """tcp://host:port on the command line; `connect`: one that a peer can connect to."""
+
+    name = "address"
+
+    def __init__(self, connect: bool = True) -> None:
+        """Of a learner to connect to, or to listen on."""
+        self.connect = connect
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """Refuses what is no address with exit code 2."""
+        try:
+            address = value if isinstance(value, Address) else Address.parse(value)
+            return address.to_connect() if self.connect else address
+        except A3cdError as error:
+            self.fail(str(error), param, ctx)
+
+
+class LearnerType(AddressType):
+    """A learner to connect to: its address, or an invitation, which is passed on as it stands."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuses what is neither with exit code 2."""
+        if isinstance(value, str) and "#" in value:
+            super().convert(value.partition("#")[0], param, ctx)
+            return value
+        return super().convert(value, param, ctx)
+
+
+class RangeType(click.ParamType[tuple[int, int]]):
+    """N or MIN..MAX actors."""
+
+    name = "N|MIN..MAX"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Refuses what is no range of at least one actor with exit code 2."""
+        if isinstance(value, tuple):
+            return value
+        least, _, most = str(value).partition("..")
+        try:
+            bounds = int(least), int(most or least)
+        except ValueError:
+            self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
+        if not 1 <= bounds[0] <= bounds[1]:
+            self.fail(f"{value!r}: the range is from at least 1 up to at least as many", param, ctx)
+        return bounds
+
+
+lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, help="End when standard input is closed.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+set_option = click.option(
+    "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
+)
+
+
+run_argument = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+sampled_option = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+newest_option = click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
+max_steps_option = click.option(
+    "--max-steps", type=click.IntRange(1), default=100_000, show_default=True, help="Longest episode."
+)
+modules_option = click.option(
+    "--allow-module",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A module the learner may have actors import for its environment; may be repeated.",
+)
+_keys_option = click.option(
+    "--keys", type=click.Path(path_type=Path, file_okay=False), help="The key folder (see `a3cd keys --help`)."
+)
+_credential_option = click.option(
+    "--credential", type=click.Path(path_type=Path, dir_okay=False), help="The credential for this learner."
+)
+_insecure_option = click.option(
+    "--insecure", is_flag=True, help="Without keys, also beyond this machine: on a network that you trust."
+)
+
+
+def security_options(command: _Command) -> _Command:
+    """--keys and --insecure, of a command that listens."""
+    return _keys_option(_insecure_option(command))
+
+
+def learner_argument(command: _Command) -> _Command:
+    """LEARNER and the way in to it; the command is called with `access`."""
+    return _with_access(command, click.argument("learner", metavar="LEARNER", type=LearnerType()))
+
+
+def learner_option(command: _Command) -> _Command:
+    """The same as an option; `access` is None without it."""
+    help_text = "Also check the way to this learner."
+    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=help_text))
+
+
+def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> _Command:
+    @wraps(command)
+    def call(
+        *, learner: Address | str | None, keys: Path | None, credential: Path | None, insecure: bool, **others: Any
+    ) -> Any:
+        if isinstance(learner, str):
+            access: Access | None = ways.accept(learner, keys)
+            _hide_invitation()
+        elif learner is not None:
+            access = ways.find(learner, folder=keys, credential=credential, insecure=insecure)
+        else:
+            access = None
+        return command(access=access, **others)
+
+    return learner(_keys_option(_credential_option(_insecure_option(call))))
+
+
+def _hide_invitation() -> None:
+    """Starts this program again with the plain address: the command line of a process is there for all to read."""
+    if os.name == "posix":
+        words = [word.partition("#")[0] if word.startswith("tcp://") else word for word in sys.orig_argv[1:]]
+        os.execv(sys.executable, [sys.executable, *words])
+
+
+def hold_on(lifeline: bool) -> None:
+    """Ends this process when whoever started it has gone."""
+    if lifeline:
+        from common.host.service.lifeline import watch
+
+        watch()
+
+
+def finish(code: int) -> NoReturn:
+    """Ends the command with this exit code."""
+    sys.stdout.flush()
+    sys.exit(code)

@@ -1,0 +1,226 @@
+"""The `a3cd` command: reads the command line, hands plain values to the part that does the work.
+
+Every part is imported only when its command runs: `a3cd --help` and the launcher need no torch.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from common.errors import EXIT_SIGINT, A3cdError
+from common.host.addresses import DEFAULT_PORT
+from common.host.security.access import Access
+from common.host.service import logs
+from deploy.cli import daemons, keys
+from deploy.cli.arguments import (
+    RangeType,
+    finish,
+    json_option,
+    learner_argument,
+    learner_option,
+    max_steps_option,
+    newest_option,
+    run_argument,
+    sampled_option,
+    set_option,
+)
+from deploy.hold.command import hold
+from deploy.install.command import deploy
+from deploy.launcher.command import launcher
+
+
+def _version() -> str:
+    try:
+        return version("a3cd")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+class Group(click.Group):
+    """A group whose commands end with one line and an exit code, never a traceback, when a person can mend it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except A3cdError as error:
+            ctx.exit(logs.fail(error))
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_SIGINT)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_version(), prog_name="a3cd")
+def cli() -> None:
+    """Asynchronous actor-learner reinforcement learning as ordinary network daemons.
+
+    `a3cd train CartPole-v1` trains on this machine. With more machines: `a3cd learner` on one, `a3cd actor` or
+    `a3cd launcher` with its address on the others.
+    """
+    logs.setup("a3cd")
+
+
+@cli.command()
+@click.argument("env")
+@click.option("--actors", type=RangeType(), help="Actors; a range scales by how long episodes last.")
+@click.option("--algorithm", help="As algorithm.kind; with what the preset says of it.")
+@click.option("--network", help="As network.kind.")
+@click.option("--seed", type=int)
+@click.option("--frames", type=int, help="Stop after so many environment steps.")
+@click.option("--episodes", type=int, help="Stop after so many episodes.")
+@click.option("--seconds", type=float, help="Stop after so long.")
+@click.option("--until-return", type=float, help="Stop at this mean training return.")
+@set_option
+@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
+@json_option
+def train(env: str, as_json: bool, **given: Any) -> None:
+    """Train on this machine: learner, launcher and actors as processes that talk over tcp.
+
+    ENV is a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name (see `a3cd presets`).
+    """
+    from deploy.cli.train import plan
+    from deploy.cli.train import train as run
+
+    finish(run(plan(env, **given), as_json=as_json))
+
+
+@cli.command()
+@learner_argument
+@click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
+@json_option
+@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
+def status(access: Access, watch: bool, as_json: bool, timeout: float) -> None:
+    """Show how the run at LEARNER is going."""
+    from deploy.cli.view import report
+
+    finish(report.run(access, watch=watch, as_json=as_json, timeout=timeout))
+
+
+@cli.command()
+@run_argument
+@click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@sampled_option
+@newest_option
+@max_steps_option
+@json_option
+def evaluate(
+    run_dir: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int, as_json: bool
+) -> None:
+    """Play episodes with the agent of the run folder RUN and say how well it did."""
+    from actor.agent import evaluation as playing
+
+    result = playing.evaluate(
+        run_dir,
+        episodes=episodes,
+        sampled=sampled,
+        seed=seed,
+        max_steps=max_steps,
+        checkpoint="newest" if newest else "best",
+    )
+    if as_json:
+        click.echo(msgspec.json.encode(result).decode())
+        return
+    capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
+    click.echo(
+        f"{result.env}, weights of version {result.version}: mean return {result.mean:.2f}, spread {result.std:.2f}, "
+        f"from {result.minimum:g} to {result.maximum:g} over {result.episodes} episodes of {result.length_mean:.0f} "
+        f"steps on average{capped}"
+    )
+
+
+@cli.command()
+@run_argument
+@click.option("--seed", type=int, default=0, show_default=True)
+@sampled_option
+@newest_option
+def play(run_dir: Path, seed: int, sampled: bool, newest: bool) -> None:
+    """Watch the agent of the run folder RUN in a window."""
+    from actor.agent import window
+
+    window.play(run_dir, sampled=sampled, seed=seed, checkpoint="newest" if newest else "best")
+
+
+@cli.command()
+@run_argument
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help=".gif, .mp4 or .webm")
+@click.option("--episodes", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@sampled_option
+@newest_option
+@max_steps_option
+def record(run_dir: Path, out: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int) -> None:
+    """Record the agent of the run folder RUN as a film."""
+    from actor.agent import recording
+
+    recording.record(
+        run_dir,
+        out,
+        episodes=episodes,
+        sampled=sampled,
+        seed=seed,
+        max_steps=max_steps,
+        checkpoint="newest" if newest else "best",
+    )
+    click.echo(str(out))
+
+
+@cli.group(invoke_without_command=True)
+@click.pass_context
+def presets(ctx: click.Context) -> None:
+    """List the tuned settings."""
+    from common.run import presets as tuned
+
+    if ctx.invoked_subcommand is None:
+        for name in tuned.names():
+            click.echo(f"{name:<24}{tuned.show(name).purpose}")
+
+
+@presets.command("show")
+@click.argument("name")
+def presets_show(name: str) -> None:
+    """Print the preset NAME as the TOML that a learner takes."""
+    from common.run import presets as tuned
+
+    click.echo(tuned.show(name).text, nl=False)
+
+
+@cli.command("check-config")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def check_config(file: Path) -> None:
+    """Say whether FILE is a run a learner would take, without starting anything."""
+    from common.settings.toml import read
+
+    settings = read(file)
+    click.echo(f"{file}: good: {settings.environment.id}, {settings.algorithm.kind}, {settings.scaling.policy} scaling")
+
+
+@cli.command()
+@learner_option
+@click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
+def doctor(access: Access | None, port: int) -> None:
+    """Look at this machine: versions, ports, threads, GPU; what is wrong and how to mend it."""
+    from deploy.cli import doctor as examination
+
+    findings = examination.run(access, port)
+    examination.show(findings)
+    finish(examination.exit_code(findings))
+
+
+for command in (daemons.learner, daemons.actor, launcher, hold, keys.keys, deploy):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    cli(prog_name="a3cd")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The commands of the two daemons that do the work: `a3cd learner` and `a3cd actor`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from common.host.addresses import DEFAULT_PORT, Address
+from common.host.security.access import Access
+from common.host.service import logs
+from deploy.cli.arguments import (
+    AddressType,
+    finish,
+    hold_on,
+    learner_argument,
+    lifeline_option,
+    modules_option,
+    security_options,
+    set_option,
+)
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option("--config", type=_FILE, help="The run settings (TOML).")
+@click.option(
+    "--bind",
+    type=AddressType(connect=False),
+    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
+    show_default=True,
+    help="Where to listen; the next port is used for the weights.",
+)
+@click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
+@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
+@click.option("--resume-or-create", is_flag=True, help="The same where --run-dir holds a run; else begin one there.")
+@click.option("--allowed", type=_FILE, help="Peers that may come in; default: `allowed` in the key folder.")
+@set_option
+@security_options
+@lifeline_option
+def learner(
+    config: Path | None,
+    bind: Address,
+    listeners: str | None,
+    run_dir: Path | None,
+    resume: bool,
+    resume_or_create: bool,
+    keys: Path | None,
+    allowed: Path | None,
+    insecure: bool,
+    assignments: tuple[str, ...],
+    lifeline: bool,
+) -> None:
+    """Hold the weights: take gradients from actors, send weights, say how many actors are wanted."""
+    from common.run.folder import RunFolder, default_path
+    from common.settings.toml import override, read
+    from common.wire import sockets
+    from learner.authentication import Guard
+    from learner.daemon import run
+
+    logs.setup("learner")
+    hold_on(lifeline)
+    if (resume or resume_or_create) and run_dir is None:
+        raise click.UsageError("--resume needs --run-dir")
+    resume = resume or (resume_or_create and run_dir is not None and RunFolder(run_dir).run_file.exists())
+    if config is None and not resume:
+        raise click.UsageError(
+            "a learner needs --config FILE (see `a3cd presets show NAME`), or --resume with --run-dir"
+        )
+    settings = None if config is None else override(read(config), assignments)
+    if settings is None and assignments:
+        raise click.UsageError("--set needs --config")
+    guard = Guard.find(bind, keys=keys, allowed=allowed, insecure=insecure)
+    where = run_dir or default_path(settings.environment.id if settings else "")
+    inherited = None if listeners is None else sockets.inherit(listeners)
+    finish(run(settings, bind=bind, listeners=inherited, guard=guard, run_dir=where, resume=resume))
+
+
+@click.command()
+@learner_argument
+@click.option("--name", default="", help="How this actor is called in status; default: host and process id.")
+@click.option("--launcher", default="", hidden=True)
+@click.option("--nice", type=click.IntRange(0, 19), default=0, help="Give way to other processes: 10, say.")
+@modules_option
+@lifeline_option
+def actor(access: Access, name: str, launcher: str, nice: int, modules: tuple[str, ...], lifeline: bool) -> None:
+    """Play for the learner at LEARNER (tcp://host:5555, or an invitation); everything else comes from there."""
+    from actor.daemon import run
+
+    logs.setup("actor")
+    hold_on(lifeline)
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)
+    finish(run(access, name=name, launcher=launcher, modules=modules))

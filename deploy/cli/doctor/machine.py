@@ -1,0 +1,104 @@
+"""What this host gives: ports, cores, disk, descriptors, terminal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from common.errors import A3cdError
+from common.host.addresses import Address
+from common.wire import sockets
+from deploy.cli.doctor.finding import Finding
+from deploy.cli.view.formatting import size
+
+LEAST_DISK = 1e9
+"""Bytes; a run's checkpoints and metrics stay far below."""
+LEAST_DESCRIPTORS = 1024
+"""A learner holds two connections per actor."""
+LEAST_COLUMNS, LEAST_ROWS = 80, 24
+
+
+def look(port: int, runs: Path) -> list[Finding]:
+    """Every finding of this file; `port`: where a learner would listen, `runs`: where run folders would be made."""
+    columns, rows = shutil.get_terminal_size()
+    return [
+        ports(port),
+        threads(os.environ),
+        disk(runs),
+        descriptors(),
+        terminal(sys.stderr.isatty(), columns, rows),
+    ]
+
+
+def ports(port: int) -> Finding:
+    """Whether a learner could listen on `port` and the next one."""
+    name = f"ports {port}, {port + 1}"
+    try:
+        for listener in sockets.reserve_pair(Address("*", port)):
+            listener.close()
+    except A3cdError as error:
+        mend = "a running learner is the usual reason; for another one, choose another port with --bind"
+        return Finding(name, "warn", str(error).partition(": ")[0], mend)
+    return Finding(name, "ok", "free")
+
+
+def threads(environ: Mapping[str, str]) -> Finding:
+    """Cores to run on, and whether the environment asks for more threads than the one per daemon that is fast."""
+    cores = _cores()
+    text = f"{cores} {'core' if cores == 1 else 'cores'}, each actor and the learner use one thread"
+    asked = environ.get("OMP_NUM_THREADS", "1")
+    if asked != "1":
+        text = f"OMP_NUM_THREADS={asked}, {cores} cores: threads of several daemons would wait for each other"
+        return Finding("threads", "warn", text, "unset OMP_NUM_THREADS, or set it to 1")
+    return Finding("threads", "ok", text)
+
+
+def _cores() -> int:
+    """Those this process may use, where the system tells."""
+    process = psutil.Process()
+    return len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
+
+
+def disk(runs: Path) -> Finding:
+    """Whether run folders can be made, and whether there is room for them."""
+    place = runs.absolute()
+    while not place.exists():
+        place = place.parent
+    mend = "start a3cd in another folder, or name one with --run-dir"
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        return Finding("disk", "bad", f"{place} cannot be written to: {error.strerror}", mend)
+    free = shutil.disk_usage(place).free
+    text = f"{size(free)} free in {place}"
+    return Finding("disk", "ok", text) if free >= LEAST_DISK else Finding("disk", "warn", f"only {text}", mend)
+
+
+def descriptors() -> Finding:
+    """How many files and connections a process may have open."""
+    if sys.platform == "win32":
+        return Finding("open files", "ok", "no limit of its own")
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < LEAST_DESCRIPTORS:
+        text = f"a process may open {soft}: enough for about {max(0, soft - 64) // 2} actors"
+        return Finding("open files", "warn", text, f"ulimit -n {LEAST_DESCRIPTORS} (the hard limit is {hard})")
+    return Finding("open files", "ok", "no limit" if soft == resource.RLIM_INFINITY else f"{soft} per process")
+
+
+def terminal(is_terminal: bool, columns: int, rows: int) -> Finding:
+    """What progress will look like."""
+    if not is_terminal:
+        return Finding("terminal", "ok", "stderr is no terminal: progress comes as plain lines")
+    text = f"{columns} x {rows}"
+    if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
+        return Finding("terminal", "warn", text, f"the live panel wants {LEAST_COLUMNS} x {LEAST_ROWS}: enlarge it")
+    return Finding("terminal", "ok", text)

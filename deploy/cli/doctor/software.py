@@ -1,0 +1,96 @@
+"""What is installed: versions, environments, torch and the GPU."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import sys
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from deploy.cli.doctor.finding import Finding
+
+PYTHON = (3, 11)
+NEEDED = {"torch": "2.4", "pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
+"""Lowest versions of what most depends on, as the package states them (a test holds the two together)."""
+ENVIRONMENTS = (
+    ("flappy-bird-gymnasium", "flappy", "FlappyBird-v0"),
+    ("ale-py", "atari", "the Atari games"),
+)
+"""Distribution, extra of a3cd that installs it, and what it brings."""
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def look() -> list[Finding]:
+    """Every finding of this file; imports torch, which takes a second or two."""
+    installed = [package(name, least) for name, least in NEEDED.items()]
+    return [python(), *installed, libzmq(), gpu(), *(environment(*known) for known in ENVIRONMENTS)]
+
+
+def python() -> Finding:
+    """The interpreter."""
+    text = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info[:2] < PYTHON:
+        least = ".".join(map(str, PYTHON))
+        return Finding("python", "bad", text, f"a3cd needs Python {least}: make a virtual environment with it")
+    return Finding("python", "ok", text)
+
+
+def package(name: str, least: str) -> Finding:
+    """The distribution `name`, of which version `least` or a newer one is needed."""
+    mend = f"pip install '{name}>={least}'"
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Finding(name, "bad", "not installed", mend)
+    if release(found) < release(least):
+        return Finding(name, "bad", f"{found}, at least {least} is needed", mend)
+    return Finding(name, "ok", found)
+
+
+def release(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version: 2.13.0+cpu is (2, 13, 0)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def libzmq() -> Finding:
+    """The library under pyzmq."""
+    try:
+        import zmq
+    except ImportError as error:
+        return Finding("libzmq", "bad", f"pyzmq cannot be loaded: {error}", "pip install --force-reinstall pyzmq")
+    return Finding("libzmq", "ok", zmq.zmq_version())
+
+
+def gpu() -> Finding:
+    """Whether torch can use a GPU; a machine without one is fine."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Finding("gpu", "bad", f"torch cannot be loaded: {error}", "pip install --force-reinstall torch")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        usable = torch.cuda.is_available()
+    if usable:
+        return Finding("gpu", "ok", f"{torch.cuda.get_device_name(0)}: optimizer.device = cuda would use it")
+    if not (NVIDIA_DRIVER.exists() or shutil.which("nvidia-smi")):
+        return Finding("gpu", "ok", "none: the learner runs on the CPU")
+    if torch.version.cuda is None:
+        text = f"an NVIDIA driver is here, but torch {torch.__version__} has no CUDA"
+        return Finding("gpu", "warn", text, "install a torch with CUDA, see pytorch.org/get-started")
+    reason = str(said[0].message).splitlines()[0] if said else "no device is visible (CUDA_VISIBLE_DEVICES?)"
+    text = f"torch is built for CUDA {torch.version.cuda} and cannot use it: {reason}"
+    return Finding("gpu", "warn", text, "see what nvidia-smi says; a driver may be too old for this torch")
+
+
+def environment(distribution: str, extra: str, brings: str) -> Finding:
+    """A package of environments; only who plays them needs it."""
+    try:
+        return Finding(distribution, "ok", f"{version(distribution)}: {brings}")
+    except PackageNotFoundError:
+        return Finding(
+            distribution, "warn", f"not installed: {brings} cannot be played", f"pip install 'a3cd[{extra}]'"
+        )

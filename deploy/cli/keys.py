@@ -1,0 +1,108 @@
+"""`a3cd keys`: who may speak to a learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security import access as ways
+from common.host.security import allowed
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair, read_public
+from deploy.cli.arguments import AddressType
+
+_SUFFIX = ".key"
+_LEARNER = "learner"
+_KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+"""One key in 85 begins with a dash, and half of those have an h."""
+
+
+@click.group()
+@click.option("--keys", "folder", type=click.Path(path_type=Path, file_okay=False), help="The key folder.")
+@click.pass_context
+def keys(ctx: click.Context, folder: Path | None) -> None:
+    """Make keys, let peers in, cut them off.
+
+    All is kept in one folder: /etc/a3cd/keys for root, else ~/.config/a3cd/keys. A learner that other hosts can
+    reach holds the pair `learner` there and lets in who stands in the file `allowed`; it reads that file again
+    whenever it changes. Shortest way: `a3cd keys new learner`, then `a3cd keys invite HOST` for each host.
+    """
+    ctx.obj = folder or default_folder()
+
+
+@keys.command()
+@click.argument("name")
+@click.pass_obj
+def new(folder: Path, name: str) -> None:
+    """Make the pair NAME (`learner` for the learner's own)."""
+    pair = KeyPair.generate(name)
+    pair.write(folder / f"{name}{_SUFFIX}")
+    click.echo(pair.public)
+
+
+@keys.command()
+@click.argument("name", default=_LEARNER)
+@click.pass_obj
+def show(folder: Path, name: str) -> None:
+    """Print the public key of the pair NAME."""
+    click.echo(KeyPair.read(folder / f"{name}{_SUFFIX}").public)
+
+
+@keys.command(context_settings=_KEY_AS_ARGUMENT)
+@click.argument("key", metavar="FILE|KEY")
+@click.option("--name", required=True, help="How the peer is called from now on.")
+@click.pass_obj
+def allow(folder: Path, key: str, name: str) -> None:
+    """Let the holder of a public key in."""
+    added = allowed.allow(folder / ALLOWED, read_public(key), name)
+    click.echo(f"{name} is allowed{'' if added else ' already'}: {folder / ALLOWED}")
+
+
+@keys.command(context_settings=_KEY_AS_ARGUMENT)
+@click.argument("peer", metavar="NAME|KEY")
+@click.pass_obj
+def revoke(folder: Path, peer: str) -> None:
+    """Cut a peer off; a learner that runs does so within a second or two."""
+    _, name = allowed.revoke(folder / ALLOWED, peer)
+    click.echo(f"{name} is not allowed any more: {folder / ALLOWED}")
+
+
+@keys.command("list")
+@click.pass_obj
+def list_peers(folder: Path) -> None:
+    """Show who is allowed."""
+    for key, name in allowed.read(folder / ALLOWED).items():
+        click.echo(f"{key} {name}")
+
+
+@keys.command()
+@click.argument("host")
+@click.option(
+    "--learner", required=True, type=AddressType(), help="The learner's address, as that host reaches it (tcp://...)."
+)
+@click.pass_obj
+def invite(folder: Path, host: str, learner: Address) -> None:
+    """Make a key for HOST, let it in, and print the line to paste there. The line is as secret as the key in it."""
+    click.echo(f"a3cd actor '{invitation(folder, host, learner).invitation()}'")
+
+
+def invitation(folder: Path, host: str, learner: Address) -> Credential:
+    """A credential for a host that is allowed from now on; raises ConfigurationError."""
+    if not (folder / LEARNER_PAIR).exists():
+        raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new {_LEARNER}` makes it")
+    own, pair = KeyPair.read(folder / LEARNER_PAIR), KeyPair.generate(host)
+    allowed.allow(folder / ALLOWED, pair.public, host)
+    return Credential(learner, own.public, pair)
+
+
+@keys.command()
+@click.argument("text", metavar="INVITATION")
+@click.pass_obj
+def accept(folder: Path, text: str) -> None:
+    """Keep an invitation here; from then on the learner's plain address is enough."""
+    access = ways.accept(text, folder)
+    click.echo(f"kept in {access.source}: now `a3cd actor {access.address}`")

@@ -1,0 +1,164 @@
+"""Looking at a run from outside: a peer of role observer that asks the learner how it is going."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import msgspec
+import zmq
+
+from common.errors import RefusedError, UnavailableError
+from common.host.security.access import Access
+from common.run.status import RunStatus
+from common.wire.client import LearnerLink, introduce
+from common.wire.membership import Membership
+from common.wire.messages import Goodbye, Inspect, Status, Stop
+
+ASK_SECONDS = 0.5
+"""Between two questions."""
+LOST_SECONDS = 5.0
+"""A question unanswered for so long: the learner is taken for restarted, and joined again."""
+LOOK_SECONDS = 0.2
+"""How often those who wait look at the clock."""
+
+
+class Observer:
+    """Asks again and again; the learner need not be there, and may come back later. A context manager."""
+
+    def __init__(self, access: Access, ask_seconds: float = ASK_SECONDS) -> None:
+        """Connects to the learner at `access`."""
+        now = time.monotonic()
+        hello = introduce("observer", access)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._link = LearnerLink(self._context, access, hello)
+        self._membership = Membership(hello, now)
+        self._ask_seconds = ask_seconds
+        self._ask_due = now
+        self._asked: float | None = None
+        """Since when a question is unanswered."""
+        self._answered = now
+        """Due while there was no connection: goes out as soon as there is one."""
+        self.ended: Stop | None = None
+        """What the learner said when it stopped; None again once it is back."""
+
+    def __enter__(self) -> Self:
+        """Already connected."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Closes."""
+        self.close()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last answer, or since the beginning."""
+        return time.monotonic() - self._answered
+
+    def next(self, seconds: float) -> RunStatus | None:
+        """The next status; None when none came within `seconds`.
+
+        Raises RefusedError when the learner speaks another protocol.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            status = self._take(now)
+            if status is not None:
+                return status
+            self._speak(now)
+            if now >= until:
+                return None
+            self._link.socket.poll(max(1, math.ceil(1000 * (min(until, self._deadline) - now))))
+
+    def notice(self) -> float | None:
+        """Seconds without a learner, whenever it is time to tell the operator."""
+        return self._membership.notice(time.monotonic())
+
+    def close(self) -> None:
+        """Says goodbye, and waits at most a tenth of a second for it to leave."""
+        if self._membership.member:
+            self._link.send(Goodbye(reason="seen enough"))
+        self._link.close()
+        self._context.term()
+
+    def _take(self, now: float) -> RunStatus | None:
+        newest: Status | None = None
+        for message, _ in self._link.receive():
+            self._membership.handle(now, message)
+            match message:
+                case Status():
+                    newest, self.ended = message, None
+                case Stop():
+                    self.ended = message
+                case _:
+                    pass
+        if newest is None:
+            return None
+        self._asked, self._answered = None, now
+        try:
+            return RunStatus.read(newest.report)
+        except msgspec.ValidationError as error:
+            text = f"the learner's report cannot be read ({error}): install the same a3cd on both ends"
+            raise RefusedError(text) from None
+
+    def _speak(self, now: float) -> None:
+        if self._membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
+            self._membership.lost(now)
+            self._asked = None
+        due = self._membership.tick(now, state="watching")
+        if due is not None and not self._link.send(due):
+            self._membership.unsent(now)
+        if self._membership.member and now >= self._ask_due:
+            self._ask_due = now + self._ask_seconds
+            self._asked = now if self._asked is None else self._asked
+            self._link.send(Inspect())
+
+    @property
+    def _deadline(self) -> float:
+        joined = self._membership.member
+        return min(self._membership.deadline, self._ask_due) if joined else self._membership.deadline
+
+
+def fetch(access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
+    """How the run at `access` is going, once; `say` is told about a learner that is waited for.
+
+    Raises UnavailableError when nobody answers for `timeout` seconds.
+    """
+    with Observer(access) as observer:
+        return _first(observer, access, timeout, say)
+
+
+def watch(access: Access, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
+    """Every status until the run is over, whose reason is told to `say`.
+
+    A learner that has never answered for `timeout` seconds is an UnavailableError; one that falls silent later is
+    waited for, and `say` is told.
+    """
+    with Observer(access) as observer:
+        yield _first(observer, access, timeout, say)
+        while observer.ended is None or not observer.ended.final:
+            status = observer.next(LOOK_SECONDS)
+            if status is not None:
+                yield status
+            _tell(observer, access, say)
+        say(f"the run is over: {observer.ended.reason}")
+
+
+def _first(observer: Observer, access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
+    while (status := observer.next(min(LOOK_SECONDS, timeout))) is None:
+        if observer.silence >= timeout:
+            raise UnavailableError(
+                f"no learner answers at {access.address} (waited {timeout:g} s): "
+                f"is it running there? `a3cd doctor --learner {access.address}` looks at the way to it"
+            )
+        _tell(observer, access, say)
+    return status
+
+
+def _tell(observer: Observer, access: Access, say: Callable[[str], None]) -> None:
+    waited = observer.notice()
+    if waited is not None:
+        say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")

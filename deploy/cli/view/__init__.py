@@ -1,0 +1,1 @@
+"""Progress and status for a person."""

@@ -1,0 +1,238 @@
+"""The live panel as a pure function: a status and its history in, a rich renderable out, and the same in one line.
+
+Text from the network is cleaned and never read as markup.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from rich.box import ROUNDED
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from common.host.service.logs import printable
+from common.run.status import FleetStatus, PeerStatus, RunStatus
+from deploy.cli.view.formatting import NOTHING, amount, duration, number, share, size, spark
+from deploy.cli.view.history import History
+
+WIDTH, HEIGHT = 80, 24
+"""The terminal everything fits into."""
+MAX_WARNINGS = 2
+_SPARK = 24
+_LABEL, _DIM, _STRONG, _WARN, _BAD = "cyan", "bright_black", "bold", "yellow", "bold red"
+_STATES = {"running": "green", "reached": "bold green", "finished": "bold", "stopped": _WARN, "failed": _BAD}
+_BUSY_WARN = 0.8
+
+
+def render(status: RunStatus, history: History, height: int = HEIGHT) -> RenderableType:
+    """The panel, at most `height` rows; rows that the figures leave over show actors, those in trouble first."""
+    warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
+    table = figures(status, history)
+    blocks: list[RenderableType] = [table, Text(), progress(status)]
+    border, gaps, bar, heading = 2, 2, 1, 1
+    room = height - table.row_count - len(warnings) - border - gaps - bar - heading
+    if status.peers and room >= 1:
+        blocks += [Text(), actors_table(status.peers, room)]
+    return frame(status, Group(*blocks, *warnings))
+
+
+def frame(status: RunStatus, body: RenderableType) -> Panel:
+    """`body` in a border that says which run this is and how it stands."""
+    state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
+    parts = ("a3cd", status.env, status.algorithm, status.network)
+    title = Text(" · ".join(map(printable, parts)), style=_STRONG)
+    title.truncate(WIDTH - 8, overflow="ellipsis")
+    return Panel(
+        body, box=ROUNDED, border_style=_DIM, title=title, title_align="left", subtitle=state, subtitle_align="right"
+    )
+
+
+def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
+    """Label, value and what belongs to it; `whole`: folded where a row is too short, else cut to one row each."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(style=_LABEL, no_wrap=True)
+    table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
+    table.add_column(no_wrap=not whole, overflow="fold" if whole else "ellipsis", ratio=1)
+    for label, value, detail in _rows(status, history):
+        table.add_row(label, value, detail)
+    return table
+
+
+def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
+    rates = history.rates()
+    flow = f"in {size(rates[0])}/s   out {size(rates[1])}/s" if rates else f"{size(status.bytes_per_second)}/s"
+    busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
+    goal = f"   goal {status.goal:g}" if status.goal is not None else ""
+    length, seconds = number(status.episode_length), number(status.episode_seconds)
+    rows = [
+        (
+            "return",
+            Text(number(status.mean_return)),
+            Text(spark(history.returns, _SPARK), style="green")
+            + Text(f"{'  ' if history.returns else ''}best {number(status.best_return)}{goal}"),
+        ),
+        ("episodes", Text(f"{status.episodes:,}"), Text(f"{length} steps   {seconds} s each")),
+        ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s")),
+        (
+            "gradients",
+            Text(f"{status.gradients:,}"),
+            Text(f"{number(status.gradients_per_second)}/s")
+            + _count("stale", status.stale)
+            + _count("refused", status.refused)
+            + _count("duplicate", status.duplicates),
+        ),
+        ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
+        ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + _learner(status)),
+        (
+            "network",
+            Text(size(status.gradient_bytes + status.weight_bytes)),
+            Text(f"{flow}   {printable(status.codec)}"),
+        ),
+        ("actors", _actors(status), Text(printable(status.why))),
+    ]
+    if status.exchange_why:
+        rows.append(("exchange", Text(status.exchange), Text(printable(status.exchange_why))))
+    if status.losses:
+        (first, value), *others = status.losses.items()
+        losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
+        rows.append(("losses", Text(number(value)), Text(losses)))
+    return rows
+
+
+def _short(name: str) -> str:
+    """policy_loss: policy; gradient_norm: norm."""
+    return printable(name.removesuffix("_loss").removeprefix("gradient_").replace("_", " "))
+
+
+def _count(name: str, count: int) -> Text:
+    return Text(f"   {name} {count:,}", style=_WARN) if count else Text()
+
+
+def _learner(status: RunStatus) -> Text:
+    epoch = f"   epoch {status.epoch}" if status.epoch > 1 else ""
+    return Text(f"{amount(status.parameters)} parameters on {printable(status.device)}{epoch}", style=_DIM)
+
+
+def _actors(status: RunStatus) -> Text:
+    return Text(
+        f"{status.actors} / {status.actors_wanted}", style=_WARN if status.actors < status.actors_wanted else ""
+    )
+
+
+def limit(status: RunStatus) -> tuple[float, str] | None:
+    """Fraction of the limit that is nearest, and what is left of it in words; None: the run has no limit."""
+    found: list[tuple[float, str]] = []
+    if status.frames_left is not None:
+        left = status.frames_left / status.frames_per_second if status.frames_per_second > 0 else None
+        text = f"{amount(status.frames)} of {amount(status.frames + status.frames_left)} frames"
+        found.append((_done(status.frames, status.frames_left), f"{text}   {duration(left)} left"))
+    if status.episodes_left is not None:
+        text = f"{amount(status.episodes)} of {amount(status.episodes + status.episodes_left)} episodes"
+        found.append((_done(status.episodes, status.episodes_left), text))
+    if status.seconds_left is not None:
+        found.append((_done(status.seconds, status.seconds_left), f"{duration(status.seconds_left)} left"))
+    return max(found, default=None)
+
+
+def _done(past: float, left: float) -> float:
+    return min(1.0, past / (past + left)) if past + left > 0 else 1.0
+
+
+def progress(status: RunStatus) -> RenderableType:
+    """A bar towards the nearest limit, one row."""
+    nearest = limit(status)
+    if nearest is None:
+        return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
+    fraction, text = nearest
+    row = Table.grid(padding=(0, 2))
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True, style=_STRONG)
+    row.add_column(no_wrap=True, overflow="ellipsis")
+    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), share(fraction), text)
+    return row
+
+
+def actors_table(peers: list[PeerStatus], rows: int) -> Table:
+    """At most `rows` rows under a heading: actors in trouble first, then by name; the last row counts the rest."""
+    ordered = sorted(peers, key=lambda peer: (not peer.trouble, peer.name))
+    shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column("actor", no_wrap=True, overflow="ellipsis", max_width=22)
+    for heading in ("frames", "per s", "lag", "seen"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
+    for peer in shown:
+        said = Text(printable(peer.trouble), style=_WARN) if peer.trouble else Text(printable(peer.state), style=_DIM)
+        table.add_row(
+            Text(printable(peer.name)),
+            amount(peer.frames),
+            number(peer.frames_per_second),
+            f"{peer.lag:.1f}",
+            f"{peer.seen:.0f} s",
+            said,
+        )
+    if len(shown) < len(ordered):
+        table.add_row(Text(f"and {len(ordered) - len(shown)} more", style=_DIM))
+    return table
+
+
+def fleets_table(fleets: list[FleetStatus]) -> Table:
+    """A row per launcher."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column("launcher", no_wrap=True, overflow="ellipsis", max_width=22)
+    for heading in ("slots", "ordered", "running", "starting", "failed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", ratio=1)
+    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
+    for fleet in fleets:
+        said = Text(printable(fleet.why))
+        if fleet.gave_up:
+            said = Text(f"gave up (exit code {fleet.exit_code}): ", style=_BAD) + said
+        counts = (fleet.slots, fleet.ordered, fleet.running, fleet.starting, fleet.failed)
+        table.add_row(Text(printable(fleet.name)), *(str(count) for count in counts), said)
+    return table
+
+
+def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:
+    """One after the other; `whole`: folded into more rows where one is too short, else cut."""
+    return [
+        Text(f"! {printable(text)}", style=_WARN, no_wrap=not whole, overflow="fold" if whole else "ellipsis")
+        for text in warnings
+    ]
+
+
+def line(status: RunStatus) -> str:
+    """The run in one line, for logs and pipes."""
+    parts = [
+        f"frames {status.frames:,}",
+        f"return {number(status.mean_return)}",
+        f"length {number(status.episode_length)}",
+        f"{number(status.frames_per_second)} frames/s",
+        f"{number(status.gradients_per_second)} gradients/s",
+        f"lag {status.lag_mean:.1f}",
+        f"busy {share(status.learner_busy)}",
+        f"actors {status.actors}/{status.actors_wanted}",
+        *([printable(status.exchange)] if status.exchange_why else []),
+    ]
+    nearest = limit(status)
+    if nearest is not None:
+        parts.append(f"done {share(nearest[0])}")
+    if status.state != "running":
+        parts.append(printable(status.state))
+    return "  ".join(part.replace(NOTHING, "-") for part in parts)
+
+
+def export_svg(status: RunStatus, history: History, path: Path) -> None:
+    """The panel as a picture, for the documentation."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    console.print(render(status, history))
+    # Without rich's web fonts: a picture in a document fetches nothing.
+    drawn = re.sub(r"\s*@font-face \{.*?\n\s*\}", "", console.export_svg(title="a3cd train"), flags=re.DOTALL)
+    path.write_text(drawn, encoding="utf-8")

@@ -1,0 +1,105 @@
+"""Progress on stderr: the live panel on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from common.host.service.logs import printable
+from common.run.status import RunStatus
+from deploy.cli.view.history import History
+from deploy.cli.view.panel import line, render
+
+FIRST_LINES = (1.0, 2.0, 4.0, 8.0)
+"""Seconds after the start at which the first plain lines come: a beginning is watched closely."""
+LINE_SECONDS = 5.0
+"""Between two plain lines from then on."""
+MIN_WIDTH, MIN_HEIGHT = 60, 16
+"""A smaller terminal gets plain lines."""
+
+
+class View(Protocol):
+    """Where progress goes; `say` may be called from any thread."""
+
+    def show(self, status: RunStatus) -> None:
+        """The run as it is now."""
+
+    def say(self, text: str) -> None:
+        """A line that stays: what a daemon said, for example."""
+
+
+@contextmanager
+def open_view(stream: TextIO | None = None) -> Iterator[View]:
+    """The view that suits `stream` (default: stderr)."""
+    console = Console(file=stream) if stream is not None else Console(stderr=True)
+    small = console.width < MIN_WIDTH or console.height < MIN_HEIGHT
+    if not console.is_terminal or console.is_dumb_terminal or small:
+        yield Lines(stream or sys.stderr, time.monotonic())
+        return
+    with Live(
+        console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=True, vertical_overflow="crop"
+    ) as live:
+        yield Panel(live)
+
+
+class Panel:
+    """Drawn anew, in one write, for each status; lines that are said scroll away above it."""
+
+    def __init__(self, live: Live) -> None:
+        """`live` has been started, and does not refresh by itself."""
+        self._live = live
+        self._history = History()
+
+    def show(self, status: RunStatus) -> None:
+        """The run as it is now."""
+        self._history.add(status)
+        height = self._live.console.height - 1  # the cursor stands below; a full screen would scroll
+        self._live.update(render(status, self._history, height), refresh=True)
+
+    def say(self, text: str) -> None:
+        """A line above the panel."""
+        self._live.console.print(Text(printable(text)))
+
+
+class Lines:
+    """One line now and then."""
+
+    def __init__(self, stream: TextIO, now: float) -> None:
+        """Lines come at `FIRST_LINES` after `now`, then every `LINE_SECONDS`."""
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._dues = [now + seconds for seconds in FIRST_LINES]
+        self._warnings: list[str] = []
+
+    def show(self, status: RunStatus) -> None:
+        """A line, if it is time for one; new warnings at once."""
+        for warning in status.warnings:
+            if warning not in self._warnings:
+                self.say(f"warning: {warning}")
+        self._warnings = status.warnings
+        if self._is_time(time.monotonic()):
+            self.say(f"{time.strftime('%H:%M:%S')}  {line(status)}")
+
+    def say(self, text: str) -> None:
+        """A line at once."""
+        with self._lock:
+            self._stream.write(printable(text) + "\n")
+            self._stream.flush()
+
+    def _is_time(self, now: float) -> bool:
+        if now < self._dues[0]:
+            return False
+        last = self._dues[-1]
+        while self._dues and self._dues[0] <= now:
+            self._dues.pop(0)
+        if not self._dues:
+            self._dues.append(max(last, now) + LINE_SECONDS)
+        return True

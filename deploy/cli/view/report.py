@@ -1,0 +1,68 @@
+"""`a3cd status`: one look at a run on stdout, or the live panel for as long as it goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+import click
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from common.errors import EXIT_DONE, EXIT_SIGINT
+from common.host.security.access import Access
+from common.host.service.logs import printable
+from common.run.status import RunStatus
+from deploy.cli import observer
+from deploy.cli.view.history import History
+from deploy.cli.view.panel import actors_table, figures, fleets_table, frame, progress, warning_lines
+from deploy.cli.view.progress import open_view
+
+_log = logging.getLogger(__name__)
+
+
+def run(access: Access, *, watch: bool, as_json: bool, timeout: float) -> int:
+    """Shows the run at `access` and returns the exit code; raises UnavailableError after `timeout` seconds.
+
+    as_json: the whole `RunStatus` as one object on stdout, with `watch` one after the other, a line each.
+    """
+    try:
+        if watch:
+            _watch(access, as_json, timeout)
+        else:
+            _once(access, as_json, timeout)
+    except KeyboardInterrupt:
+        return EXIT_SIGINT
+    return EXIT_DONE
+
+
+def _once(access: Access, as_json: bool, timeout: float) -> None:
+    status = observer.fetch(access, timeout, _log.info)
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(status)))
+    else:
+        Console(file=sys.stdout).print(render(status))
+
+
+def _watch(access: Access, as_json: bool, timeout: float) -> None:
+    with open_view() as view:
+        for status in observer.watch(access, timeout, view.say):
+            if as_json:
+                click.echo(json.dumps(msgspec.to_builtins(status)))
+            else:
+                view.show(status)
+
+
+def render(status: RunStatus) -> RenderableType:
+    """Like the live panel, but with everybody and everything in it."""
+    blocks: list[RenderableType] = [figures(status, History(), whole=True), Text(), progress(status)]
+    if status.peers:
+        blocks += [Text(), actors_table(status.peers, len(status.peers))]
+    if status.fleets:
+        blocks += [Text(), fleets_table(status.fleets)]
+    if status.warnings:
+        blocks += [Text(), *warning_lines(status.warnings, whole=True)]
+    where = Text(f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}", style="dim")
+    return frame(status, Group(*blocks, Text(), where))

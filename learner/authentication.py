@@ -1,0 +1,150 @@
+"""The learner's door: who may come in, by the keys of CURVE (ZeroMQ's authentication, RFC 27/ZAP).
+
+libzmq asks for every connection, before it reads a byte of it; the answer is a lookup in the list of allowed peers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+from zmq.utils import z85
+
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.allowed import WatchedList
+from common.host.security.keys import KeyPair
+from common.host.service.logs import Limited, again
+from common.wire import sockets
+
+ZAP_ENDPOINT = "inproc://zeromq.zap.01"
+ZAP_DOMAIN = b"a3cd"
+LOOK_SECONDS = 1.0
+"""Between two looks at the list of allowed peers."""
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_log = logging.getLogger("learner")
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The learner's own pair and whom it lets in."""
+
+    pair: KeyPair
+    allowed: Path
+
+    @classmethod
+    def find(cls, bind: Address, *, keys: Path | None, allowed: Path | None, insecure: bool) -> Guard | None:
+        """The keys to listen with at `bind`; None: without. Raises ConfigurationError beyond loopback without keys."""
+        if insecure or (bind.loopback and keys is None):
+            return None
+        folder = keys or default_folder()
+        if not (folder / LEARNER_PAIR).exists():
+            raise ConfigurationError(
+                f"{bind} can be reached from other hosts, and there is no {folder / LEARNER_PAIR}: "
+                "`a3cd keys new learner` makes it, `a3cd keys invite NAME` lets a peer in; "
+                "--insecure does without keys, on a network that you trust"
+                if not bind.loopback
+                else f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner --keys {folder}` makes it"
+            )
+        return cls(KeyPair.read(folder / LEARNER_PAIR), allowed or folder / ALLOWED)
+
+
+def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes], str]:
+    """The reply to one ZAP request, and the public key that was turned away (empty: let in)."""
+    version, number, mechanism, credentials = request[0], request[1], request[5], request[6:7]
+    key = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" and credentials else ""
+    name = names.get(key, "")
+    if name:
+        return [version, number, b"200", b"OK", name.encode(), b""], ""
+    return [version, number, b"400", b"this key is not allowed here", b"", b""], key or "none"
+
+
+class Doorkeeper:
+    """Answers libzmq's questions and tells of those turned away, each address once in a while."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guard: Guard, repeat_seconds: float) -> None:
+        """Must be there before the sockets that it guards.
+
+        Raises ConfigurationError for a list of allowed peers that cannot be read.
+        """
+        self._pair, self._list = guard.pair, WatchedList(guard.allowed)
+        self._limited = Limited(repeat_seconds)
+        self._look_due = 0.0
+        self._revoked: set[str] = set()
+        self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
+        self.socket = context.socket(zmq.REP)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.bind(ZAP_ENDPOINT)
+
+    def guard(self, zsocket: zmq.Socket[bytes]) -> None:
+        """Locks a listening socket before it is bound."""
+        zsocket.setsockopt(zmq.CURVE_SERVER, 1)
+        zsocket.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret.encode())
+        zsocket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
+        self._monitors[zsocket] = zsocket.get_monitor_socket(_FAILED)
+
+    def serve(self) -> None:
+        """Answers all who knock now."""
+        while True:
+            try:
+                request = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            reply, turned_away = answer(request, self._names)
+            if turned_away and self._look():  # it may have been let in a moment ago
+                reply, turned_away = answer(request, self._names)
+            self.socket.send_multipart(reply)
+            if turned_away:
+                peer = request[3].decode(errors="replace")
+                self._tell(f"key from {peer}", f"the key {turned_away}, shown from {peer}, is not allowed here")
+        for monitor in self._monitors.values():
+            for _ in sockets.events(monitor):
+                self._tell("handshake", "a peer without a key, or with another learner's, was turned away")
+
+    @property
+    def _names(self) -> Mapping[str, str]:
+        """Whoever may read the learner's own pair may come in with it."""
+        return {self._pair.public: self._pair.name, **self._list.names}
+
+    def revoked(self, now: float) -> set[str]:
+        """Names whose key is not allowed any more, since the last call."""
+        if now < self._look_due:
+            return set()
+        self._look_due = now + LOOK_SECONDS
+        self._look()
+        revoked, self._revoked = self._revoked, set()
+        return revoked
+
+    def _look(self) -> bool:
+        """Reads the list again; whether it has changed."""
+        before = self._list.names
+        try:
+            if not self._list.changed():
+                return False
+        except ConfigurationError as error:
+            _log.error("%s; the list as it was stays in force", error)
+            return False
+        after = self._list.names
+        _log.info("allowed now: %s", ", ".join(after.values()) or "nobody")
+        self._revoked |= {name for key, name in before.items() if after.get(key) != name}
+        return True
+
+    def release(self, *guarded: zmq.Socket[bytes]) -> None:
+        """These sockets are about to be closed."""
+        for zsocket in guarded:
+            zsocket.disable_monitor()
+            self._monitors.pop(zsocket).close(linger=0)
+
+    def close(self) -> None:
+        """After the sockets, before the context ends."""
+        self.socket.close(linger=0)
+
+    def _tell(self, key: str, text: str) -> None:
+        held = self._limited.admit(key, time.monotonic())
+        if held is not None:
+            _log.warning("%s%s", text, again(held))

@@ -1,0 +1,1 @@
+"""What actors send and how it becomes an optimizer step."""

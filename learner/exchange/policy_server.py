@@ -1,0 +1,106 @@
+"""Acting for groups of environments elsewhere: one pass through the network for all that wait, and their rollouts.
+
+GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that learns, so what acts is
+never older than its last step; rollouts bear the probabilities of each step's own policy, which V-trace corrects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from common.errors import CodecError
+from common.rl.action_spec import ActionSpec
+from common.rl.distributions.registry import distribution
+from common.rl.environments.names import is_atari
+from common.rl.networks.recurrent import Recurrent
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rewards import NonFiniteError, shaping_of
+from common.settings.sections import Settings
+from common.wire.bodies.observations import Bodies, group_sizes, sampler, unstacked
+from common.wire.frames import Buffer
+from learner.exchange.rollout_buffer import GroupMemory
+from learner.parameters.batch_trainer import Trainer
+
+
+class Acting:
+    """The network side of `learner.exchange.actions`."""
+
+    def __init__(self, trainer: Trainer, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
+        """`observation` and `action` as the network has them; `trainer` holds the network, and is given rollouts."""
+        self._trainer, self._settings = trainer, settings
+        self._network = trainer.model.network
+        self._observation, self._action = observation, action
+        environment = settings.environment
+        travels = unstacked(observation, environment.stack)
+        self._sizes = group_sizes(environment.copies, settings.exchange.groups)
+        self._bodies = {count: Bodies(travels, action, count) for count in set(self._sizes)}
+        self._padded = is_atari(environment.id)
+
+    @property
+    def max_bytes(self) -> int:
+        """Length that no body of observations exceeds."""
+        return max(bodies.max_bytes for bodies in self._bodies.values())
+
+    def open(self, seed: int, group: int) -> GroupMemory:
+        """The memory of a new group, of the actor with that seed."""
+        environment = self._settings.environment
+        return GroupMemory(
+            self._observation,
+            self._action,
+            count=self._sizes[group],
+            steps=self._settings.algorithm.rollout,
+            stack=environment.stack,
+            padded=self._padded,
+            shaping=shaping_of(self._settings, self._trainer.model, self._sizes[group]),
+            state=self._network.state_size,
+            rng=sampler(seed, group),
+        )
+
+    def observe(self, memory: GroupMemory, body: Buffer, *, begins: bool) -> int | None:
+        """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
+
+        Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
+        nothing taken in, for a body that cannot be, and for rewards that nothing can be learnt from.
+        """
+        seen = self._bodies[memory.count].read_seen(body, begins=begins)
+        if begins:
+            memory.begin(seen)
+            return None
+        try:
+            completed = memory.took(seen)
+        except NonFiniteError as error:
+            raise CodecError(str(error)) from error
+        if completed is None:
+            return None
+        if completed.moments is not None:
+            self._trainer.observe(completed.moments)
+        self._trainer.take(completed.rollout)
+        return completed.version
+
+    def act(self, memories: Sequence[GroupMemory], version: int) -> list[bytes]:
+        """One pass for all of them; the body of an `act` for each. `version`: of the weights."""
+        device = self._trainer.vector.device
+        parts = [memory.observations for memory in memories]
+        observations = parts[0] if len(parts) == 1 else torch.cat(parts)
+        outputs, states = self._pass(observations.to(device, non_blocking=True), memories)
+        rows = outputs.cpu().numpy()
+        bodies, first = [], 0
+        for memory in memories:
+            own = rows[first : first + memory.count]
+            state = None if states is None else states[first : first + memory.count].clone()
+            first += memory.count
+            actions, log_probs = distribution(self._network.action, own).sample(memory.rng)
+            memory.acted(actions, log_probs, version, state)
+            bodies.append(self._bodies[memory.count].pack_actions(actions))
+        return bodies
+
+    def _pass(self, observations: Tensor, memories: Sequence[GroupMemory]) -> tuple[Tensor, Tensor | None]:
+        """What describes the policies, and the states after them, on the CPU, of a recurrent network."""
+        if not isinstance(self._network, Recurrent):
+            return self._network.act(observations)[0], None
+        states = torch.cat([memory.state for memory in memories])
+        outputs, after = self._network.step(observations, states.to(observations.device))
+        return outputs[:, :-1], after.cpu()

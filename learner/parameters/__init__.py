@@ -1,0 +1,1 @@
+"""Weights, optimizer, and how weights go out."""

@@ -1,0 +1,31 @@
+"""Running statistics of the run: moments that actors counted, merged, and the extras that are made of them."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from common.rl import moments
+from common.rl.moments import Moments, Plain
+from common.rl.networks.normalization import Normalization
+
+
+class Running:
+    """Kept from the first step of the run on, over every epoch."""
+
+    def __init__(self, normalization: Normalization, extras: Tensor, saved: Moments | None = None) -> None:
+        """`extras` are the model's, written in place; `saved`: those of a checkpoint."""
+        self._normalization, self._extras = normalization, extras
+        self._moments = moments.none(normalization.counted) if saved is None else saved
+        self.refresh()
+
+    def add(self, more: Moments) -> None:
+        """Takes in what one gradient's rollouts have seen; the extras change with the next `refresh`."""
+        self._moments = self._moments.merged(more)
+
+    def refresh(self) -> None:
+        """Brings the extras up to date."""
+        self._extras.copy_(self._normalization.extras(self._moments))
+
+    def saved(self) -> Plain | None:
+        """For a checkpoint; None while nothing is counted."""
+        return self._moments.plain() if self._moments.count else None

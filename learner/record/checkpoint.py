@@ -1,0 +1,124 @@
+"""Writing checkpoints: whole or not at all, the last few and the best kept."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from common.host.atomic_file import sync_folder, write_synced
+from common.run.folder import CheckpointPaths, CheckpointState, DamagedCheckpointError, RunFolder
+
+if TYPE_CHECKING:
+    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
+
+_log = logging.getLogger(__name__)
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one run; the folder must be locked by this process.
+
+    A checkpoint is written into a folder beside its place, brought to the disk, and renamed: a reader, or a learner
+    that starts after a crash, never sees a part of one. Damaged checkpoints are left for the operator.
+    """
+
+    def __init__(self, folder: RunFolder, *, keep: int, best: bool) -> None:
+        """`keep`: so many of the last are kept, 1 or more; `best`: and the one with the highest score."""
+        self._folder, self._keep, self._best = folder, keep, best
+        folder.checkpoints.mkdir(exist_ok=True)
+        self._remove_partial()
+        self._written = list(_readable(folder))
+
+    def write(
+        self,
+        version: int,
+        weights: Tensor | NDArray[np.float32],
+        optimizer: Mapping[str, Tensor],
+        state: dict[str, Any],
+        score: float | None,
+    ) -> CheckpointPaths:
+        """Write a checkpoint and remove those no longer kept; blocks until it is on the disk.
+
+        `weights` is the flat vector, float32 (parameters,); `state` must be what JSON can hold; `score` is what the
+        best is the best by (None or NaN: never the best).
+        Raises OSError, with the checkpoints as they were, if the disk does not take it.
+        """
+        target = self._free_place(version)
+        partial = target.folder.with_name(f".{target.folder.name}.partial")
+        if score is not None and not np.isfinite(score):
+            score = None
+        try:
+            _fill(CheckpointPaths(partial), version, weights, optimizer, state, score)
+            partial.rename(target.folder)
+        except OSError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        sync_folder(self._folder.checkpoints)
+        self._written.append((target, score))
+        self._remove_old()
+        return target
+
+    def _free_place(self, version: int) -> CheckpointPaths:
+        """Versions need not be new: the last checkpoint of a run may have that of the one before."""
+        taken = [paths.order[1] for paths in self._folder.all_checkpoints() if paths.order[0] == version]
+        name = f"{version:010d}" + (f"-{max(taken) + 1}" if taken else "")
+        return CheckpointPaths(self._folder.checkpoints / name)
+
+    def _remove_old(self) -> None:
+        kept = self._written[-self._keep :]
+        scored = [entry for entry in reversed(self._written) if entry[1] is not None]
+        if self._best and scored:
+            best = max(scored, key=lambda entry: entry[1] or 0.0)
+            kept = kept if best in kept else [best, *kept]
+        for entry in self._written:
+            if entry not in kept:
+                shutil.rmtree(entry[0].folder, ignore_errors=True)
+        self._written = kept
+
+    def _remove_partial(self) -> None:
+        for left_over in self._folder.checkpoints.glob(".*.partial"):
+            shutil.rmtree(left_over, ignore_errors=True)
+
+
+def _readable(folder: RunFolder) -> list[tuple[CheckpointPaths, float | None]]:
+    found = []
+    for paths in folder.all_checkpoints():
+        try:
+            found.append((paths, paths.read().score))
+        except DamagedCheckpointError as error:
+            _log.warning("checkpoint %s is damaged and left as it is: %s", paths.folder.name, error)
+    return found
+
+
+def _fill(
+    paths: CheckpointPaths,
+    version: int,
+    weights: Tensor | NDArray[np.float32],
+    optimizer: Mapping[str, Tensor],
+    state: dict[str, Any],
+    score: float | None,
+) -> None:
+    files = {
+        paths.weights_file: save({"weights": _array(weights)}),
+        paths.optimizer_file: save({name: _array(tensor) for name, tensor in optimizer.items()}),
+    }
+    checksums = {file.name: zlib.crc32(data) for file, data in files.items()}
+    head = CheckpointState(version=version, score=score, state=state, checksums=checksums)
+    shutil.rmtree(paths.folder, ignore_errors=True)
+    paths.folder.mkdir()
+    for file, data in files.items():
+        write_synced(file, data)
+    write_synced(paths.state_file, msgspec.json.format(msgspec.json.encode(head), indent=2))
+    sync_folder(paths.folder)
+
+
+def _array(values: Tensor | NDArray[Any]) -> NDArray[Any]:
+    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
+    return np.asarray(array, order="C")

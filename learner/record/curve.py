@@ -1,0 +1,95 @@
+"""The learning curve of a run as a picture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common.host.atomic_file import replace_file
+from learner.record.metrics import rows
+
+_RETURN, _LENGTH, _ACTORS, _GREY, _LINES = "#1f6feb", "#bf5b04", "#2d7d46", "#5f5f5f", "#e3e3e3"
+
+_TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
+"""Units of the time axis; the first of which the run lasted two or more, else seconds."""
+
+
+def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> None:
+    """Draw mean return and episode length against frames; mean return and number of actors against time.
+
+    `goal` is a dashed line. Rows need `frames`; `seconds`, `mean_return`, `episode_length` and `actors` are drawn
+    where they are there. Raises OSError if the picture cannot be written.
+    """
+    # Here, not above: importing matplotlib takes half a second of a learner's start.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    table = rows(metrics_file)
+    longest = _largest(table, "seconds")
+    unit, seconds = next((entry for entry in _TIMES if longest >= 2 * entry[1]), _TIMES[-1])
+    figure: Any = Figure(figsize=(11, 5.6), layout="constrained", facecolor="white")
+    canvas = FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=13)
+    panels = figure.subplots(2, 2, sharex="col", height_ratios=(3, 1))
+    (by_frames, by_time), (lengths, actors) = panels
+    for panel in panels.flat:
+        _tidy(panel)
+
+    _plot(by_frames, table, "frames", "mean_return", 1, color=_RETURN, linewidth=1.8)
+    _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8)
+    _plot(lengths, table, "frames", "episode_length", 1, color=_LENGTH, linewidth=1.2)
+    _plot(actors, table, "seconds", "actors", seconds, color=_ACTORS, linewidth=1.2, drawstyle="steps-post")
+    if goal is not None:
+        _draw_goal(by_frames, goal)
+        _draw_goal(by_time, goal)
+
+    by_frames.set_ylabel("mean return")
+    lengths.set_ylabel("episode length")
+    lengths.set_xlabel("frames")
+    lengths.set_xlim(0, _largest(table, "frames") * 1.01 or 10)
+    lengths.xaxis.set_major_formatter(EngFormatter(sep=""))
+    actors.set_ylabel("actors")
+    actors.set_ylim(bottom=0)
+    actors.set_xlabel(f"time ({unit})")
+    actors.set_xlim(0, longest / seconds * 1.01 or 10)
+    if actors.lines:
+        actors.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+
+    picture = io.BytesIO()
+    canvas.print_figure(picture, format="png", dpi=120)
+    replace_file(out_png, picture.getvalue())
+
+
+def _largest(table: Sequence[dict[str, Any]], name: str) -> float:
+    return max((row.get(name) or 0.0 for row in table), default=0.0)
+
+
+def _plot(panel: Any, table: Sequence[dict[str, Any]], over: str, name: str, unit: float, **look: Any) -> None:
+    """One curve; rows in which either value is missing or null are left out. `unit` divides the values of `over`."""
+    points = [(row[over] / unit, row[name]) for row in table if row.get(over) is not None and row.get(name) is not None]
+    if points:
+        x, y = zip(*points, strict=True)
+        panel.plot(x, y, marker="o" if len(points) == 1 else None, **look)
+        return
+    panel.set_yticks([])
+    if name == "mean_return":
+        panel.text(0.5, 0.5, "no episodes finished", transform=panel.transAxes, ha="center", va="center", color=_GREY)
+
+
+def _draw_goal(panel: Any, goal: float) -> None:
+    if not panel.lines:
+        return
+    panel.axhline(goal, color=_GREY, linewidth=1.2, linestyle="--")
+    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    panel.annotate(f"goal {goal:g}", (0, goal), xytext=(6, -4), va="top", fontsize=9, color=_GREY, **place)
+
+
+def _tidy(panel: Any) -> None:
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.spines[["left", "bottom"]].set_color(_GREY)
+    panel.grid(color=_LINES, linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.tick_params(labelsize=9, color=_GREY)

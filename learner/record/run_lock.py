@@ -1,0 +1,193 @@
+"""Taking a run folder into possession: a new run in it, or going on with the one it holds; one learner at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from common.errors import ConfigurationError, UnavailableError
+from common.host.atomic_file import replace_file
+from common.run.folder import RunFolder, RunRecord
+from common.settings.exchanges import is_measured
+from common.settings.sections import Settings
+from common.settings.toml import dump
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing then keeps two learners out of one folder.
+    fcntl = None  # type: ignore[assignment]
+
+_FREE = ("environment.copies", "environment.step_seconds")
+"""Settings of the environment that say how fast it is played, not what is learnt; a resumed run may change them."""
+
+_UNRESOLVED = ("auto", 0)
+"""What stands in settings as written where the run folder's resolved settings have the value found."""
+
+
+@dataclass(frozen=True)
+class OwnedRun:
+    """A run folder this process holds the lock of, until `close`."""
+
+    folder: RunFolder
+    record: RunRecord
+    settings: Settings
+    lock: IO[str]
+
+    def keep(self, settings: Settings) -> None:
+        """Write the settings as resolved; raises OSError."""
+        replace_file(self.folder.settings_file, dump(settings).encode())
+
+    def discard(self) -> None:
+        """Remove what `create` made of a run that could not begin."""
+        for file in (self.folder.run_file, self.folder.settings_file, self.folder.lock_file):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty, or not this user's to remove: systemd made it
+            self.folder.path.rmdir()
+
+    def close(self) -> None:
+        """Give the folder up."""
+        self.lock.close()
+
+
+def create(path: Path, settings: Settings) -> OwnedRun:
+    """Start a new run in a folder that does not exist or is empty.
+
+    Raises ConfigurationError if something is in the folder or it cannot be written; UnavailableError if another
+    learner is at work in it.
+    """
+    folder = RunFolder(path)
+    with _taking(folder, _require_empty) as lock:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=_a3cd_version())
+        return _begin(OwnedRun(folder, record, settings, lock))
+
+
+def resume(path: Path, settings: Settings | None) -> OwnedRun:
+    """Go on with the run in a folder, in a new epoch, with its own settings or with others that fit it.
+
+    Where `settings` say `auto` or 0 of the environment and the network, the run's resolved values are taken.
+    Raises ConfigurationError if there is no run, or if the settings are of another environment, network, algorithm or
+    optimizer than it has; UnavailableError if another learner is at work in it.
+    """
+    folder = RunFolder(path)
+    with _taking(folder, RunFolder.record) as lock:
+        own = folder.settings()
+        fitted = own if settings is None else _fitted(settings, own, folder)
+        record = folder.record()
+        return _begin(OwnedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock))
+
+
+def _begin(run: OwnedRun) -> OwnedRun:
+    """Write the settings, then the record: a folder is a run once it has the record."""
+    run.keep(run.settings)
+    replace_file(run.folder.run_file, msgspec.json.format(msgspec.json.encode(run.record), indent=2) + b"\n")
+    return run
+
+
+@contextlib.contextmanager
+def _taking(folder: RunFolder, check: Callable[[RunFolder], object]) -> Iterator[IO[str]]:
+    """Make and lock the folder; gives the lock up again only if the block fails.
+
+    `check` is asked before anything is made, and again when nobody else can change the folder.
+    """
+    check(folder)
+    lock = None
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder)
+        check(folder)
+        yield lock
+    except BaseException as error:
+        if lock is not None:
+            lock.close()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"{folder.path}: cannot be a run folder: {error.strerror}") from error
+        raise
+
+
+def _require_empty(folder: RunFolder) -> None:
+    if not folder.path.exists():
+        return
+    if not folder.path.is_dir():
+        raise ConfigurationError(f"{folder.path}: is a file; a run needs a folder (another --run-dir)")
+    if folder.run_file.exists():
+        raise ConfigurationError(
+            f"{folder.path}: holds run {folder.record().run} already; go on with it with --resume, or choose another "
+            "--run-dir"
+        )
+    others = sorted(entry.name for entry in folder.path.iterdir() if entry != folder.lock_file)
+    if others:
+        raise ConfigurationError(
+            f"{folder.path}: is not empty and holds no run (there is {others[0]}); choose another --run-dir"
+        )
+
+
+def _lock(folder: RunFolder) -> IO[str]:
+    """Open and lock the lock file; the kernel frees it when the process ends, however it ends."""
+    file = folder.lock_file.open("a+", encoding="ascii")
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            file.close()
+            raise UnavailableError(f"{folder.path}: another learner (process {holder}) is at work here") from error
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
+def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
+    """The given settings with the run's resolved values; raises ConfigurationError where they are of another run."""
+    environment = _resolved(given.environment, own.environment)
+    network = _resolved(given.network, own.network)
+    exchange = given.exchange
+    if given.algorithm.kind == own.algorithm.kind and is_measured(given):  # it was, unless the run was too short
+        exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
+    fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
+    if differing := list(_differing(fitted, own)):
+        raise ConfigurationError(
+            f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
+            "another --run-dir"
+        )
+    return fitted
+
+
+def _resolved(given: Any, own: Any) -> Any:
+    values = {name: getattr(own, name) for name in given.__struct_fields__ if _is_unresolved(getattr(given, name))}
+    return msgspec.structs.replace(given, **values)
+
+
+def _is_unresolved(value: object) -> bool:
+    return not isinstance(value, bool | float) and value in _UNRESOLVED
+
+
+def _differing(given: Settings, own: Settings) -> Iterator[str]:
+    fixed: dict[str, tuple[object, object]] = {}
+    for section in ("environment", "network"):
+        ours, theirs = getattr(own, section), getattr(given, section)
+        for name in ours.__struct_fields__:
+            fixed[f"{section}.{name}"] = getattr(ours, name), getattr(theirs, name)
+    fixed["algorithm.kind"] = own.algorithm.kind, given.algorithm.kind
+    fixed["optimizer.kind"] = own.optimizer.kind, given.optimizer.kind
+    for name, (its, wanted) in fixed.items():
+        if its != wanted and name not in _FREE:
+            yield f"{name} is {its!r}, not {wanted!r}"
+
+
+def _a3cd_version() -> str:
+    try:
+        return version("a3cd")
+    except PackageNotFoundError:  # Run from a source tree that is not installed.
+        return "not installed"

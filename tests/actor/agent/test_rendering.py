@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+
+from actor.agent.rendering import natural_rate, pictures
+from actor.agent.trained_agent import TrainedAgent, open_run
+from common.settings.sections import Environment
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def agent(trained_run: MakeRun) -> Iterator[TrainedAgent]:
+    one = TrainedAgent(open_run(trained_run(), "best"), copies=1, seed=0, sampled=False, render_mode="rgb_array")
+    yield one
+    one.close()
+
+
+def test_an_episode(agent: TrainedAgent) -> None:
+    shown = list(pictures(agent, max_steps=100, seed=0))
+    assert {picture.pixels.shape for picture in shown} == {(400, 600, 3)}
+    assert [picture.length for picture in shown] == list(range(len(shown)))
+    assert [picture.episode_return for picture in shown] == [float(n) for n in range(len(shown))]
+    assert [picture.last for picture in shown] == [False] * (len(shown) - 1) + [True]
+    assert 9 <= len(shown) <= 11
+    assert (shown[0].pixels != shown[-1].pixels).any()
+
+
+def test_a_capped_episode(agent: TrainedAgent) -> None:
+    shown = list(pictures(agent, max_steps=3, seed=0))
+    assert [picture.last for picture in shown] == [False, False, False, True]
+
+
+def test_episodes_follow_their_seed(agent: TrainedAgent) -> None:
+    first = [next(pictures(agent, max_steps=3, seed=seed)).pixels.copy() for seed in (0, 0, 1)]
+    assert (first[0] == first[1]).all()
+    assert (first[0] != first[2]).any()
+
+
+def test_natural_rate() -> None:
+    assert natural_rate(Environment(id="CartPole-v1")) == 50.0
+    assert natural_rate(Environment(id="CartPole-v1", skip=2)) == 25.0
+
+
+def test_natural_rate_of_an_environment_that_says_nothing() -> None:
+    gymnasium.register("Rateless-v0", entry_point=lambda **keywords: CartPoleEnv(**keywords))
+    try:
+        assert natural_rate(Environment(id="Rateless-v0")) == 30.0
+    finally:
+        del gymnasium.registry["Rateless-v0"]

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import actor.collector
+from actor.collector import Collector, Played
+from common.rl.action_spec import ActionSpec, discrete
+from common.rl.algorithms.exploration import Sampling
+from common.rl.environments.spaces import describe
+from common.rl.networks.normalization import Normalization
+from common.rl.networks.recurrent import Recurrent
+from common.rl.networks.registry import build
+from common.rl.rewards import NonFiniteError, Shaping
+from common.rl.rollout import Rollout
+from common.settings.sections import Algorithm, Network
+from tests.helpers.environments import Scripted
+
+FOREVER = math.inf
+NO_TIME = -math.inf
+
+
+def collector_of(
+    environments: Scripted,
+    *,
+    seed: int = 0,
+    lstm: int = 0,
+    shaping: Shaping | None = None,
+    **algorithm: Any,
+) -> Collector:
+    observation = describe(environments.observation_space)
+    section, rng = Algorithm(**algorithm), np.random.default_rng(seed)
+    return Collector(
+        environments,
+        build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
+        observation,
+        algorithm=section,
+        shaping=shaping or Shaping(environments.count),
+        rng=rng,
+        acting=Sampling(section, environments.action, environments.count, rng, None),
+    )
+
+
+def played(collector: Collector) -> Played:
+    rollout = collector.advance(FOREVER)
+    assert rollout is not None
+    return rollout
+
+
+def column(tensor: torch.Tensor, copy: int = 0) -> list[Any]:
+    values: list[Any] = tensor[:, copy].tolist()
+    return values
+
+
+def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> None:
+    environments = Scripted((3, 5), rewards=(1.0, 2.0, 4.0, 8.0, 16.0), cut=(1,))
+    rollout = played(collector_of(environments, rollout=6))
+    data = rollout.data
+    assert column(data.observations) == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [1, 2]]
+    assert column(data.rewards) == [1.0, 2.0, 4.0, 0.0, 1.0, 2.0]
+    assert column(data.valid) == [True, True, True, False, True, True]
+    assert column(data.terminated) == [False, False, True, False, False, False]
+    assert column(data.observations, 1) == [[0, 0], [0, 1], [0, 2], [0, 3], [0, 4], [0, 5], [1, 0]]
+    assert column(data.rewards, 1) == [1.0, 2.0, 4.0, 8.0, 16.0, 0.0]
+    assert column(data.valid, 1) == [True] * 5 + [False]
+    assert column(data.terminated, 1) == [False] * 6, "a time limit is no termination"
+    assert [(value, length) for value, length, _ in rollout.episodes] == [(7.0, 3), (31.0, 5)]
+    assert rollout.steps == data.steps == 10
+    assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
+    assert {tensor.dtype for tensor in (data.rewards, data.behaviour_log_probs)} == {torch.float32}
+
+
+def test_a_lost_life_is_an_end_for_learning_and_the_episode_goes_on() -> None:
+    rollout = played(collector_of(Scripted((5,), life_ends=2), rollout=7))
+    assert column(rollout.data.terminated) == [False, True, False, False, True, False, False]
+    assert column(rollout.data.valid) == [True] * 5 + [False, True], "no dummy comes after a life"
+    assert [(value, length) for value, length, _ in rollout.episodes] == [(5.0, 5)]
+
+
+def test_the_next_rollout_goes_on_where_the_last_one_ended() -> None:
+    collector = collector_of(Scripted((3, 100)), rollout=3)
+    first = played(collector).data
+    assert column(first.observations)[-1] == [0, 3]
+    assert column(first.valid) == [True, True, True]
+    second = played(collector)
+    assert column(second.data.observations) == [[0, 3], [1, 0], [1, 1], [1, 2]]
+    assert column(second.data.valid) == [False, True, True], "the dummy comes first in this one"
+    assert column(second.data.observations, 1) == [[0, 3], [0, 4], [0, 5], [0, 6]]
+    assert (second.steps, second.episodes) == (5, [])
+    assert [length for _, length, _ in played(collector).episodes] == [3]
+
+
+def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
+    environments = Scripted((3, 5))
+    collector = collector_of(environments, rollout=8)
+    data = played(collector).data
+    network = build(Network(hidden=[4]), describe(environments.observation_space), discrete(3), 0)
+    logits, _ = network.act(data.observations[:-1].flatten(0, 1))
+    expected = torch.log_softmax(logits, 1).gather(1, data.actions.view(-1, 1)).view(8, 2)
+    torch.testing.assert_close(data.behaviour_log_probs, expected)
+
+
+def test_the_same_seed_takes_the_same_actions_and_another_takes_others() -> None:
+    taken = []
+    for seed in (1, 1, 2):
+        environments = Scripted((50,) * 4)
+        played(collector_of(environments, rollout=20, seed=seed))
+        taken.append(np.stack(environments.taken))
+    assert np.array_equal(taken[0], taken[1])
+    assert not np.array_equal(taken[0], taken[2])
+
+
+def test_it_stops_in_between_when_time_is_up_and_nothing_is_lost() -> None:
+    environments = Scripted((3, 5))
+    collector = collector_of(environments, rollout=6)
+    assert collector.fresh
+    for _ in range(5):
+        assert collector.advance(NO_TIME) is None
+        assert not collector.fresh
+    rollout = collector.advance(NO_TIME)
+    assert rollout is not None and collector.fresh
+    assert column(rollout.data.observations) == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [1, 2]]
+    assert len(environments.taken) == 6
+    assert len(rollout.episodes) == 2, "episodes that ended in the pieces"
+
+
+@pytest.mark.parametrize(
+    ("scale", "clip", "expected"),
+    [(0.5, 0.0, [0.5, -2.0, 50.0]), (1.0, 1.0, [1.0, -1.0, 1.0]), (0.1, 0.3, [0.1, -0.3, 0.3])],
+)
+def test_rewards_are_scaled_then_clipped_and_returns_are_not(scale: float, clip: float, expected: list[float]) -> None:
+    rollout = played(
+        collector_of(Scripted((3,), rewards=(1.0, -4.0, 100.0)), shaping=Shaping(1, scale=scale, clip=clip), rollout=3)
+    )
+    assert column(rollout.data.rewards) == pytest.approx(expected)
+    assert rollout.episodes[0][0] == 97.0
+
+
+def test_a_whole_episode_is_one_rollout_and_longer_ones_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actor.collector, "FIRST_CAPACITY", 4)
+    for length in (1, 3, 4, 5, 8, 9, 30):
+        collector = collector_of(Scripted((length,), rewards=(1.0, 2.0)), whole_episodes=True)
+        first = played(collector)
+        observations = [[0, step] for step in range(length + 1)]
+        assert column(first.data.observations) == observations
+        assert column(first.data.rewards) == ([1.0, 2.0] * length)[:length]
+        assert column(first.data.terminated) == [False] * (length - 1) + [True]
+        assert (first.steps, [episode[1] for episode in first.episodes]) == (length, [length])
+        second = played(collector)
+        assert column(second.data.observations) == [[0, length]] + [[1, step] for step in range(length + 1)]
+        assert column(second.data.valid) == [False] + [True] * length
+        assert second.steps == length
+
+
+def test_a_whole_episode_cut_off_by_a_time_limit_is_complete_too() -> None:
+    rollout = played(collector_of(Scripted((6,), cut=(0,)), whole_episodes=True))
+    assert rollout.steps == 6
+    assert not rollout.data.terminated.any()
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+def test_a_reward_that_is_no_number_drops_the_rollout_and_playing_goes_on(reward: float) -> None:
+    environments = Scripted((4,), rewards=(1.0, reward, 1.0, 1.0))
+    collector = collector_of(environments, rollout=4, shaping=Shaping(environments.count, clip=1.0))
+    with pytest.raises(NonFiniteError, match="no finite number"):
+        collector.advance(FOREVER)
+    environments.rewards[1] = 2.0
+    collector.restart()
+    rollout = played(collector)
+    assert column(rollout.data.rewards) == [1.0, 1.0, 1.0, 1.0]
+    assert [value for value, *_ in rollout.episodes] == [5.0], "no episode of the dropped rollout is told"
+
+
+def test_a_restart_begins_other_episodes_than_the_first_ones() -> None:
+    environments = Scripted((10,))
+    collector = collector_of(environments, rollout=4)
+    collector.advance(NO_TIME)
+    collector.restart()
+    collector.restart()
+    assert collector.fresh
+    first, second, third = environments.seeds
+    assert first is None, "the seed the environments were made with"
+    assert second is not None and third is not None and second != third
+    assert column(played(collector).data.observations)[0] == [0, 0]
+
+
+def test_a_restart_forgets_the_rollout_and_the_episodes_under_way() -> None:
+    collector = collector_of(Scripted((3,), rewards=(1.0, 1.0, 5.0)), rollout=5)
+    for _ in range(4):
+        collector.advance(NO_TIME)
+    collector.restart()
+    rollout = played(collector)
+    assert column(rollout.data.valid) == [True, True, True, False, True]
+    assert [(value, length) for value, length, _ in rollout.episodes] == [(7.0, 3)]
+
+
+def test_an_environment_that_fails_is_the_caller_s_to_handle() -> None:
+    environments = Scripted()
+    collector = collector_of(environments, rollout=4)
+    collector.advance(NO_TIME)
+    environments.fails = True
+    with pytest.raises(RuntimeError):
+        collector.advance(FOREVER)
+    environments.fails = False
+    collector.restart()
+    assert column(played(collector).data.observations)[0] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [ActionSpec("box", shape=(3,), squashed=(True,) * 3), ActionSpec("multi-discrete", (2, 3), (1, 2))],
+    ids=lambda action: action.kind,
+)
+def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
+    environments = Scripted((3, 5))
+    environments.action = action
+    data = played(collector_of(environments, rollout=4)).data
+    assert data.actions.shape == (4, 2, *action.shape)
+    assert data.actions.numpy().dtype == action.dtype
+    assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
+
+
+def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
+    """Log-probabilities (T, B) of the actions, the rollout taken as one batch."""
+    network = build(Network(hidden=[4], lstm=5), describe(Scripted.observation_space), discrete(3), seed)
+    assert isinstance(network, Recurrent) and data.state is not None
+    outputs = network.unroll(network.features(data.observations.flatten(0, 1)), data.state, data.valid)
+    log_probs = outputs.view(*data.observations.shape[:2], -1)[:-1, :, :-1].log_softmax(2).detach()
+    return log_probs.gather(2, data.actions.unsqueeze(2)).squeeze(2)
+
+
+def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_rollouts() -> None:
+    lengths = (2, 3, 5, 50)
+    collector = collector_of(Scripted(lengths, cut=(1,)), lstm=5, rollout=4)
+    states = []
+    for _ in range(6):
+        data = played(collector).data
+        torch.testing.assert_close(recomputed(data), data.behaviour_log_probs)
+        assert data.state is not None
+        states.append(data.state.clone())
+        without = recomputed(dataclasses.replace(data, state=torch.zeros_like(data.state)))
+        assert torch.allclose(without, recomputed(data), atol=1e-6) != bool(data.state.any())
+    for number, state in enumerate(states):
+        # An episode takes its steps and a dummy.
+        assert state.any(1).tolist() == [4 * number % (length + 1) != 0 for length in lengths]
+
+
+def test_a_restart_forgets_what_was_seen() -> None:
+    collector = collector_of(Scripted((50,)), lstm=5, rollout=3)
+    played(collector)
+    collector.advance(NO_TIME)
+    collector.restart()
+    data = played(collector).data
+    assert data.state is not None
+    assert not data.state.any()
+
+
+def test_a_feed_forward_network_has_no_state() -> None:
+    assert played(collector_of(Scripted(), rollout=3)).data.state is None
+
+
+def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() -> None:
+    extras = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.25])
+    collector = collector_of(
+        Scripted((3,), rewards=(1.0, 2.0, 4.0)),
+        rollout=5,
+        shaping=Shaping(1, discount=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras),
+    )
+    first = played(collector)
+    assert column(first.data.rewards) == [0.5, 1.0, 2.0, 0.0, 0.5]
+    assert first.moments is not None
+    count, means, squares = first.moments.plain()
+    sums = np.array([1.0, 2.5, 5.25, 1.0])
+    seen = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
+    assert count == first.steps == 4
+    np.testing.assert_allclose(means, [*seen.mean(axis=0), sums.mean()])
+    np.testing.assert_allclose(squares, [*(4 * seen.var(axis=0)), 4 * sums.var()])
+    extras[-1] = 1.0
+    assert column(played(collector).data.rewards) == [4.0, 8.0, 0.0, 2.0, 4.0]
+    assert column(first.data.observations)[0] == [1.0, 1.0], "what is counted is what the environment gave"
+
+
+def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
+    environments = Scripted((30,))
+    counted = Normalization(2, rewards=False)
+    collector = collector_of(
+        environments, rollout=4, shaping=Shaping(1, normalization=counted, extras=counted.extras())
+    )
+    environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
+    with pytest.raises(NonFiniteError, match="no statistics can be kept"):
+        collector.advance(FOREVER)

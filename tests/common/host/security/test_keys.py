@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from common.errors import ConfigurationError
+from common.host.security.keys import KEY_CHARACTERS, KeyPair, check_key, public_of, read_public, write_secret
+
+posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
+
+
+def test_a_pair_is_read_as_it_was_written(tmp_path: Path) -> None:
+    pair = KeyPair.generate("lab7")
+    pair.write(tmp_path / "made" / "lab7.key")
+    assert KeyPair.read(tmp_path / "made" / "lab7.key") == pair
+    assert pair.public == public_of(pair.secret)
+    assert len(pair.public) == KEY_CHARACTERS
+    assert pair != KeyPair.generate("lab7")
+
+
+def test_a_secret_is_never_shown() -> None:
+    pair = KeyPair.generate("lab7")
+    assert pair.secret not in repr(pair)
+    with pytest.raises(ConfigurationError) as raised:
+        check_key(pair.secret + "x", "secret")
+    assert pair.secret not in str(raised.value)
+
+
+@posix
+def test_a_secret_is_its_owners(tmp_path: Path) -> None:
+    path = tmp_path / "a.key"
+    KeyPair.generate("a").write(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    for mode in (0o604, 0o620, 0o602):
+        path.chmod(mode)
+        with pytest.raises(ConfigurationError, match=f"open to others: chmod 600 {path}"):
+            KeyPair.read(path)
+    path.chmod(0o440)  # as systemd hands out credentials
+    KeyPair.read(path)
+
+
+def test_a_pair_in_use_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "a.key"
+    KeyPair.generate("a").write(path)
+    before = path.read_bytes()
+    with pytest.raises(ConfigurationError, match="exists"):
+        KeyPair.generate("a").write(path)
+    assert path.read_bytes() == before
+    write_secret(path, "other", replace=True)
+    assert path.read_text() == "other"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda _: "not = [toml", "is no key file"),
+        (lambda _: 'name = "a"', "has no secret"),
+        (lambda pair: f'name = "a/b"\nsecret = "{pair.secret}"', "is no name"),
+        (lambda pair: f'name = "a"\nsecret = "{pair.secret[:-1]}"', "secret is no key"),
+        (lambda pair: f'name = "a"\nsecret = "{pair.secret}"\npublic = "{pair.secret}"', "does not belong"),
+    ],
+)
+def test_a_file_that_is_none(tmp_path: Path, change: object, text: str) -> None:
+    path = tmp_path / "a.key"
+    path.write_text(change(KeyPair.generate("a")))  # type: ignore[operator]
+    path.chmod(0o600)
+    with pytest.raises(ConfigurationError, match=text):
+        KeyPair.read(path)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        KeyPair.read(tmp_path / "none.key")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_public(str(tmp_path / "none.key"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        KeyPair.generate("a").write(tmp_path / "file" / "a.key")
+
+
+def test_a_public_key_written_out_or_in_a_file(tmp_path: Path) -> None:
+    pair = KeyPair.generate("a")
+    pair.write(tmp_path / "a.key")
+    assert read_public(pair.public) == read_public(str(tmp_path / "a.key")) == pair.public
+
+
+@pytest.mark.parametrize("key", ["", "x" * 39, "x" * 41, "~" * 40, "#" * 40, "ä" * 40])
+def test_keys_that_are_none(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no key"):
+        check_key(key)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.host.modules import bare, check_module, load, module_of
+
+
+@pytest.mark.parametrize(
+    ("named", "module", "name"),
+    [
+        ("CartPole-v1", "", "CartPole-v1"),
+        ("ale_py:ALE/Pong-v5", "ale_py", "ALE/Pong-v5"),
+        ("a.package:Class", "a.package", "Class"),
+        ("one:two:Id-v0", "one:two", "Id-v0"),
+        (":Id-v0", "", "Id-v0"),
+    ],
+)
+def test_the_parts_of_a_name(named: str, module: str, name: str) -> None:
+    assert (module_of(named), bare(named)) == (module, name)
+
+
+def test_a_module_must_be_allowed_by_its_whole_name() -> None:
+    check_module("CartPole-v1", ())
+    check_module("a.package:Class", {"a.package"})
+    for named in ("a.package:Class", "a:Class", "a.package.b:Class"):
+        with pytest.raises(ConfigurationError, match=f"for {named}: .* with --allow-module {module_of(named)} if it"):
+            check_module(named, {"package", "a.packag"})
+    with pytest.raises(ConfigurationError):
+        check_module("a.package.b:Class", {"a.package"})
+
+
+def test_what_loads() -> None:
+    assert load("common.host.modules", EnvironmentMissingError).load is load
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 / 0\n", "importing given_module failed: ZeroDivisionError: division by zero"),
+        ("raise ValueError('one\\n  two')\n", "importing given_module failed: ValueError: one two"),
+        ("import no_such_package\n", "no module named no_such_package in this Python's path; install its package, or "),
+    ],
+)
+def test_what_does_not_is_said_in_one_line(
+    text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "given_module.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=f"^it: {problem}") as caught:
+        load("given_module", lambda why: ConfigurationError(f"it: {why}"))
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is not None

@@ -1,0 +1,75 @@
+"""The loss of PPO and its derivative against autograd in float64 on the formula of the paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from common.rl.algorithms.ppo import loss
+from common.rl.gradient import gradient
+from common.settings.sections import Algorithm
+from tests.helpers.losses import naive_returns, outputs_of, probabilities
+from tests.helpers.rollouts import ACTIONS, BOX, COPIES, STEPS, make
+
+ROWS = STEPS * COPIES
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"clip": 0.9}, {"gae_lambda": 0.8, "entropy": 0.2, "value": 0.9}, {"normalize_advantages": True}],
+)
+def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, Any]) -> None:
+    model, rollout = make(BOX)
+    section = Algorithm(kind="ppo", discount=0.9, **changes)
+    outputs = outputs_of(model, rollout)
+    ours = loss(outputs, rollout, section, model.network.action)
+
+    _, values = probabilities(outputs)
+    targets = torch.from_numpy(naive_returns(rollout, values, 0.9, section.gae_lambda))
+    advantages = targets - torch.from_numpy(values[:-1])
+    valid = rollout.valid
+    if section.normalize_advantages:
+        chosen = advantages[valid]
+        advantages = (advantages - chosen.mean()) / chosen.std(correction=0)
+    inputs = torch.from_numpy(outputs).double().requires_grad_()
+    policy = torch.distributions.Categorical(logits=inputs[:ROWS, :-1].reshape(STEPS, COPIES, ACTIONS))
+    log_ratio = policy.log_prob(rollout.actions) - rollout.behaviour_log_probs.double()
+    ratio = log_ratio.exp()
+    bounded = ratio.clamp(1 - section.clip, 1 + section.clip)
+    surrogate = torch.minimum(ratio * advantages, bounded * advantages)[valid].mean()
+    value_loss = (targets.ravel() - inputs[:ROWS, -1])[valid.ravel()].square().mean()
+    entropy = policy.entropy()[valid].mean()
+    (-surrogate + section.value * value_loss - section.entropy * entropy).backward()
+    assert inputs.grad is not None
+
+    np.testing.assert_allclose(ours.derivative, inputs.grad.numpy(), rtol=1e-3, atol=1e-6)
+    expected = (-surrogate, value_loss, entropy, ratio[valid].mean(), (ratio - 1 - log_ratio)[valid].mean())
+    statistics = ours.statistics
+    found = (statistics.policy_loss, statistics.value_loss, statistics.entropy, statistics.ratio, statistics.kl)
+    np.testing.assert_allclose(found, [one.item() for one in expected], rtol=1e-4)
+    moved = (ratio > 1 + section.clip) & (advantages > 0) & valid
+    assert moved.any(), "the rollout holds steps that are clipped"
+
+
+def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_actor_critic_s() -> None:
+    model, rollout = make(BOX)
+    pi, _ = probabilities(outputs_of(model, rollout))
+    taken = np.take_along_axis(pi[:-1], rollout.actions.numpy()[:, :, None], axis=2)[:, :, 0]
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.from_numpy(np.log(taken)).float())
+    plain = Algorithm(correction="none", gae_lambda=0.9, gradient_clip=0.0)
+    gradient(model, rollout, plain)
+    expected = model.flat.gradient.clone()
+    statistics = gradient(model, rollout, Algorithm(kind="ppo", gae_lambda=0.9, gradient_clip=0.0))
+    assert (statistics.ratio, statistics.kl) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
+    torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_an_enormous_ratio_stays_finite() -> None:
+    model, rollout = make(BOX)
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.full((STEPS, COPIES), -1e4))
+    assert gradient(model, rollout, Algorithm(kind="ppo")).ratio > 1e6
+    assert model.flat.gradient.isfinite().all()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.rl.environments.base import Environments
+from common.rl.environments.make import make
+from common.settings.sections import Environment, Scalar
+
+
+def atari(game: str = "Pong", **settings: object) -> Environments:
+    return make(Environment(id=f"ALE/{game}-v5", **settings), copies=2, seed=0)  # type: ignore[arg-type]
+
+
+def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
+    environments = atari()
+    assert environments.observation_space.shape == (4, 84, 84)
+    assert environments.frames_per_step == 4
+    assert environments.action.width == 6
+    environments.reset()
+    before = environments.step(np.zeros(2, np.int64)).observations.copy()
+    after = environments.step(np.zeros(2, np.int64)).observations
+    np.testing.assert_array_equal(after[:, :3], before[:, 1:])
+    assert environments.render().shape == (84, 84, 3)
+    np.testing.assert_array_equal(environments.render()[:, :, 1], after[0, 3])
+    environments.close()
+
+
+def test_skip_stack_and_limit_are_the_sections() -> None:
+    environments = atari(skip=2, stack=3, max_episode_steps=5)
+    assert environments.reset().shape == (2, 3, 84, 84)
+    assert environments.frames_per_step == 2
+    cut = [environments.step(np.zeros(2, np.int64)).truncated.tolist() for _ in range(11)]
+    assert [index for index, row in enumerate(cut) if all(row)] == [4, 10]
+    assert [index for index, row in enumerate(cut) if any(row)] == [4, 10]
+    environments.close()
+
+
+def test_rewards_are_not_clipped() -> None:
+    environments = atari("Tutankham", options={"repeat_action_probability": 0.0})
+    environments.reset()
+    random = np.random.default_rng(0)
+    rewards = {float(r) for _ in range(300) for r in environments.step(random.integers(8, size=2)).rewards}
+    assert max(rewards) > 1
+    environments.close()
+
+
+@pytest.mark.parametrize(("options", "actions"), [({}, 6), ({"full_action_space": True}, 18)])
+def test_options_reach_the_emulator(options: dict[str, Scalar], actions: int) -> None:
+    environments = atari(options=options)
+    assert environments.action.width == actions
+    environments.close()
+
+
+def test_options_that_are_settings_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"options: frameskip, num_threads cannot be set; environment\.skip"):
+        atari(options={"num_threads": 4, "frameskip": 2})
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(EnvironmentMissingError, match=r"ALE/Pong-v5 cannot be made: TypeError.*'nonsense'"):
+        atari(options={"nonsense": 1})
+
+
+def test_a_lost_life_ends_the_future_and_not_the_game() -> None:
+    environments = atari("Breakout", terminal_on_life_loss=True)
+    plain = atari("Breakout")
+    environments.reset()
+    plain.reset()
+    random = np.random.default_rng(0)
+    lost, games = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    while games.min() < 2:
+        actions = random.integers(4, size=2)
+        step, same = environments.step(actions), plain.step(actions)
+        assert same.life_lost is None and same.futureless is same.terminated
+        np.testing.assert_array_equal(step.terminated, same.terminated)
+        np.testing.assert_array_equal(step.observations, same.observations)
+        assert step.life_lost is not None
+        np.testing.assert_array_equal(step.futureless, step.terminated | step.life_lost)
+        lost += step.futureless & (games < 2)
+        games += step.terminated
+    assert lost.tolist() == [10, 10]  # five lives a game
+    environments.close()
+    plain.close()

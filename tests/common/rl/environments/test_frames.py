@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from common.rl.environments.frames import grey_frame
+
+
+class Screen:
+    def __init__(self, picture: NDArray[np.uint8]) -> None:
+        self.picture = picture
+
+    def render(self) -> NDArray[np.uint8]:
+        return self.picture
+
+
+def frame(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    screen: Any = Screen(picture)
+    return grey_frame(screen)
+
+
+@pytest.mark.parametrize(("colour", "luma"), [((255, 255, 255), 255), ((255, 0, 0), 76), ((0, 255, 0), 150)])
+def test_colours_become_their_luma(colour: tuple[int, int, int], luma: int) -> None:
+    picture = np.empty((40, 60, 3), np.uint8)
+    picture[:] = colour
+    found = frame(picture)
+    assert (found.shape, found.dtype) == ((1, 84, 84), np.uint8)
+    assert (found == luma).all()
+
+
+def test_each_pixel_is_the_mean_of_its_area() -> None:
+    grey = np.random.default_rng(0).integers(256, size=(84 * 2, 84 * 3), dtype=np.uint8)
+    expected = grey.reshape(84, 2, 84, 3).mean(axis=(1, 3))
+    found = frame(np.repeat(grey[:, :, None], 3, axis=2))
+    np.testing.assert_allclose(found[0], expected, atol=1.5)
+
+
+def test_pictures_that_lie_sideways_in_memory_look_the_same() -> None:
+    picture = np.random.default_rng(1).integers(256, size=(120, 90, 3), dtype=np.uint8)
+    sideways = np.ascontiguousarray(picture.swapaxes(0, 1)).swapaxes(0, 1)
+    assert sideways.strides != picture.strides
+    np.testing.assert_allclose(frame(sideways).astype(int), frame(picture).astype(int), atol=1)

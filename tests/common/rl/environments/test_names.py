@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.rl.environments.names import find_spec, is_atari, known, resolve
+from common.settings.sections import Environment
+
+
+@pytest.mark.parametrize(
+    ("section", "resolved"),
+    [
+        (Environment(id="CartPole-v1"), ("state", 1, 1, {})),
+        (Environment(id="CartPole-v1", observation="frames", skip=2), ("frames", 2, 4, {})),
+        (Environment(id="CartPole-v1", stack=3), ("state", 1, 3, {})),
+        (Environment(id="ALE/Pong-v5"), ("frames", 4, 4, {})),
+        (Environment(id="ale_py:ALE/Pong-v5", skip=1, stack=1), ("frames", 1, 1, {})),
+        (Environment(id="FlappyBird-v0"), ("state", 1, 1, {"use_lidar": False})),
+        (
+            Environment(id="flappy_bird_gymnasium:FlappyBird-v0", options={"use_lidar": True, "pipe_gap": 120}),
+            ("state", 1, 1, {"use_lidar": True, "pipe_gap": 120}),
+        ),
+    ],
+)
+def test_auto_and_zero_become_what_applies(section: Environment, resolved: tuple[object, ...]) -> None:
+    found = resolve(section)
+    assert (found.observation, found.skip, found.stack, found.options) == resolved
+    assert resolve(found) == found
+
+
+def test_what_is_not_auto_stays() -> None:
+    section = Environment(id="CartPole-v1", copies=3, max_episode_steps=9, step_seconds=0.5, reward_clip=1.0)
+    found = resolve(section)
+    assert (found.copies, found.max_episode_steps, found.step_seconds, found.reward_clip) == (3, 9, 0.5, 1.0)
+
+
+def test_atari_games_have_no_state() -> None:
+    assert is_atari("ale_py:ALE/Pong-v5")
+    assert not is_atari("PALE/Pong-v5")
+    with pytest.raises(ConfigurationError, match=r"environment\.observation: ALE/Pong-v5 gives frames only"):
+        resolve(Environment(id="ALE/Pong-v5", observation="state"))
+
+
+@pytest.mark.parametrize("identifier", ["CartPole-v1", "FlappyBird-v0", "ALE/Pong-v5"])
+def test_known_ids_are_found(identifier: str) -> None:
+    assert find_spec(identifier).id == identifier
+    assert identifier in known()
+
+
+def test_a_module_before_the_id_is_imported() -> None:
+    assert find_spec("broken_environments:Grid-v0").id == "Grid-v0"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "message"),
+    [
+        ("CartPol-v1", "environment CartPol-v1 does not exist; did you mean .*CartPole-v1"),
+        ("CartPole-v7", "environment CartPole-v7 does not exist; did you mean .*CartPole-v1"),
+        ("FlapyBird-v0", r"did you mean FlappyBird-v0\?"),
+        ("ALE/Pongg-v5", "did you mean ALE/Pong-v5"),
+        ("ALE/Pong", "did you mean ALE/Pong-v5"),
+        ("xyzzy", "environment xyzzy does not exist; the module it is in goes before it: module:Id-v0"),
+        ("broken_environments:Gridd-v0", "did you mean .*Grid-v0"),
+        ("no_such_module:Grid-v0", "no_such_module:Grid-v0: no module named no_such_module .*set PYTHONPATH to the"),
+        ("no_such.module:Grid-v0", "no module named no_such "),
+    ],
+)
+def test_what_is_missing_is_named_in_one_line(identifier: str, message: str) -> None:
+    with pytest.raises(EnvironmentMissingError, match=message) as caught:
+        find_spec(identifier)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "module", "extra"),
+    [("FlappyBird-v0", "flappy_bird_gymnasium", "flappy"), ("ALE/Pong-v5", "ale_py", "atari")],
+)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(
+    identifier: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == module else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    with pytest.raises(EnvironmentMissingError, match=rf"needs the package {module}.*pip install 'a3cd\[{extra}\]'"):
+        find_spec(identifier)
+    assert known()
+
+
+def test_a_module_that_fails_is_named_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_environments.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(EnvironmentMissingError, match="importing failing_environments failed: ZeroDivisionError"):
+        find_spec("failing_environments:Any-v0")
+    assert "failing_environments" not in sys.modules

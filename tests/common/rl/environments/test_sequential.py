@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from common.errors import EnvironmentMissingError, UnavailableError
+from common.rl.environments.sequential import SequentialEnvironments
+
+
+def batch(name: str, copies: int = 2, *, limit: int = 0, **options: Any) -> SequentialEnvironments:
+    made = [
+        gymnasium.make(f"broken_environments:{name}-v0", disable_env_checker=True, **options) for _ in range(copies)
+    ]
+    return SequentialEnvironments(made, name=name, seed=4, limit=limit)
+
+
+def test_each_copy_ends_and_begins_by_itself() -> None:
+    short = gymnasium.make("broken_environments:Counter-v0", length=2)
+    long = gymnasium.make("broken_environments:Counter-v0", length=4)
+    environments = SequentialEnvironments([short, long], name="Counter", seed=0)
+    environments.reset()
+    elapsed, ended, rewards = [], [], []
+    for _ in range(7):
+        step = environments.step(np.array([0, 1]))
+        elapsed.append(step.observations[:, 1].tolist())
+        ended.append(step.terminated.tolist())
+        rewards.append(step.rewards.tolist())
+        assert not step.truncated.any()
+    assert elapsed == [[1, 1], [2, 2], [0, 3], [1, 4], [2, 0], [0, 1], [1, 2]]
+    assert ended == [
+        [False, False], [True, False], [False, False], [False, True], [True, False], [False, False], [False, False]
+    ]  # fmt: skip
+    assert rewards == [[1, 2], [1, 2], [0, 2], [1, 2], [1, 0], [0, 2], [1, 2]]
+
+
+def test_a_limit_truncates_and_a_termination_at_the_limit_is_both() -> None:
+    environments = batch("Counter", limit=3, length=4)
+    environments.reset()
+    steps = [environments.step(np.zeros(2, np.int64)).truncated.tolist() for _ in range(8)]
+    assert [any(step) for step in steps] == [False, False, True, False, False, False, True, False]
+
+    environments = batch("Counter", limit=3, length=3)
+    environments.reset()
+    for _ in range(3):
+        step = environments.step(np.zeros(2, np.int64))
+    assert step.terminated.all()
+    assert step.truncated.all()
+
+
+def test_reset_in_mid_episode_starts_all_anew() -> None:
+    environments = batch("Counter", limit=3, length=9)
+    environments.reset()
+    for _ in range(3):
+        step = environments.step(np.zeros(2, np.int64))
+    assert step.truncated.all()
+    assert environments.reset()[:, 1].tolist() == [0, 0]
+    step = environments.step(np.zeros(2, np.int64))
+    assert step.rewards.tolist() == [1, 1]
+    assert not step.truncated.any()
+
+
+def test_actions_and_observations_count_from_zero() -> None:
+    environments = batch("Grid", 4)
+    assert environments.action.width == 4
+    assert environments.reset().tolist() == [0, 0, 0, 0]
+    assert environments.step(np.arange(4)).observations.tolist() == [0, 4, 0, 1]
+
+
+def test_not_a_number_is_passed_on() -> None:
+    environments = batch("NanReward", length=1)
+    environments.reset()
+    assert np.isnan(environments.step(np.zeros(2, np.int64)).rewards).all()
+
+
+def test_a_camera_replaces_the_observation() -> None:
+    made = [gymnasium.make("broken_environments:Counter-v0", length=2)]
+    environments = SequentialEnvironments(
+        made,
+        name="Counter",
+        seed=0,
+        camera=lambda environment: np.full((1, 2, 2), 10 + environment.unwrapped.elapsed, np.uint8),  # type: ignore[attr-defined]
+        picture_space=Box(0, 255, (1, 2, 2), np.uint8),
+    )
+    values = [environments.reset().max()]
+    values += [environments.step(np.zeros(1, np.int64)).observations.max() for _ in range(3)]
+    assert values == [10, 11, 12, 10]
+
+
+def test_errors_of_the_environment_name_it() -> None:
+    environments = batch("RaisesMidEpisode", every=3)
+    environments.reset()
+    environments.step(np.zeros(2, np.int64))
+    environments.step(np.zeros(2, np.int64))
+    with pytest.raises(UnavailableError, match="RaisesMidEpisode failed in step: RuntimeError: the emulator is gone"):
+        environments.step(np.zeros(2, np.int64))
+    with pytest.raises(UnavailableError, match="RaisesAtReset failed in reset: RuntimeError: no level to load"):
+        batch("RaisesAtReset").reset()
+
+
+@pytest.mark.parametrize(("name", "space"), [("OddSpace", "Tuple"), ("OddObservation", "Text")])
+def test_unsupported_spaces_are_refused(name: str, space: str) -> None:
+    with pytest.raises(EnvironmentMissingError, match=space):
+        batch(name)
+
+
+def test_a_dict_is_observed_and_numbers_are_taken() -> None:
+    environments = batch("Mixed")
+    drawn = environments.reset()[:, 0].tolist()
+    step = environments.step(np.array([[0.5, -1, 9], [-9, 9, 0]], np.float32))
+    np.testing.assert_allclose(step.rewards, [1 + 0 - 0.5, -2 + 10 - 0.75])
+    pixels = [np.float32(10 / 255)] * 12
+    for row, first in zip(step.observations.tolist(), drawn, strict=True):
+        # drawn, parity, the two clocks, the picture: keys in the order of the space, not of the observation
+        np.testing.assert_allclose(row, [first, 0, 1, 0, 1, 0, 1, 0, *pixels])
+
+
+def test_observations_outside_their_space_are_the_environments_failure() -> None:
+    environment = gymnasium.make("broken_environments:Mixed-v0", disable_env_checker=True)
+    environment.unwrapped.elapsed = 0  # type: ignore[attr-defined]
+    environments = SequentialEnvironments([environment], name="Mixed", seed=0)
+    environments.reset()
+    environment.unwrapped.observe = dict  # type: ignore[attr-defined]
+    with pytest.raises(UnavailableError, match="Mixed failed in step: KeyError: 'drawn'"):
+        environments.step(np.zeros((1, 3), np.float32))
+
+
+def test_renders_the_first_copy_and_closes_all() -> None:
+    closed = []
+
+    class Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def __init__(self, number: int) -> None:
+            super().__init__(gymnasium.make("broken_environments:Counter-v0"))
+            self.number = number
+
+        def render(self) -> Any:
+            return np.full((2, 3, 3), self.number, np.uint8)
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+    environments = SequentialEnvironments([Drawn(0), Drawn(1)], name="Drawn", seed=0)
+    assert environments.render().tolist() == np.zeros((2, 3, 3)).tolist()
+    environments.close()
+    assert closed == [0, 1]

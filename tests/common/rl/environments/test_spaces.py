@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
+
+from common.errors import EnvironmentMissingError
+from common.rl.environments.spaces import ObservationBuffer, describe, network_space
+from common.rl.observation_spec import ObservationSpec
+
+
+@pytest.mark.parametrize(
+    ("space", "spec"),
+    [
+        (Box(-1, 1, (12,), np.float64), ObservationSpec((12,), "box", 12)),
+        (Box(-1, 1, (2, 3), np.int32), ObservationSpec((2, 3), "box", 6)),
+        (Box(-1, 1, (), np.float32), ObservationSpec((), "box", 1)),
+        (Box(0, 255, (128,), np.uint8), ObservationSpec((128,), "box", 128)),
+        (Box(0, 1, (96, 96, 3), np.float32), ObservationSpec((96, 96, 3), "box", 27648)),
+        (Box(0, 255, (96, 80, 3), np.uint8), ObservationSpec((3, 96, 80), "pixels", 23040)),
+        (Box(0, 255, (4, 84, 84), np.uint8), ObservationSpec((4, 84, 84), "pixels", 28224)),
+        (Discrete(5, start=2), ObservationSpec((), "discrete", 5)),
+    ],
+)
+def test_describes_what_the_network_receives(space: Box | Discrete, spec: ObservationSpec) -> None:
+    assert describe(space) == spec
+    assert describe(network_space(space)) == spec
+
+
+@pytest.mark.parametrize(
+    ("space", "size"),
+    [
+        (MultiBinary((2, 3)), 6),
+        (MultiDiscrete([2, 3]), 5),
+        (Tuple((Discrete(2), Box(-1, 1, (2, 2)))), 6),
+        (Dict(a=Discrete(2), b=Dict(c=Box(0, 255, (4, 4, 3), np.uint8))), 50),
+    ],
+)
+def test_what_is_made_of_parts_is_one_vector(space: Any, size: int) -> None:
+    assert describe(space) == ObservationSpec((size,), "box", size)
+    assert describe(network_space(space)) == describe(space)
+
+
+@pytest.mark.parametrize("space", [Text(3), Sequence(Discrete(2)), Graph(Box(0, 1, (1,)), None), Dict(a=Text(3))])
+def test_refuses_other_observations_by_name(space: Any) -> None:
+    name = "Text" if isinstance(space, Dict) else type(space).__name__
+    with pytest.raises(EnvironmentMissingError, match=f"observation space {name}.*Box, Discrete, MultiBinary"):
+        describe(space)
+
+
+@pytest.mark.parametrize("space", [Box(0, 1, (0,)), Dict(), Tuple(()), Dict(a=Box(0, 1, (2, 0)))])
+def test_refuses_what_holds_no_number(space: Any) -> None:
+    with pytest.raises(EnvironmentMissingError, match=f"space {type(space).__name__}.*no number in it"):
+        describe(space)
+
+
+def test_bounds_are_kept() -> None:
+    space = network_space(Box(np.array([-2.0, -np.inf]), np.array([0.5, np.inf]), dtype=np.float64))
+    assert isinstance(space, Box)
+    np.testing.assert_array_equal(space.low, np.array([-2, -np.inf], np.float32))
+    np.testing.assert_array_equal(space.high, np.array([0.5, np.inf], np.float32))
+
+
+def test_buffer_puts_channels_first() -> None:
+    picture = np.random.default_rng(0).integers(256, size=(6, 7, 3), dtype=np.uint8)
+    buffer = ObservationBuffer(Box(0, 255, (6, 7, 3), np.uint8), 2)
+    buffer.put(1, picture)
+    found = buffer.finished()
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found[1], np.moveaxis(picture, 2, 0))
+    assert not found[0].any()
+
+
+def test_buffer_counts_discrete_values_from_zero_again_and_again() -> None:
+    buffer = ObservationBuffer(Discrete(4, start=-3), 2)
+    for _ in range(2):
+        buffer.put_all((-3, 0))
+        np.testing.assert_array_equal(buffer.finished(), [0, 3])
+    assert buffer.finished().dtype == np.int64

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import VectorEnv
+
+from common.errors import UnavailableError
+from common.rl.environments.vector import VectorEnvironments
+
+
+class Offset(VectorEnv[Any, Any, Any]):
+    """Pictures with channels last, integer rewards, actions from 3; raises when told to."""
+
+    def __init__(self) -> None:
+        self.num_envs = 2
+        self.single_observation_space = Box(0, 255, (5, 4, 1), np.uint8)
+        self.single_action_space = Discrete(2, start=3)
+        self.fail = False
+        self.closed = False
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        if self.fail:
+            raise RuntimeError("gone")
+        return np.full((2, 5, 4, 1), 7, np.uint8), {}
+
+    def step(self, actions: Any) -> Any:
+        if self.fail:
+            raise RuntimeError("gone")
+        nothing = np.zeros(2, np.bool_)
+        return np.full((2, 5, 4, 1), actions[1], np.uint8), actions.astype(np.int32), nothing, nothing, {}
+
+    def close(self, **_: Any) -> None:
+        self.closed = True
+
+
+def test_actions_observations_and_rewards_take_our_form() -> None:
+    environments = VectorEnvironments(Offset(), name="Offset", seed=0)
+    assert environments.action.width == 2
+    assert environments.reset().shape == (2, 1, 5, 4)
+    step = environments.step(np.array([0, 1]))
+    assert (step.observations == 4).all()
+    assert step.rewards.tolist() == [3, 4]
+    assert step.rewards.dtype == np.float32
+
+
+def test_errors_name_the_environment() -> None:
+    vector = Offset()
+    vector.fail = True
+    environments = VectorEnvironments(vector, name="Offset", seed=0)
+    with pytest.raises(UnavailableError, match="Offset failed in reset: RuntimeError: gone"):
+        environments.reset()
+    with pytest.raises(UnavailableError, match="Offset failed in step: RuntimeError: gone"):
+        environments.step(np.zeros(2, np.int64))
+
+
+def test_closes_what_it_was_given() -> None:
+    vector = Offset()
+    VectorEnvironments(vector, name="Offset", seed=0).close()
+    assert vector.closed
+
+
+def test_renders_the_newest_picture_of_the_first_copy() -> None:
+    environments = VectorEnvironments(Offset(), name="Offset", seed=0)
+    environments.reset()
+    assert environments.render().tolist() == np.full((5, 4, 3), 7).tolist()
+
+
+def test_states_are_not_rendered() -> None:
+    environments = VectorEnvironments(CartPoleVectorEnv(2), name="CartPole-v1", seed=0)
+    with pytest.raises(UnavailableError, match="CartPole-v1 draws no pictures"):
+        environments.render()
+
+
+def test_cartpole_episodes_are_as_long_as_those_of_the_single_environment() -> None:
+    """The library's own vector must reset, count and cut as its single environment does."""
+    limit, copies = 30, 8
+    environments = VectorEnvironments(CartPoleVectorEnv(copies, max_episode_steps=limit), name="CartPole-v1", seed=1)
+    alone: Any = gymnasium.make("CartPole-v1").unwrapped
+    choices = np.random.default_rng(0).integers(2, size=(200, copies))
+    states = environments.reset().astype(np.float64)
+    elapsed = np.zeros(copies, np.int64)
+    over = np.zeros(copies, np.bool_)
+    ends = cuts = 0
+    for row in choices:
+        observations, rewards, terminated, truncated, _ = environments.step(row)
+        for copy in range(copies):
+            if over[copy]:
+                assert np.abs(observations[copy]).max() <= 0.05
+                elapsed[copy] = 0
+                assert rewards[copy] == 0
+            else:
+                alone.state, alone.steps_beyond_terminated = states[copy], None
+                observation, reward, ended, _, _ = alone.step(row[copy])
+                elapsed[copy] += 1
+                np.testing.assert_allclose(observations[copy], observation, atol=1e-5)
+                assert (rewards[copy], terminated[copy]) == (reward, ended)
+                assert truncated[copy] == (elapsed[copy] == limit)
+        over = terminated | truncated
+        ends, cuts = ends + np.count_nonzero(terminated), cuts + np.count_nonzero(truncated)
+        states = observations.astype(np.float64)
+    assert ends > 10
+    assert cuts > 3

@@ -1,0 +1,30 @@
+"""The dense trunk against the same layers written with torch.nn."""
+
+from typing import Literal
+
+import pytest
+import torch
+from torch import nn
+
+from common.rl.networks.dense import DenseTrunk
+from common.rl.observation_spec import ObservationSpec
+
+
+@pytest.mark.parametrize(("activation", "module"), [("relu", nn.ReLU), ("tanh", nn.Tanh)])
+def test_equals_a_sequence_of_linear_layers(activation: Literal["relu", "tanh"], module: type[nn.Module]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    trunk = DenseTrunk(ObservationSpec((2, 3), "box", 6), [8, 5], activation, generator)
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(6, 8), module(), nn.Linear(8, 5), module())
+    for ours, theirs in zip(trunk.parameters(), plain.parameters(), strict=True):
+        ours.data += 0.1 * torch.randn(ours.shape, generator=generator)
+        theirs.data = ours.data
+    x = torch.randn(7, 2, 3, generator=generator)
+    torch.testing.assert_close(trunk(x), plain(x))
+    assert trunk.features == 5
+
+
+def test_activation_and_observation_are_part_of_the_architecture() -> None:
+    box, discrete = ObservationSpec((4,), "box", 4), ObservationSpec((), "discrete", 4)
+    generator = torch.Generator()
+    texts = {DenseTrunk(o, [8], a, generator).architecture for o in (box, discrete) for a in ("relu", "tanh")}
+    assert len(texts) == 4

@@ -1,0 +1,76 @@
+"""What networks see of observations, and what rewards are multiplied by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from common.errors import ConfigurationError
+from common.rl import moments
+from common.rl.action_spec import discrete
+from common.rl.model import build
+from common.rl.networks.normalization import Normalization, Normalized
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Environment, Network, Settings
+
+BOX = ObservationSpec((2, 2), "box", 4)
+VALUES = np.random.default_rng(1).normal(size=(500, 5)) * [1, 20, 0, 3, 7] + [0, 5, 1e4, -2, 100]
+
+
+def settings_of(observations: bool = True, rewards: bool = False, kind: str = "dense") -> Settings:
+    return Settings(
+        network=Network(kind=kind, normalize=observations), environment=Environment(reward_normalize=rewards)
+    )
+
+
+@pytest.mark.parametrize("kind", ["dense", "tests.helpers.own_networks:Small"])
+def test_the_network_sees_deviations_from_the_mean(kind: str) -> None:
+    model = build(settings_of(kind=kind), BOX, discrete(3))
+    assert isinstance(model.network, Normalized)
+    raw = torch.from_numpy(VALUES[:50, :4].astype(np.float32)).view(50, 2, 2)
+    plain = model.network.inner.outputs
+    torch.testing.assert_close(model.network.outputs(raw), plain(raw.clamp(-10, 10)), msg="at first as it is, clipped")
+    model.extras.copy_(model.normalization.extras(moments.of(VALUES[:, :4])))
+    deviations = [*VALUES.std(axis=0)[:2], 1.0, VALUES.std(axis=0)[3]]  # the third is always the same
+    seen = (raw - torch.tensor(VALUES.mean(axis=0)[:4]).view(2, 2)) / torch.tensor(deviations).view(2, 2)
+    torch.testing.assert_close(model.network.outputs(raw), plain(seen.float()), rtol=1e-3, atol=1e-4)
+    assert raw.max() > 9e3, "the observations themselves are left alone"
+
+
+def test_far_from_the_mean_is_clipped() -> None:
+    model = build(settings_of(), BOX, discrete(3))
+    far = model.network.outputs(torch.full((1, 2, 2), 1e9))
+    torch.testing.assert_close(far, model.network.outputs(torch.full((1, 2, 2), 10.0)))
+
+
+@pytest.mark.parametrize(
+    ("observations", "rewards", "extras"), [(True, False, 8), (False, True, 1), (True, True, 9), (False, False, 0)]
+)
+def test_what_is_counted_and_where_it_is(observations: bool, rewards: bool, extras: int) -> None:
+    model = build(settings_of(observations, rewards), BOX, discrete(3))
+    layout = model.normalization
+    assert layout == Normalization(4 * observations, rewards)
+    assert model.extras.numel() == extras
+    assert isinstance(model.network, Normalized) == observations
+    assert layout.reward_scale(model.extras) == 1.0
+    counted = moments.of(VALUES[:, 5 - layout.counted :] if rewards else VALUES[:, : layout.counted])
+    model.extras.copy_(layout.extras(counted))
+    assert layout.reward_scale(model.extras) == pytest.approx(1 / VALUES[:, 4].std() if rewards else 1.0)
+    if observations:
+        np.testing.assert_allclose(model.extras[:4], counted.means[:4], rtol=1e-6)
+        np.testing.assert_allclose(model.extras[4:8], 1 / np.sqrt(counted.variances[:4] + 1e-8), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "observation", [ObservationSpec((), "discrete", 5), ObservationSpec((1, 36, 36), "pixels", 36 * 36)]
+)
+def test_only_numbers_are_normalised(observation: ObservationSpec) -> None:
+    with pytest.raises(ConfigurationError, match=rf"network.normalize = true is for .*, not {observation.kind}"):
+        build(settings_of(kind="auto"), observation, discrete(3))
+
+
+def test_normalised_networks_are_others() -> None:
+    one, other = (build(settings_of(normalize), BOX, discrete(3)) for normalize in (True, False))
+    assert one.flat.hash != other.flat.hash
+    assert torch.equal(one.flat.vector, other.flat.vector)

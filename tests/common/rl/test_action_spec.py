@@ -1,0 +1,61 @@
+"""What an action is made of."""
+
+import numpy as np
+import pytest
+
+from common.rl.action_spec import ActionSpec, Kind, discrete
+
+
+def box(shape: tuple[int, ...], *squashed: bool, **changed: str) -> ActionSpec:
+    return ActionSpec("box", shape=shape, squashed=squashed, **changed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spec", "width", "outputs", "dtype"),
+    [
+        (discrete(4), 4, 4, np.int64),
+        (ActionSpec("multi-discrete", (3, 2, 5), (3,)), 10, 10, np.int64),
+        (box((2, 2), *(True,) * 4), 8, 4, np.float32),
+        (box((2,), False, True, spread="state"), 4, 4, np.float32),
+        (box((), False), 2, 1, np.float32),
+    ],
+)
+def test_what_a_network_gives(spec: ActionSpec, width: int, outputs: int, dtype: type) -> None:
+    assert (spec.width, spec.outputs, spec.dtype) == (width, outputs, dtype)
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (2, 3)])
+def test_what_is_no_action_is_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="discrete actions of shape"):
+        ActionSpec("discrete", sizes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("discrete", {"sizes": (3,), "shape": (1,)}),
+        ("multi-discrete", {"sizes": (3, 2), "shape": (3,)}),
+        ("multi-discrete", {"sizes": (3,), "shape": (1,), "squashed": (True,)}),
+        ("box", {"shape": (2,), "squashed": (True,)}),
+        ("box", {"shape": (0,)}),
+        ("box", {"shape": (1,), "squashed": (True,), "sizes": (3,)}),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(kind: Kind, fields: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError):
+        ActionSpec(kind, **fields)  # type: ignore[arg-type]
+
+
+def test_the_text_tells_apart_what_the_width_does_not() -> None:
+    specs = [
+        *(box((2,), True, True), box((2,), True, False), box((2,), True, True, spread="state")),
+        *(discrete(4), ActionSpec("multi-discrete", (2, 2), (2,)), ActionSpec("multi-discrete", (1, 3), (2,))),
+    ]
+    assert len({spec.text for spec in specs}) == len(specs)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [(1, "u1"), (256, "u1"), (257, "<u2"), (2**16, "<u2"), (2**16 + 1, "<u4")]
+)
+def test_choices_are_packed_as_small_as_they_fit(values: int, expected: str) -> None:
+    assert discrete(values).packed == expected

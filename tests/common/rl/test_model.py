@@ -1,0 +1,60 @@
+"""A model is the network of the settings, its parameters in one vector."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from common.errors import ConfigurationError
+from common.rl.action_spec import discrete
+from common.rl.model import build
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Algorithm, Settings
+
+BOX = ObservationSpec((4,), "box", 4)
+
+
+def test_the_vector_is_the_networks() -> None:
+    model = build(Settings(), BOX, discrete(2))
+    before, _ = model.network.act(torch.ones(1, 4))
+    before = before.clone()
+    model.flat.vector.mul_(2)
+    after, _ = model.network.act(torch.ones(1, 4))
+    assert not torch.equal(before, after)
+
+
+def test_the_seed_of_the_settings_decides() -> None:
+    vectors = [build(Settings(seed=seed), BOX, discrete(2)).flat.vector for seed in (1, 1, 2)]
+    assert torch.equal(vectors[0], vectors[1])
+    assert not torch.equal(vectors[0], vectors[2])
+
+
+def test_only_what_learns_values_has_a_target_network_that_starts_alike() -> None:
+    assert build(Settings(), BOX, discrete(2)).target is None
+    model = build(Settings(algorithm=Algorithm(kind="n-step-q")), BOX, discrete(2))
+    weights, copied = model.vectors
+    assert torch.equal(weights, copied)
+    weights.mul_(2)
+    assert not torch.equal(weights, copied)
+    model.extras.fill_(7.0)
+    assert model.frames.tolist() == [7.0], "a view, so that loading weights sets the clock"
+
+
+@pytest.mark.parametrize(("kind", "space"), [("box", "Box"), ("multi-discrete", "MultiDiscrete")])
+def test_values_of_actions_that_cannot_be_counted_are_refused_by_the_name_of_the_space(kind: str, space: str) -> None:
+    action: Any = SimpleNamespace(kind=kind)
+    with pytest.raises(ConfigurationError, match=f'"one-step-q" needs a Discrete action space, not {space}:'):
+        build(Settings(algorithm=Algorithm(kind="one-step-q")), BOX, action)
+
+
+def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
+    before = build(Settings(), BOX, discrete(2))
+    vector = before.flat.vector.clone()
+    model = before.to(torch.device("cpu"))
+    assert torch.equal(model.flat.vector, vector)
+    assert model.flat.hash == before.flat.hash
+    model.network.outputs(torch.ones(1, 4)).sum().backward()
+    assert model.flat.gradient.any() and not before.flat.gradient.any()
+    model.flat.vector.zero_()
+    assert not model.network.act(torch.ones(1, 4))[0].any()

@@ -1,0 +1,61 @@
+"""Moments of a rollout against loops. (Rewards: actor/test_collector.py, learner/exchange/test_rollout_buffer.py.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.rl.networks.normalization import Normalization
+from common.rl.rewards import Shaping
+
+T, B, DISCOUNT = 9, 3, 0.7
+RNG = np.random.default_rng(3)
+
+
+def shaping_of(observations: int, *, rewards: bool) -> Shaping:
+    normalization = Normalization(observations, rewards)
+    return Shaping(B, discount=DISCOUNT, normalization=normalization, extras=normalization.extras())
+
+
+def rollout() -> tuple[Any, Any, Any]:
+    observations = RNG.normal(size=(T, B, 2, 2)).astype(np.float32)
+    rewards = RNG.normal(size=(T, B)).astype(np.float32)
+    valid = RNG.random((T, B)) < 0.7
+    return observations, np.where(valid, rewards, np.float32(0)), valid
+
+
+@pytest.mark.parametrize(("observations", "rewards"), [(4, True), (4, False), (0, True)])
+def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) -> None:
+    shaping = shaping_of(observations, rewards=rewards)
+    sums = [0.0] * B
+    for _ in range(3):
+        seen, given, valid = rollout()
+        vectors = []
+        for t in range(T):
+            for copy in range(B):
+                sums[copy] = DISCOUNT * sums[copy] + given[t, copy] if valid[t, copy] else 0.0
+                if valid[t, copy]:
+                    vectors.append([*seen[t, copy].ravel()] * (observations > 0) + [sums[copy]] * rewards)
+        counted = shaping.shape(seen, given, valid)[1]
+        assert counted is not None
+        assert counted.count == len(vectors)
+        np.testing.assert_allclose(counted.means, np.mean(vectors, axis=0), rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(counted.variances, np.var(vectors, axis=0), rtol=1e-5)
+
+
+def test_a_restart_begins_new_sums() -> None:
+    shaping, anew = (shaping_of(0, rewards=True) for _ in range(2))
+    shaping.shape(*rollout())
+    shaping.restart()
+    one = rollout()
+    counted, expected = shaping.shape(*one)[1], anew.shape(*one)[1]
+    assert counted is not None and expected is not None
+    assert counted.plain() == expected.plain()
+
+
+def test_nothing_to_count() -> None:
+    seen, rewards, valid = rollout()
+    assert shaping_of(0, rewards=False).shape(seen, rewards, valid)[1] is None
+    assert shaping_of(4, rewards=True).shape(seen, rewards, np.zeros_like(valid))[1] is None

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from common.errors import ConfigurationError
+from common.run.folder import CheckpointPaths, DamagedCheckpointError, RunFolder, RunRecord, default_path
+
+RECORD = '{"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": 2, "a3cd": "0.1.0"}'
+
+
+def checkpoint(run: Path, name: str, score: float | None = None, weights: bytes | None = None) -> CheckpointPaths:
+    paths = CheckpointPaths(run / "checkpoints" / name)
+    paths.folder.mkdir(parents=True)
+    paths.weights_file.write_bytes(weights or save({"weights": np.arange(5, dtype=np.float32)}))
+    paths.optimizer_file.write_bytes(save({"mean": np.ones(5, np.float32), "steps": np.array(3)}))
+    checksums = {file.name: zlib.crc32(file.read_bytes()) for file in (paths.weights_file, paths.optimizer_file)}
+    head = {"version": 7, "score": score, "state": {"frames": 100}, "checksums": checksums}
+    paths.state_file.write_text(json.dumps(head))
+    return paths
+
+
+def test_layout(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    names = {
+        "settings.toml": run.settings_file,
+        "run.json": run.run_file,
+        "lock": run.lock_file,
+        "metrics.jsonl": run.metrics_file,
+        "events": run.events,
+        "checkpoints": run.checkpoints,
+        "curve.png": run.curve,
+        "summary.json": run.summary_file,
+    }
+    assert names == {name: tmp_path / name for name in names}
+
+
+def test_needs_no_torch() -> None:
+    code = "import sys, common.run.folder; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3]).returncode == 0
+
+
+def test_record_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(RECORD)
+    (tmp_path / "settings.toml").write_text("seed = 5")
+    run = RunFolder(tmp_path)
+    assert run.record() == RunRecord(run="0123456789abcdef", created="2026-01-01T00:00:00+00:00", epoch=2, a3cd="0.1.0")
+    assert run.settings().seed == 5
+
+
+def test_no_run(tmp_path: Path) -> None:
+    message = re.escape(f"{tmp_path}: holds no run (there is no run.json)")
+    with pytest.raises(ConfigurationError, match=message):
+        RunFolder(tmp_path).record()
+    with pytest.raises(ConfigurationError, match=message):
+        RunFolder(tmp_path).settings()
+
+
+@given(st.binary(max_size=60))
+def test_a_record_that_cannot_be_read_is_named(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    run = RunFolder(tmp_path_factory.getbasetemp())
+    run.run_file.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"run\.json: cannot be read"):
+        run.record()
+
+
+def test_read_gives_everything(tmp_path: Path) -> None:
+    read = checkpoint(tmp_path, "7", score=1.5).read()
+    assert (read.version, read.score, read.state) == (7, 1.5, {"frames": 100})
+    np.testing.assert_array_equal(read.weights, np.arange(5, dtype=np.float32))
+    assert read.weights.dtype == np.float32
+    assert sorted(read.optimizer) == ["mean", "steps"]
+    assert read.optimizer["steps"].shape == ()
+    assert read.optimizer["steps"] == 3
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_missing_file_is_damage(tmp_path: Path, name: str) -> None:
+    paths = checkpoint(tmp_path, "7")
+    (paths.folder / name).unlink()
+    with pytest.raises(DamagedCheckpointError, match=re.escape(f"{name}: ") + ".*No such file"):
+        paths.read()
+
+
+@given(name=st.sampled_from(["weights.safetensors", "optimizer.safetensors"]), data=st.data())
+def test_cut_or_altered_tensors_are_damage(
+    tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
+) -> None:
+    paths = checkpoint(tmp_path_factory.mktemp("run"), "7")
+    file = paths.folder / name
+    whole = file.read_bytes()
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        file.write_bytes(whole[:place])
+    else:
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    with pytest.raises(DamagedCheckpointError, match=re.escape(f"{name}: checksum differs")):
+        paths.read()
+
+
+@given(st.binary(max_size=80))
+def test_any_state_is_read_or_damage(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    paths = CheckpointPaths(tmp_path_factory.getbasetemp())
+    paths.state_file.write_bytes(data)
+    with pytest.raises(DamagedCheckpointError, match=r"state\.json: "):
+        paths.read()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (b"no tensors at all", "weights.safetensors: Error"),
+        (save({"other": np.zeros(5, np.float32)}), "is not one float32 vector named weights"),
+        (save({"weights": np.zeros(5, np.float64)}), "is not one float32 vector"),
+        (save({"weights": np.zeros((5, 1), np.float32)}), "is not one float32 vector"),
+    ],
+)
+def test_what_is_not_a_vector_of_weights_is_damage(tmp_path: Path, weights: bytes, message: str) -> None:
+    with pytest.raises(DamagedCheckpointError, match=message):
+        checkpoint(tmp_path, "7", weights=weights).read()
+
+
+def test_a_run_without_checkpoints(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    assert run.all_checkpoints() == []
+    assert run.newest() is None
+    assert run.best() is None
+
+
+def test_checkpoints_are_in_order_of_version_and_writing(tmp_path: Path) -> None:
+    for name in ("10", "9", "0000000010-2", "10-1", ".11.partial", "notes"):
+        checkpoint(tmp_path, name)
+    names = [paths.folder.name for paths in RunFolder(tmp_path).all_checkpoints()]
+    assert names == ["9", "10", "10-1", "0000000010-2"]
+
+
+def test_newest_and_best(tmp_path: Path) -> None:
+    for name, score in (("1", 5.0), ("2", 9.0), ("3", 9.0), ("4", None), ("5", -1.0)):
+        checkpoint(tmp_path, name, score)
+    run = RunFolder(tmp_path)
+    assert run.newest() == CheckpointPaths(run.checkpoints / "5")
+    assert run.best() == CheckpointPaths(run.checkpoints / "3")
+
+
+def test_the_best_without_scores_is_the_newest(tmp_path: Path) -> None:
+    checkpoint(tmp_path, "1")
+    newest = checkpoint(tmp_path, "2")
+    assert RunFolder(tmp_path).best() == newest
+
+
+def test_damaged_checkpoints_are_passed_over_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = checkpoint(tmp_path, "1", 1.0)
+    checkpoint(tmp_path, "2", 2.0).weights_file.write_bytes(b"")
+    (tmp_path / "checkpoints" / "3").mkdir()
+    run = RunFolder(tmp_path)
+    assert run.newest() == before
+    assert run.best() == before
+    assert "checkpoint 2 is damaged and passed over" in caplog.text
+    assert "checkpoint 3 is damaged and passed over" in caplog.text
+
+
+def test_default_path_names_the_environment() -> None:
+    assert re.fullmatch(r"runs/ALE-Pong-v5-\d{8}-\d{6}", default_path("some_module:ALE/Pong-v5").as_posix())

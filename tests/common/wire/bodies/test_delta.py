@@ -1,0 +1,74 @@
+"""Weights against a keyframe come back within the bound that is stated, and nothing else is believed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import CodecError
+from common.wire.bodies.broadcast import KEYFRAME
+from common.wire.bodies.delta import DeltaFormat
+from common.wire.codecs.int8 import BLOCK
+
+SIZE = 300
+VERSION = 7
+
+
+def random(size: int, seed: int) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+
+def bound(difference: torch.Tensor) -> torch.Tensor:
+    """Largest of each element's block over 254."""
+    blocks = [block.abs().max().expand(len(block)) for block in difference.split(BLOCK)]
+    return torch.cat(blocks) / 254
+
+
+@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize("extras", [0, 5])
+def test_there_and_back_within_the_bound(vectors: int, extras: int) -> None:
+    keyframe, difference, beside = random(vectors * SIZE, 1), 0.01 * random(vectors * SIZE, 2), 1e6 * random(extras, 3)
+    body = DeltaFormat(SIZE, vectors, extras).pack(VERSION, difference, beside)
+    taken, there = [torch.zeros(SIZE) for _ in range(vectors)], torch.zeros(extras)
+    DeltaFormat(SIZE, vectors, extras).unpack(body, VERSION, keyframe, taken, there)
+    errors = (torch.cat(taken) - (keyframe + difference)).abs()
+    assert (errors <= bound(difference) * 1.001 + 1e-6).all()
+    assert errors.max() > bound(difference).max() / 4, "the bound is no empty one"
+    assert torch.equal(there, beside)
+
+
+def test_what_has_not_changed_comes_out_as_the_keyframe() -> None:
+    keyframe, out = random(SIZE, 1), torch.zeros(SIZE)
+    packing = DeltaFormat(SIZE)
+    packing.unpack(packing.pack(VERSION, torch.zeros(SIZE), torch.zeros(0)), VERSION, keyframe, [out], torch.zeros(0))
+    assert torch.equal(out, keyframe)
+
+
+def test_a_delta_against_another_keyframe_is_refused_and_nothing_is_written() -> None:
+    packing, out = DeltaFormat(SIZE), torch.zeros(SIZE)
+    body = packing.pack(VERSION, random(SIZE, 1), torch.zeros(0))
+    with pytest.raises(CodecError, match="against the keyframe 7, but 8 is what there is"):
+        packing.unpack(body, VERSION + 1, torch.ones(SIZE), [out], torch.zeros(0))
+    assert not out.any()
+
+
+@given(st.binary(max_size=64), st.booleans())
+def test_bytes_that_are_no_delta_are_refused(noise: bytes, named: bool) -> None:
+    packing, out, extras = DeltaFormat(SIZE, 1, 2), torch.zeros(SIZE), torch.zeros(2)
+    body = KEYFRAME.pack(VERSION) + noise if named else noise
+    with pytest.raises(CodecError):
+        packing.unpack(body, VERSION, torch.ones(SIZE), [out], extras)
+    assert not out.any() and not extras.any()
+
+
+@given(st.data())
+def test_a_damaged_one_never_raises_anything_else(data: st.DataObject) -> None:
+    packing, out = DeltaFormat(SIZE), torch.zeros(SIZE)
+    body = bytearray(packing.pack(VERSION, random(SIZE, 1), torch.zeros(0)))
+    body[data.draw(st.integers(0, len(body) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        packing.unpack(body[: data.draw(st.integers(0, len(body)))], VERSION, torch.ones(SIZE), [out], torch.zeros(0))
+    except CodecError:
+        assert not out.any()

@@ -1,0 +1,261 @@
+"""Rollouts to bodies and back, from real stacked environments and random ones; and bytes that nobody here made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from actor.collector import Collector
+from common.errors import CodecError
+from common.rl.action_spec import ActionSpec, discrete
+from common.rl.algorithms.exploration import Sampling
+from common.rl.environments.make import make
+from common.rl.environments.names import resolve
+from common.rl.environments.spaces import describe
+from common.rl.model import build
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rewards import Shaping
+from common.rl.rollout import Rollout, join
+from common.settings.codec_names import PARTS
+from common.settings.sections import Algorithm
+from common.wire.bodies.trajectory import LARGEST, TrajectoryFormat, trajectory_format, usable
+from common.wire.codecs.entropy import ENTROPY_STAGES
+from tests.helpers.run import settings_of
+
+FIELDS = ("observations", "actions", "rewards", "terminated", "valid", "behaviour_log_probs", "state")
+CODECS = ("none", "none+lz4", "none+zstd")
+SPECS = {
+    "box": (ObservationSpec((3,), "box", 3), 1),
+    "stacked box": (ObservationSpec((6,), "box", 6), 3),
+    "pixels": (ObservationSpec((4, 2, 3), "pixels", 24), 4),
+    "discrete": (ObservationSpec((), "discrete", 500), 1),
+}
+ACTIONS = {
+    "discrete": discrete(300),
+    "multi-discrete": ActionSpec("multi-discrete", (3, 300, 2, 70_000, 5, 1), (2, 3)),
+    "box": ActionSpec("box", shape=(2, 1), squashed=(True, False)),
+}
+
+
+def assert_same(ours: Rollout, expected: Rollout) -> None:
+    for name in FIELDS:
+        one, other = getattr(ours, name), getattr(expected, name)
+        if one is None or other is None:
+            assert one is other, name
+            continue
+        assert one.dtype == other.dtype, name
+        assert torch.equal(one, other), name
+
+
+def random_rollout(
+    spec: ObservationSpec,
+    steps: int,
+    copies: int,
+    seed: int = 0,
+    *,
+    action: ActionSpec = ACTIONS["discrete"],
+    state: int = 0,
+) -> Rollout:
+    rng = np.random.default_rng(seed)
+    shape = (steps, copies)
+    observations: Any = rng.integers(0, 256, (steps + 1, copies, *spec.shape))
+    actions: Any = rng.standard_normal((*shape, *action.shape), np.float32)
+    if action.kind != "box":
+        actions = rng.integers(0, np.array(action.sizes).reshape(action.shape), actions.shape)
+    return Rollout(
+        observations=torch.from_numpy(observations).to(spec.dtype),
+        actions=torch.from_numpy(actions),
+        rewards=torch.from_numpy(rng.standard_normal(shape, np.float32)),
+        terminated=torch.from_numpy(rng.random(shape) < 0.2),
+        valid=torch.from_numpy(rng.random(shape) < 0.8),
+        behaviour_log_probs=torch.from_numpy(-rng.random(shape, np.float32)),
+        state=torch.from_numpy(rng.standard_normal((copies, state), np.float32)) if state else None,
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize(("acted", "state"), [("discrete", 0), ("multi-discrete", 4), ("box", 0), ("box", 6)])
+def test_a_round_trip_changes_nothing(kind: str, acted: str, state: int, codec: str) -> None:
+    (spec, stack), action = SPECS[kind], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=5, copies=3, stack=stack, state=state)
+    rollouts = [random_rollout(spec, 5, 3, seed, action=action, state=state) for seed in range(3)]
+    for count in (1, 3):
+        body = packing.pack(rollouts[:count], codec)
+        assert len(body) <= packing.max_bytes(count)
+        assert_same(packing.unpack(body, codec, count), join(rollouts[:count]))
+
+
+@pytest.mark.parametrize(
+    ("assignments", "steps", "largest"),
+    [
+        (("environment.id=ALE/Pong-v5", "environment.max_episode_steps=25"), 40, 0.32),
+        (("environment.id=FlappyBird-v0", "environment.observation=frames", "environment.skip=2"), 60, 0.30),
+        (("environment.id=CartPole-v1", "environment.stack=3"), 60, 0.75),
+    ],
+)
+def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
+    assignments: tuple[str, ...], steps: int, largest: float
+) -> None:
+    settings = settings_of("network.hidden=[4]", *assignments)
+    section = resolve(settings.environment)
+    environments = make(section, copies=2, seed=3)
+    try:
+        observation = describe(environments.observation_space)
+        network = build(settings, observation, environments.action).network
+        algorithm, rng = Algorithm(rollout=steps), np.random.default_rng(0)
+        collector = Collector(
+            *(environments, network, observation),
+            algorithm=algorithm,
+            shaping=Shaping(2),
+            rng=rng,
+            acting=Sampling(algorithm, environments.action, environments.count, rng, None),
+        )
+        packing = TrajectoryFormat(observation, environments.action, steps=steps, copies=2, stack=section.stack)
+        ends = 0
+        for _ in range(3):
+            played = collector.advance(float("inf"))
+            assert played is not None
+            ends += len(played.episodes)
+            body = packing.pack([played.data], "none")
+            assert_same(packing.unpack(body, "none", 1), played.data)
+            raw = sum(part.nbytes for name in FIELDS if (part := getattr(played.data, name)) is not None)
+            assert len(body) < largest * raw
+    finally:
+        environments.close()
+    assert ends > 0
+
+
+@given(
+    kind=st.sampled_from(sorted(SPECS)),
+    acted=st.sampled_from(sorted(ACTIONS)),
+    state=st.sampled_from([0, 4]),
+    codec=st.sampled_from(CODECS),
+    count=st.integers(1, 2),
+    body=st.binary(max_size=600),
+    cut=st.one_of(st.none(), st.integers(0, 400)),
+    flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 255)), max_size=6),
+)
+@examples(max_examples=100, deadline=None)
+def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
+    kind: str,
+    acted: str,
+    state: int,
+    codec: str,
+    count: int,
+    body: bytes,
+    cut: int | None,
+    flips: list[tuple[int, int]],
+) -> None:
+    (spec, stack), action = SPECS[kind], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=2, copies=2, stack=stack, state=state)
+    if cut is not None:  # what was a good body once
+        good = bytearray(packing.pack([random_rollout(spec, 2, 2, action=action, state=state)] * count, codec))
+        for place, bits in flips:
+            good[place % len(good)] ^= bits
+        body = bytes(good[: len(good) - cut] if cut else good)
+    try:
+        rollout = packing.unpack(body, codec, count)
+    except CodecError:
+        return
+    assert rollout.actions.shape == (2, 2 * count, *action.shape)
+    if action.kind == "box":
+        assert (rollout.actions.abs() <= LARGEST).all()
+    else:
+        choices = torch.tensor(action.sizes).reshape(action.shape)
+        assert ((rollout.actions >= 0) & (rollout.actions < choices)).all()
+    assert (rollout.state is not None) == bool(state)
+    if rollout.state is not None:
+        assert rollout.state.shape == (2 * count, state)
+        assert (rollout.state.abs() <= LARGEST).all()
+    assert rollout.rewards.isfinite().all()
+    assert rollout.behaviour_log_probs.isfinite().all()
+    assert rollout.observations.dtype == spec.dtype
+    assert rollout.observations.float().isfinite().all()
+    if kind == "discrete":
+        assert int(rollout.observations.max()) < spec.size
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("rewards", float("nan"), "a reward that is not finite"),
+        ("rewards", 1e17, "a reward that is not finite, or beyond 1e"),
+        ("behaviour_log_probs", float("-inf"), "a log-probability that is not finite"),
+        ("observations", float("inf"), "an observation that is not finite"),
+        ("actions", 300, "an action beyond the 300 there are"),
+    ],
+)
+def test_what_would_spoil_the_weights_is_refused(field: str, value: float, problem: str) -> None:
+    spec, stack = SPECS["box"]
+    packing = TrajectoryFormat(spec, discrete(300), steps=2, copies=2, stack=stack)
+    rollout = random_rollout(spec, 2, 2)
+    assert usable(rollout)
+    getattr(rollout, field)[1, 1] = value
+    assert usable(rollout) == (field == "actions")
+    with pytest.raises(CodecError, match=problem):
+        packing.unpack(packing.pack([rollout], "none"), "none", 1)
+
+
+@pytest.mark.parametrize(
+    ("acted", "field", "value", "problem"),
+    [
+        ("box", "actions", float("nan"), "an action that is not finite"),
+        ("box", "actions", -1e17, "an action that is not finite, or beyond 1e"),
+        ("box", "state", float("inf"), "a state that is not finite"),
+        ("box", "state", 1e17, "a state that is not finite, or beyond 1e"),
+        ("multi-discrete", "actions", 3, "an action beyond the 3 x 300 x 2 x 70000 x 5 x 1 there are"),
+    ],
+)
+def test_nor_such_numbers_of_a_box_of_a_state_or_of_one_of_several_choices(
+    acted: str, field: str, value: float, problem: str
+) -> None:
+    (spec, stack), action = SPECS["box"], ACTIONS[acted]
+    packing = TrajectoryFormat(spec, action, steps=2, copies=2, stack=stack, state=4)
+    rollout = random_rollout(spec, 2, 2, action=action, state=4)
+    assert usable(rollout)
+    getattr(rollout, field)[1, 1].view(-1)[0] = value
+    assert usable(rollout) == (acted != "box")
+    with pytest.raises(CodecError, match=problem):
+        packing.unpack(packing.pack([rollout], "none"), "none", 1)
+
+
+def test_the_reader_makes_room_for_what_the_run_can_send_and_no_more() -> None:
+    spec, stack = SPECS["pixels"]
+    packing = TrajectoryFormat(spec, discrete(3), steps=2, copies=2, stack=stack)
+    body = bytearray(packing.pack([random_rollout(spec, 2, 2)], "none"))
+    body[:4] = (2**32 - 1).to_bytes(4, "little")
+    with pytest.raises(CodecError, match="4294967295 restarts, 1 rollouts have at most 4"):
+        packing.unpack(bytes(body), "none", 1)
+    with pytest.raises(CodecError, match="at most"):
+        packing.unpack(bytes(packing.max_bytes(1) + 1), "none", 1)
+    with pytest.raises(CodecError, match="2 rollouts in"):
+        packing.unpack(packing.pack([random_rollout(spec, 2, 2)], "none"), "none", 2)
+
+
+def test_restarts_that_are_told_must_be_those_that_are_marked() -> None:
+    spec, stack = SPECS["pixels"]
+    packing = TrajectoryFormat(spec, discrete(300), steps=2, copies=2, stack=stack)
+    body = packing.pack([random_rollout(spec, 2, 2)], "none")
+    assert body[:4] == b"\x04\0\0\0"
+    older = 3 * 2 * 3
+    with pytest.raises(CodecError, match="3 restarts are told, 4 are marked"):
+        packing.unpack(b"\x03\0\0\0" + body[4:-older], "none", 1)
+
+
+def test_every_codec_of_trajectories_is_known() -> None:
+    assert [PARTS[codec] for codec in CODECS] == [("none", stage) for stage in ENTROPY_STAGES]
+
+
+def test_the_format_of_a_run_comes_from_its_settings() -> None:
+    settings = settings_of("algorithm.rollout=5", "environment.copies=3", "environment.stack=3")
+    spec, _ = SPECS["stacked box"]
+    rollout = random_rollout(spec, 5, 3, state=4)
+    body = TrajectoryFormat(spec, discrete(300), steps=5, copies=3, stack=3, state=4).pack([rollout], "none")
+    assert_same(trajectory_format(settings, spec, discrete(300), 4).unpack(body, "none", 1), rollout)

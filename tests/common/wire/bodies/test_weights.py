@@ -1,0 +1,35 @@
+"""Weights and what travels beside them come out as they went in."""
+
+import pytest
+import torch
+
+from common.errors import CodecError
+from common.wire.bodies.weights import WeightsFormat
+
+SIZE = 300
+
+
+@pytest.mark.parametrize(("form", "size"), [("fp32", 4), ("fp16", 2)])
+@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize("extras", [0, 7])
+def test_there_and_back(form: str, size: int, vectors: int, extras: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(SIZE, generator=generator) for _ in range(vectors)]
+    beside = 1e6 * torch.randn(extras, generator=generator)
+    body = WeightsFormat(form, SIZE, vectors, extras).pack(given, beside)
+    assert len(body) == vectors * SIZE * size + 4 * extras
+
+    taken, there = [torch.zeros(SIZE) for _ in given], torch.zeros(extras)
+    WeightsFormat(form, SIZE, vectors, extras).unpack(body, taken, there)
+    assert torch.equal(there, beside), "no half spoils the extras"
+    for one, other in zip(given, taken, strict=True):
+        torch.testing.assert_close(other, one, rtol=0.0 if form == "fp32" else 2**-10, atol=0.0)
+
+
+def test_another_length_is_refused_and_nothing_is_written() -> None:
+    packing, vector = WeightsFormat("fp32", SIZE, 1, 2), torch.zeros(SIZE)
+    body = packing.pack([torch.ones(SIZE)], torch.ones(2))
+    for wrong in (body[:-1], body + b"\0", b""):
+        with pytest.raises(CodecError, match="were expected"):
+            packing.unpack(wrong, [vector], torch.zeros(2))
+    assert not vector.any()

@@ -1,0 +1,89 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.errors import CodecError
+from common.settings.codec_names import NAMES
+from common.wire.codecs.registry import make
+
+EVERY = pytest.mark.parametrize("name", NAMES)
+SIZE = 300
+FEW = settings(max_examples=20, deadline=None, derandomize=True)
+"""Enough for each of so many names."""
+PACKED = {name: make(name, SIZE) for name in NAMES}
+
+
+def gradient(seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(SIZE, generator=generator) * (torch.rand(SIZE, generator=generator) < 0.15)
+
+
+@EVERY
+def test_round_trip_stays_within_the_bound(name: str) -> None:
+    packed, vector, out = make(name, SIZE), gradient(), torch.empty(SIZE)
+    body = packed.encode(vector)
+    packed.decode(body, out)
+    assert ((out - vector).abs() <= packed.bound(vector)).all()
+    assert len(body) <= packed.max_bytes
+
+
+@EVERY
+def test_a_body_is_its_own_memory(name: str) -> None:
+    packed = make(name, SIZE)
+    first = packed.encode(gradient(1))
+    kept = bytes(bytearray(first))
+    packed.encode(gradient(2))
+    packed.decode(packed.encode(gradient(3)), torch.empty(SIZE))
+    assert isinstance(first, bytes)
+    assert first == kept
+
+
+@EVERY
+@FEW
+@given(body=st.binary(max_size=1500))
+def test_hostile_bytes_raise_codec_error_and_write_nothing(name: str, body: bytes) -> None:
+    out = torch.full((SIZE,), 7.0)
+    try:
+        PACKED[name].decode(body, out)
+    except CodecError:
+        assert torch.equal(out, torch.full((SIZE,), 7.0))
+
+
+@EVERY
+@FEW
+@given(body=st.binary(min_size=4 * SIZE, max_size=4 * SIZE))
+def test_any_bytes_of_the_right_length_decode_or_are_refused_whole(name: str, body: bytes) -> None:
+    packed, out = PACKED[name], torch.full((SIZE,), 7.0)
+    try:
+        packed.decode(packed.stage.compress(body[: packed.codec.raw_bytes]), out)
+    except CodecError:
+        assert packed.codec.name in ("top-k", "ternary"), "the others take any bytes"
+        assert torch.equal(out, torch.full((SIZE,), 7.0))
+
+
+@EVERY
+@FEW
+@given(seed=st.integers(0, 100), cut=st.integers(1, 100))
+def test_cut_and_extended_bodies_are_refused(name: str, seed: int, cut: int) -> None:
+    packed = PACKED[name]
+    body = packed.encode(gradient(seed))
+    for damaged in (body[:-cut], body + bytes(cut)):
+        with pytest.raises(CodecError):
+            packed.decode(damaged, torch.empty(SIZE))
+
+
+@EVERY
+def test_a_body_that_is_too_long_is_refused_unread(name: str) -> None:
+    packed = make(name, SIZE)
+    with pytest.raises(CodecError, match=f"at most {packed.max_bytes} bytes"):
+        packed.decode(bytes(packed.max_bytes + 1), torch.empty(SIZE))
+
+
+@EVERY
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_never_comes_out_finite(name: str, bad: float) -> None:
+    packed, vector, out = make(name, SIZE), gradient(), torch.empty(SIZE)
+    vector[SIZE - 2] = bad
+    packed.decode(packed.encode(vector), out)
+    assert not out[SIZE - 2].isfinite()

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import contextlib
+from typing import Any, get_args
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from common.errors import WireError
+from common.wire.frames import MAX_DETAIL, MAX_HEADER_BYTES, ProtocolError, pack, split, unpack
+from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage, Goodbye, Heartbeat, Hello, Message, Pull, Stop
+
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
+plain = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
+
+
+def values(kind: inspect.Type) -> st.SearchStrategy[Any]:
+    """Valid values of a field."""
+    match kind:
+        case inspect.LiteralType():
+            return st.sampled_from(kind.values)
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.IntType():
+            return st.integers(kind.ge or 0, 2**63 - 1 if kind.le is None else kind.le)
+        case inspect.FloatType():
+            least = kind.ge if kind.gt is None else kind.gt
+            return st.floats(least, kind.le, allow_nan=False, exclude_min=kind.gt is not None)
+        case inspect.StrType():
+            return st.text(min_size=kind.min_length or 0, max_size=kind.max_length)
+        case inspect.ListType():
+            return st.lists(values(kind.item_type), max_size=5)
+        case inspect.TupleType():
+            return st.tuples(*map(values, kind.item_types))
+        case inspect.DictType():
+            return st.dictionaries(values(kind.key_type), values(kind.value_type), max_size=5)
+        case inspect.AnyType():
+            return plain
+    raise AssertionError(f"no values for {kind}")
+
+
+def messages(kind: type[Message]) -> st.SearchStrategy[Any]:
+    if kind is Hello:
+        return st.builds(Hello, protocol=st.just(PROTOCOL), **_fields(Hello, without="protocol"))
+    return st.builds(kind, **_fields(kind))
+
+
+def _fields(kind: type[Message], without: str = "") -> dict[str, st.SearchStrategy[Any]]:
+    info: Any = inspect.type_info(kind)
+    return {field.name: values(field.type) for field in info.fields if field.name != without}
+
+
+@given(st.one_of([messages(kind) for kind in get_args(AnyMessage)]), st.none() | st.binary())
+def test_round_trip(message: AnyMessage, body: bytes | None) -> None:
+    header = pack(message)
+    assert unpack(header) == message
+    frames = [memoryview(header)] if body is None else [memoryview(header), memoryview(body)]
+    assert split(frames) == (message, body)
+
+
+@given(st.binary())
+def test_any_bytes_are_a_message_or_a_wire_error(header: bytes) -> None:
+    with contextlib.suppress(WireError):
+        assert isinstance(unpack(header), Message)
+
+
+@given(plain | st.dictionaries(st.sampled_from(["type", "protocol", "role", "version"]), plain))
+def test_any_msgpack_is_a_message_or_a_wire_error(value: object) -> None:
+    with contextlib.suppress(WireError):
+        assert isinstance(unpack(msgpack.packb(value)), Message)
+
+
+@given(st.one_of([messages(kind) for kind in get_args(AnyMessage)]), st.data())
+def test_a_damaged_message_is_a_message_or_a_wire_error(message: AnyMessage, data: st.DataObject) -> None:
+    header = bytearray(pack(message))
+    header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(WireError):
+        assert isinstance(unpack(header), Message)
+
+
+@given(st.lists(st.binary(), max_size=4))
+def test_any_frames_are_a_message_or_a_wire_error(frames: list[bytes]) -> None:
+    with contextlib.suppress(WireError):
+        message, _ = split(frames)
+        assert isinstance(message, Message)
+
+
+@pytest.mark.parametrize(("count", "good"), [(0, False), (1, True), (2, True), (3, False)])
+def test_a_message_has_one_or_two_frames(count: int, good: bool) -> None:
+    frames = [pack(Pull(version=1))] * count
+    if good:
+        assert split(frames)[0] == Pull(version=1)
+    else:
+        with pytest.raises(WireError, match=f"{count} frames, a message has one or two"):
+            split(frames)
+
+
+STATUS = b"\x82\xa4type\xa6status\xa6report\x81\xa1a"
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (b"", "Unpack failed: incomplete input"),
+        (b"\xc1", "FormatError"),
+        (b"\xdb\xff\xff\xff\xff", "incomplete input"),
+        (b"\xdb\x00\x01\x00\x01" + b"a" * 65537, "65537 exceeds max_str_len(65536)"),
+        (b"\xdd\xff\xff\xff\xff", "4294967295 exceeds max_array_len(65536)"),
+        (b"\xdf\xff\xff\xff\xff", "4294967295 exceeds max_map_len(4096)"),
+        (b"\xc6\xff\xff\xff\xff", "incomplete input"),
+        (b"\xc9\xff\xff\xff\xff\x05", "exceeds max_ext_len(0)"),
+        (STATUS + b"\xc4\x01x", "1 exceeds max_bin_len(0)"),
+        (STATUS + b"\xd4\x05x", "exceeds max_ext_len(0)"),
+        (STATUS + b"\x91" * 100_000, "StackError"),
+        (STATUS + b"\xa1\xff", "can't decode byte 0xff"),
+        (b"\x82\x01\x02\x03\x04", "int is not allowed for map key"),
+        (pack(Pull(version=1)) + b"\x00", "received extra data"),
+    ],
+)
+def test_what_is_no_msgpack_within_the_limits(header: bytes, why: str) -> None:
+    with pytest.raises(WireError) as caught:
+        unpack(header)
+    assert str(caught.value).startswith("a header that is no msgpack: ")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (None, "Expected `object`, got `null`"),
+        ([], "Expected `object`, got `array`"),
+        ({}, "missing required field `type`"),
+        ({"type": 3}, "Expected `str`, got `int` - at `$.type`"),
+        ({"type": "pickle"}, "Invalid value 'pickle' - at `$.type`"),
+        ({"type": "message"}, "Invalid value 'message' - at `$.type`"),
+    ],
+)
+def test_msgpack_that_is_no_message(value: object, why: str) -> None:
+    with pytest.raises(WireError) as caught:
+        unpack(msgpack.packb(value))
+    assert str(caught.value).startswith("a header that is no message: ")
+    assert why in str(caught.value)
+
+
+def test_a_header_that_is_too_long_is_not_read() -> None:
+    with pytest.raises(WireError, match="a header of 4194305 bytes, at most 4194304 are read"):
+        unpack(bytes(MAX_HEADER_BYTES + 1))
+
+
+def test_an_error_quotes_no_more_than_its_share() -> None:
+    with pytest.raises(WireError) as caught:
+        unpack(msgpack.packb({"type": "pull", "version": 1, "x" * 60_000: 1}))
+    assert len(str(caught.value)) < MAX_DETAIL + 100
+
+
+@pytest.mark.parametrize(
+    "theirs", [PROTOCOL + 1, 0, -1, 2**64 - 1, None, "1", [1], {"a": 1}, float("nan"), "x" * 60_000]
+)
+def test_a_hello_of_another_protocol_is_told_apart_whatever_else_it_holds(theirs: object) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        unpack(msgpack.packb({"type": "hello", "protocol": theirs, "colour": "red"}))
+    assert f"is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends" in str(caught.value)
+    assert len(str(caught.value)) < MAX_DETAIL
+
+
+def test_a_hello_without_a_protocol() -> None:
+    with pytest.raises(ProtocolError, match="protocol None is not"):
+        unpack(msgpack.packb({"type": "hello"}))
+
+
+@pytest.mark.parametrize("depth", [1, 500, 990, 1010])
+def test_a_protocol_of_any_depth_is_told_apart(depth: int) -> None:
+    with pytest.raises(ProtocolError):
+        unpack(b"\x82\xa4type\xa5hello\xa8protocol" + b"\x91" * depth + b"\xc0")
+
+
+def test_true_is_no_protocol_number() -> None:
+    with pytest.raises(WireError, match="Expected `int`, got `bool`"):
+        unpack(msgpack.packb({"type": "hello", "protocol": True}))
+
+
+def test_a_text_that_is_too_long_is_sent_as_its_beginning() -> None:
+    assert unpack(pack(Goodbye(reason="because " * 1000))) == Goodbye(reason=("because " * 1000)[:MAX_TEXT])
+    assert unpack(pack(Stop(reason="é" * MAX_TEXT, final=True))) == Stop(reason="é" * MAX_TEXT, final=True)
+
+
+def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
+    assert unpack(pack(Heartbeat(trouble="no file \udcff"))) == Heartbeat(trouble="no file ?")

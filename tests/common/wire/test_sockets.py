@@ -1,0 +1,312 @@
+"""On real loopback TCP: what the options promise is what ZeroMQ does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import zmq
+
+from common.errors import ConfigurationError, UnavailableError
+from common.host.addresses import Address
+from common.wire import sockets
+from tests.helpers.flooded import MESSAGES
+from tests.helpers.flooded import __file__ as FLOODED
+
+Context = zmq.Context[zmq.Socket[bytes]]
+Socket = zmq.Socket[bytes]
+LOOPBACK = Address("127.0.0.1", 0)
+MAX_BYTES = 1000
+PATIENCE_MS = 10_000
+
+
+@pytest.fixture
+def router(context: Context) -> Socket:
+    one = sockets.router(context, MAX_BYTES)
+    sockets.bind(one, sockets.reserve(LOOPBACK))
+    return one
+
+
+@pytest.fixture
+def publisher(context: Context) -> Socket:
+    one = sockets.publisher(context)
+    sockets.bind(one, sockets.reserve(LOOPBACK))
+    return one
+
+
+def endpoint(zsocket: Socket) -> str:
+    return zsocket.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def dealer(context: Context, router: Socket, identity: bytes = b"actor/1") -> Socket:
+    """Connected, and known to the router."""
+    one = sockets.dealer(context, endpoint(router), identity, MAX_BYTES)
+    assert one.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
+    one.send(b"hello", zmq.NOBLOCK)
+    assert receive(router) == [identity, b"hello"]
+    return one
+
+
+def receive(zsocket: Socket) -> list[bytes]:
+    assert zsocket.poll(PATIENCE_MS), "nothing came"
+    return zsocket.recv_multipart(zmq.NOBLOCK)
+
+
+def until(happens: Callable[[], bool]) -> None:
+    for _ in range(PATIENCE_MS // 10):
+        if happens():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+def reachable(router: Socket, identity: bytes) -> bool:
+    try:
+        router.send_multipart([identity, b"anyone?"], zmq.NOBLOCK)
+    except zmq.ZMQError as error:
+        assert error.errno == zmq.EHOSTUNREACH
+        return False
+    return True
+
+
+# -- ports --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    with sockets.reserve(LOOPBACK) as listener:
+        yield listener
+
+
+def test_a_pair_goes_to_another_process_by_its_descriptors() -> None:
+    pair = sockets.reserve_pair(LOOPBACK)
+    inherited = sockets.inherit(",".join(str(os.dup(listener.fileno())) for listener in pair))
+    assert [one.getsockname() for one in inherited] == [one.getsockname() for one in pair]
+    for listener in (*pair, *inherited):
+        listener.close()
+
+
+@pytest.mark.parametrize("descriptors", ["", "x,y", "100000,100001"])
+def test_descriptors_of_no_sockets_are_refused(descriptors: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--listeners .*: no two descriptors of sockets"):
+        sockets.inherit(descriptors)
+
+
+def test_a_port_in_use_is_to_be_tried_later(taken: socket.socket) -> None:
+    address = LOOPBACK.with_port(taken.getsockname()[1])
+    with pytest.raises(UnavailableError, match=f"tcp://127.0.0.1:{address.port} is in use: .*--bind"):
+        sockets.reserve(address)
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", "no-such-host.invalid"])
+def test_an_address_of_another_machine(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"cannot listen on tcp://{host}:6000: [A-Z][^()]+$"):
+        sockets.reserve(Address(host, 6000))
+
+
+def test_a_pair_is_two_neighbours() -> None:
+    first, second = sockets.reserve_pair(LOOPBACK)
+    with first, second:
+        assert second.getsockname()[1] == first.getsockname()[1] + 1
+
+
+def test_a_pair_whose_second_port_is_in_use(taken: socket.socket) -> None:
+    port = taken.getsockname()[1]
+    with pytest.raises(UnavailableError, match=f"127.0.0.1:{port} is in use"):
+        sockets.reserve_pair(LOOPBACK.with_port(port - 1))
+
+
+def test_any_pair_is_looked_for_until_one_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def reserve(address: Address) -> socket.socket:
+        tried.append(address.port)
+        if address.port and len(tried) < 6:
+            raise UnavailableError("in use")
+        return socket.create_server(("127.0.0.1", 0))
+
+    monkeypatch.setattr(sockets, "reserve", reserve)
+    for listener in sockets.reserve_pair(LOOPBACK):
+        listener.close()
+    assert [bool(port) for port in tried] == [False, True] * 3
+
+
+def test_no_pair_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reserve(address: Address) -> socket.socket:
+        if address.port:
+            raise UnavailableError("in use")
+        return socket.create_server(("127.0.0.1", 0))
+
+    monkeypatch.setattr(sockets, "reserve", reserve)
+    with pytest.raises(UnavailableError, match="no two neighbouring ports are free on "):
+        sockets.reserve_pair(LOOPBACK)
+
+
+def test_the_last_port_has_no_neighbour() -> None:
+    with pytest.raises((ConfigurationError, UnavailableError), match=r"the last port is 65535|65535 is in use"):
+        sockets.reserve_pair(LOOPBACK.with_port(65535))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "*", "0.0.0.0", "[::1]"])
+def test_a_reserved_port_serves_those_who_came_before_it_was_bound(context: Context, host: str) -> None:
+    if host == "[::1]" and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    listener = sockets.reserve(Address(host, 0))
+    port = listener.getsockname()[1]
+    peer = sockets.dealer(context, f"tcp://{'[::1]' if host == '[::1]' else '127.0.0.1'}:{port}", b"early", MAX_BYTES)
+    router = sockets.router(context, MAX_BYTES)
+    sockets.bind(router, listener)
+    assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
+    peer.send(b"hello", zmq.NOBLOCK)
+    assert receive(router) == [b"early", b"hello"]
+    assert endpoint(router).endswith(f":{port}")
+
+
+@pytest.mark.parametrize("address", ["tcp://*:5555", "tcp://lab7:*", "tcp://a,b:5555"])
+@pytest.mark.parametrize("kind", ["dealer", "subscriber"])
+def test_an_address_nobody_can_connect_to(context: Context, address: str, kind: str) -> None:
+    with pytest.raises(ConfigurationError, match="must name one host and one port"):
+        if kind == "dealer":
+            sockets.dealer(context, address, b"actor/1", MAX_BYTES)
+        else:
+            sockets.subscriber(context, address, MAX_BYTES)
+
+
+# -- messages -----------------------------------------------------------------------------------------------------
+
+
+def test_there_and_back(context: Context, router: Socket) -> None:
+    peer = dealer(context, router)
+    peer.send_multipart([b"header", b"body"], zmq.NOBLOCK)
+    assert receive(router) == [b"actor/1", b"header", b"body"]
+    router.send_multipart([b"actor/1", b"header", b"body"], zmq.NOBLOCK)
+    assert receive(peer) == [b"header", b"body"]
+
+
+def test_an_unknown_peer_is_an_error_not_a_loss(context: Context, router: Socket) -> None:
+    assert not reachable(router, b"nobody")
+    peer = dealer(context, router)
+    assert reachable(router, b"actor/1")
+    peer.close(linger=0)
+    until(lambda: not reachable(router, b"actor/1"))
+
+
+def test_nothing_is_queued_for_a_learner_that_is_not_there(context: Context) -> None:
+    with sockets.reserve(LOOPBACK) as listener:
+        port = listener.getsockname()[1]
+    peer = sockets.dealer(context, f"tcp://127.0.0.1:{port}", b"actor/1", MAX_BYTES)
+    with pytest.raises(zmq.Again):
+        peer.send(b"hello", zmq.NOBLOCK)
+
+
+def test_a_learner_that_went_and_came_back_is_found_again(context: Context, router: Socket) -> None:
+    peer = dealer(context, router)
+    address = Address.parse(endpoint(router))
+    router.close(linger=0)
+
+    def gone() -> bool:
+        try:
+            peer.send(b"anyone?", zmq.NOBLOCK)
+        except zmq.Again:
+            return True
+        return False
+
+    until(gone)
+    back = sockets.router(context, MAX_BYTES)
+    until(lambda: _bound(back, address))
+    assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
+    peer.send(b"hello again", zmq.NOBLOCK)
+    assert receive(back) == [b"actor/1", b"hello again"]
+
+
+def _bound(zsocket: Socket, address: Address) -> bool:
+    try:
+        sockets.bind(zsocket, sockets.reserve(address))
+    except UnavailableError:
+        return False
+    return True
+
+
+def test_a_message_that_is_too_large_ends_its_connection_alone(context: Context, router: Socket) -> None:
+    good, bad = dealer(context, router, b"good"), dealer(context, router, b"bad")
+    good.send(bytes(MAX_BYTES), zmq.NOBLOCK)
+    assert receive(router) == [b"good", bytes(MAX_BYTES)]
+    bad.send(bytes(MAX_BYTES + 1), zmq.NOBLOCK)
+    until(lambda: not reachable(router, b"bad"))
+    good.send(b"still here", zmq.NOBLOCK)
+    assert receive(router) == [b"good", b"still here"]
+
+
+def test_a_restarted_peer_takes_over_its_routing_id(context: Context, router: Socket) -> None:
+    before = dealer(context, router)
+    after = dealer(context, router)
+    router.send_multipart([b"actor/1", b"welcome"], zmq.NOBLOCK)
+    assert receive(after) == [b"welcome"]
+    assert before.poll(0) == 0
+
+
+def test_a_peer_that_does_not_read_holds_nobody_up(context: Context, router: Socket) -> None:
+    dealer(context, router, b"asleep")
+    awake = dealer(context, router, b"awake")
+    with pytest.raises(zmq.Again):
+        for _ in range(1_000_000):
+            router.send_multipart([b"asleep", bytes(MAX_BYTES)], zmq.NOBLOCK)
+    router.send_multipart([b"awake", b"welcome"], zmq.NOBLOCK)
+    assert receive(awake) == [b"welcome"]
+
+
+def test_a_peer_that_floods_a_learner_and_goes_away_does_not_abort_it() -> None:
+    found = subprocess.run(
+        [sys.executable, "-P", FLOODED], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+    assert (found.returncode, found.stdout.strip()) == (0, str(MESSAGES)), found.stderr
+
+
+# -- broadcast ----------------------------------------------------------------------------------------------------
+
+
+def test_the_events_of_a_socket_are_told_once_and_not_waited_for(context: Context, router: Socket) -> None:
+    told: list[int] = []
+    with router.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED) as monitor:
+        assert list(sockets.events(monitor)) == []
+        for identity in (b"actor/1", b"actor/2"):
+            dealer(context, router, identity)
+        while len(told) < 4:
+            assert monitor.poll(PATIENCE_MS), f"only {told}"
+            told += sockets.events(monitor)
+        assert list(sockets.events(monitor)) == []
+        router.disable_monitor()
+    assert told == [zmq.EVENT_ACCEPTED, zmq.EVENT_HANDSHAKE_SUCCEEDED] * 2
+
+
+def test_a_subscriber_keeps_the_newest_alone(context: Context, publisher: Socket) -> None:
+    slow = sockets.subscriber(context, endpoint(publisher), MAX_BYTES)
+    until(lambda: _published(publisher, b"0", slow))
+    slow.recv(zmq.NOBLOCK)  # what is polled has left the pipe; from here on `slow` is not even polled
+    fast = sockets.subscriber(context, endpoint(publisher), MAX_BYTES)
+    until(lambda: _published(publisher, b"0", fast))
+    for number in range(1, 50):
+        frame = str(number).encode()
+        until(lambda: _published(publisher, frame, fast) and fast.recv(zmq.NOBLOCK) == frame)  # noqa: B023
+    received = []
+
+    def is_last() -> bool:
+        received.append(receive(slow))
+        return received[-1] == [b"49"]
+
+    until(is_last)
+    assert len(received) <= 3, "of fifty: the older ones were kept"
+
+
+def _published(publisher: Socket, frame: bytes, subscriber: Socket) -> bool:
+    publisher.send(frame, zmq.NOBLOCK)
+    return bool(subscriber.poll(20))
+
+
+def test_a_broadcast_to_nobody_is_no_error(publisher: Socket) -> None:
+    publisher.send(b"weights", zmq.NOBLOCK)

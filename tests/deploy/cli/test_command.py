@@ -1,0 +1,150 @@
+"""The command line: what each command hands on, and what it says; the parts that work are stand-ins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actor.agent.evaluation import Evaluation
+from common.errors import ConfigurationError, UnavailableError
+from common.settings.toml import parse
+from deploy.cli.command import main
+from deploy.cli.doctor import Finding
+from deploy.cli.train import Plan
+from tests.helpers.command_line import AT, a3cd
+
+
+def test_help_names_every_command() -> None:
+    shown = a3cd("-h")
+    assert shown.exit_code == 0
+    for command in (
+        *("train", "learner", "actor", "launcher", "status", "evaluate", "play", "record", "presets", "check-config"),
+        "doctor",
+    ):
+        assert f"\n  {command}" in shown.output
+        assert a3cd(command, "--help").exit_code == 0
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert a3cd("--version").output.startswith("a3cd, version ")
+    monkeypatch.setattr("sys.argv", ["a3cd", "--version"])
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert exited.value.code == 0
+    assert capsys.readouterr().out.startswith("a3cd, version ")
+
+
+def test_train(stand: Any, tmp_path: Path) -> None:
+    run = stand("deploy.cli.train.train", 143)
+    result = a3cd("train", "CartPole-v1", "--actors", "2..4", "--set", "seed=3", "--run-dir", tmp_path / "x", "--json")
+    assert result.exit_code == 143
+    (plan,) = run.arguments
+    assert isinstance(plan, Plan)
+    assert (plan.settings.seed, plan.slots, plan.run_dir) == (3, 4, tmp_path / "x")
+    assert run.options == {"as_json": True}
+
+
+def test_status(stand: Any) -> None:
+    run = stand("deploy.cli.view.report.run", 75)
+    assert a3cd("status", "localhost", "--json", "--timeout", 2).exit_code == 75
+    assert (run.arguments, run.options) == ((AT,), {"watch": False, "as_json": True, "timeout": 2.0})
+
+
+EVALUATION = Evaluation(
+    env="CartPole-v1",
+    version=7,
+    sampled=False,
+    seed=3,
+    episodes=2,
+    mean=150.0,
+    std=50.0,
+    minimum=100.0,
+    maximum=200.0,
+    length_mean=150.0,
+    capped=1,
+    max_steps=200,
+    returns=[100.0, 200.0],
+    lengths=[100, 200],
+)
+
+
+def test_evaluate(stand: Any, tmp_path: Path) -> None:
+    evaluate = stand("actor.agent.evaluation.evaluate", EVALUATION)
+    result = a3cd("evaluate", tmp_path, "--episodes", 2, "--seed", 3, "--newest", "--max-steps", 200, "--json")
+    assert json.loads(result.output)["returns"] == [100.0, 200.0]
+    assert evaluate.arguments == (tmp_path,)
+    assert evaluate.options == {
+        "episodes": 2,
+        "sampled": False,
+        "seed": 3,
+        "max_steps": 200,
+        "checkpoint": "newest",
+    }
+    text = a3cd("evaluate", tmp_path, "--sampled").output
+    assert (evaluate.options["sampled"], evaluate.options["checkpoint"]) == (True, "best")
+    assert text == (
+        "CartPole-v1, weights of version 7: mean return 150.00, spread 50.00, from 100 to 200 over 2 episodes of 150 "
+        "steps on average, 1 cut off at 200 steps\n"
+    )
+
+
+def test_play_and_record(stand: Any, tmp_path: Path) -> None:
+    play = stand("actor.agent.window.play", None)
+    assert a3cd("play", tmp_path, "--seed", 5).exit_code == 0
+    assert (play.arguments, play.options) == ((tmp_path,), {"sampled": False, "seed": 5, "checkpoint": "best"})
+    record = stand("actor.agent.recording.record", None)
+    result = a3cd("record", tmp_path, "--out", tmp_path / "x.gif", "--episodes", 3)
+    assert result.output == f"{tmp_path / 'x.gif'}\n"
+    assert record.arguments == (tmp_path, tmp_path / "x.gif")
+    assert record.options["episodes"] == 3
+    assert a3cd("record", tmp_path).exit_code == 2
+
+
+def test_presets() -> None:
+    listed = a3cd("presets").output.splitlines()
+    assert any(line.startswith("CartPole-v1  ") for line in listed)
+    shown = a3cd("presets", "show", "CartPole-v1").output
+    assert parse(shown, "").environment.id == "CartPole-v1"
+    assert a3cd("presets", "show", "Nonsense-v1").exit_code == 78
+
+
+def test_check_config(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("")
+    good = a3cd("check-config", config)
+    assert (good.exit_code, good.output) == (0, f"{config}: good: CartPole-v1, a3c, fixed scaling\n")
+    config.write_text("[optimizer]\nstep_size = -1")
+    bad = a3cd("check-config", config)
+    assert bad.exit_code == 78
+    assert "optimizer.step_size = -1: must be" in bad.stderr
+    assert bad.stdout == ""
+
+
+@pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warn", 0), ("bad", 78)])
+def test_doctor(stand: Any, state: Any, code: int) -> None:
+    look = stand("deploy.cli.doctor.run", [Finding("python", state, "3.11")])
+    result = a3cd("doctor", "--learner", "localhost", "--port", 6000)
+    assert result.exit_code == code
+    assert "python" in result.output
+    assert look.arguments == (AT, 6000)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ConfigurationError("it cannot be"), 78), (UnavailableError("it is not there"), 75), (KeyboardInterrupt(), 130)],
+)
+def test_errors_are_one_line_and_an_exit_code(stand: Any, error: BaseException, code: int) -> None:
+    stand("deploy.cli.view.report.run", error)
+    result = a3cd("status", "localhost")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert str(error) in result.stderr
+    assert result.stderr.count("\n") <= 1
+
+
+def test_an_error_of_our_own_is_not_hidden(stand: Any) -> None:
+    stand("deploy.cli.view.report.run", ZeroDivisionError())
+    assert isinstance(a3cd("status", "localhost").exception, ZeroDivisionError)

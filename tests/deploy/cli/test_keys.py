@@ -1,0 +1,80 @@
+"""`a3cd keys`, as it is typed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from common.host.security import access, allowed
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
+from tests.helpers.command_line import a3cd
+
+LEARNER = "tcp://gpu-box:5555"
+
+
+def keys(folder: Path, *arguments: object, code: int = 0) -> str:
+    result = a3cd("keys", "--keys", folder, *arguments)
+    assert result.exit_code == code, result.output
+    return result.output.strip()
+
+
+def test_a_pair_is_made_and_shown(tmp_path: Path) -> None:
+    public = keys(tmp_path, "new", "learner")
+    assert keys(tmp_path, "show") == keys(tmp_path, "show", "learner") == public
+    assert KeyPair.read(tmp_path / "learner.key").public == public
+    assert "exists" in keys(tmp_path, "new", "learner", code=78)
+    assert "is no name" in keys(tmp_path, "new", "../x", code=78)
+
+
+def test_allow_list_and_revoke(tmp_path: Path) -> None:
+    public = keys(tmp_path / "peer", "new", "lab7")
+    assert "lab7 is allowed:" in keys(tmp_path, "allow", tmp_path / "peer" / "lab7.key", "--name", "lab7")
+    assert "lab7 is allowed already:" in keys(tmp_path, "allow", public, "--name", "lab7")
+    assert keys(tmp_path, "list") == f"{public} lab7"
+    assert "lab7 is not allowed any more" in keys(tmp_path, "revoke", "lab7")
+    assert keys(tmp_path, "list") == ""
+    assert "is not in" in keys(tmp_path, "revoke", "lab7", code=78)
+
+
+@pytest.mark.parametrize("start", ["-", "--", "-h"])
+def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
+    key = start + KeyPair.generate("a").public[len(start) :]
+    assert "lab7 is allowed:" in keys(tmp_path, "allow", key, "--name", "lab7")
+    assert keys(tmp_path, "list") == f"{key} lab7"
+    assert "lab7 is not allowed any more" in keys(tmp_path, "revoke", key)
+
+
+def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
+    assert "a3cd keys new learner" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
+    own = keys(tmp_path, "new", "learner")
+    command, invitation = keys(tmp_path, "invite", "lab7", "--learner", LEARNER).split(" '")
+    assert command == "a3cd actor"
+    invited = Credential.from_invitation(invitation.rstrip("'"))
+    assert (str(invited.learner), invited.learner_key, invited.pair.name) == (LEARNER, own, "lab7")
+    assert allowed.read(tmp_path / "allowed") == {invited.pair.public: "lab7"}
+    assert "with another key" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
+
+    said = keys(tmp_path / "host", "accept", invitation.rstrip("'"))
+    assert said.endswith(f"now `a3cd actor {LEARNER}`")
+    kept = access.find(invited.learner, folder=tmp_path / "host")
+    assert kept.credential == invited
+    assert "is not whole" in keys(tmp_path / "host", "accept", f"{LEARNER}#x", code=78)
+
+
+def test_a_daemon_takes_an_invitation_and_hides_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand: object
+) -> None:
+    keys(tmp_path, "new", "learner")
+    invitation = keys(tmp_path, "invite", "lab7", "--learner", LEARNER).split("'")[1]
+    begun: list[list[str]] = []
+    monkeypatch.setattr("sys.orig_argv", ["python", "-P", "a3cd", "actor", invitation, "--name", "a#b"])
+    monkeypatch.setattr(os, "execv", lambda _, words: begun.append(words))
+    stand("actor.daemon.run", 0)  # type: ignore[operator]
+    assert a3cd("actor", invitation, "--keys", tmp_path / "host").exit_code == 0
+    if os.name == "posix":
+        assert begun[0][1:] == ["-P", "a3cd", "actor", LEARNER, "--name", "a#b"]
+    assert (tmp_path / "host" / "gpu-box_5555.credential").exists()
+    assert a3cd("actor", "nonsense:::#token").exit_code == 2

@@ -1,0 +1,342 @@
+"""Training on this machine, with learner and launcher that exist on paper; tests/system has the real ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import pytest
+
+from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.host.addresses import DEFAULT_PORT, Address
+from common.host.security.access import Access
+from common.run.folder import RunFolder
+from common.run.status import FleetStatus, RunStatus, summary
+from common.settings.toml import dump, parse, read
+from common.wire import sockets
+from deploy.cli import train as module
+from deploy.cli.train import Plan, plan, train
+from learner.record.run_lock import create
+from tests.helpers.run import settings_of
+
+NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
+
+
+def planned(env: str = "CartPole-v1", **given: Any) -> Plan:
+    return plan(env, **{**NOTHING, **given})
+
+
+# -- from the command line to settings --------------------------------------------------------------------------------
+
+
+def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
+    one = planned(seed=5, frames=1000, until_return=100.5, network="dense", assignments=("optimizer.step_size=0.5",))
+    settings = one.settings
+    assert settings.environment.id == "CartPole-v1"
+    assert settings.environment.reward_scale == 0.1, "of the preset"
+    assert (settings.seed, settings.limits.frames, settings.limits.until_return) == (5, 1000, 100.5)
+    assert (settings.network.kind, settings.optimizer.step_size) == ("dense", 0.5)
+    assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
+
+
+def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:
+    one, other = planned(algorithm="n-step-q").settings, planned().settings
+    assert (one.algorithm.kind, other.algorithm.kind) == ("n-step-q", "a3c")
+    assert one.algorithm.target_frames != other.algorithm.target_frames
+    assert one.environment == other.environment
+
+
+def test_an_algorithm_brings_its_own_settings_and_options_are_put_over_them() -> None:
+    settings = planned(algorithm="ppo", assignments=("algorithm.gae_lambda=0.5",)).settings
+    assert (settings.algorithm.kind, settings.algorithm.normalize_advantages) == ("ppo", True)
+    assert (settings.algorithm.gae_lambda, settings.environment.reward_scale) == (0.5, 0.1)
+    assert planned(algorithm="a3c").settings == planned().settings
+
+
+@pytest.mark.parametrize(
+    ("actors", "assignments", "scaling", "slots"),
+    [
+        (None, (), ("fixed", 2, 2), 2),
+        ((4, 4), (), ("fixed", 4, 4), 4),
+        ((2, 8), (), ("episode-duration", 2, 8), 8),
+        ((2, 8), ("scaling.policy=load",), ("load", 2, 8), 8),
+    ],
+)
+def test_actors(
+    actors: tuple[int, int] | None, assignments: tuple[str, ...], scaling: tuple[str, int, int], slots: int
+) -> None:
+    one = planned(actors=actors, assignments=assignments)
+    section = one.settings.scaling
+    assert (section.policy, section.minimum, section.maximum) == scaling
+    assert one.slots == slots
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"algorithm": "nonsense"}, 'algorithm.kind = "nonsense"'),
+        ({"frames": -1}, "limits.frames = -1"),
+        ({"assignments": ("nonsense=1",)}, "nonsense is no setting"),
+        ({"resume": True}, "--resume needs --run-dir"),
+        ({"resume": True, "run_dir": Path("no-such-folder")}, "holds no run"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        planned(**given)
+
+
+def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
+    settings = settings_of("seed=9", "limits.frames=500", "optimizer.step_size=0.25")
+    create(tmp_path, settings).close()
+    one = planned(resume=True, run_dir=tmp_path, frames=900)
+    assert (one.settings.seed, one.settings.optimizer.step_size, one.settings.limits.frames) == (9, 0.25, 900)
+    assert one.resume
+    with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
+        planned("Acrobot-v1", resume=True, run_dir=tmp_path)
+
+
+# -- the training -----------------------------------------------------------------------------------------------------
+
+
+class FakeChild:
+    """Runs until it is told to stop, and ends with `after_stop`."""
+
+    def __init__(self, arguments: tuple[str, ...]) -> None:
+        self.arguments = arguments
+        self.exit_code: int | None = None
+        self.asked = False
+        self.after_stop = 143
+
+    def terminate(self) -> None:
+        self.asked = True
+
+    def wait(self, seconds: float) -> None:
+        if self.exit_code is None:
+            self.exit_code = self.after_stop
+
+    def option(self, name: str) -> str:
+        return self.arguments[self.arguments.index(name) + 1]
+
+
+class Stage:
+    """`looks`: what happens at each look at the learner, a status to show or something done."""
+
+    def __init__(self) -> None:
+        self.children: list[FakeChild] = []
+        self.settings = ""
+        self.looks: list[Callable[[], RunStatus | None]] = []
+        self.address: Address
+        self.handed: list[int] = []
+        """Ports that the learner inherited."""
+
+    @property
+    def learner(self) -> FakeChild:
+        return self.children[0]
+
+    @property
+    def launcher(self) -> FakeChild:
+        return self.children[1]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    one = Stage()
+
+    class Company:
+        def __init__(self, say: Callable[[str], None]) -> None:
+            say("a line")
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            assert all(child.exit_code is not None for child in one.children), "nobody waited for"
+
+        def start(self, *arguments: str, keep_open: Sequence[int] = ()) -> FakeChild:
+            one.children.append(FakeChild(arguments))
+            if arguments[0] == "learner":
+                handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
+                one.handed = [listener.getsockname()[1] for listener in handed]
+                for listener in handed:
+                    listener.close()
+                one.settings = Path(one.learner.option("--config")).read_text()
+            return one.children[-1]
+
+    class Window:
+        def __init__(self, access: Access) -> None:
+            one.address = access.address
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def next(self, seconds: float) -> RunStatus | None:
+            return one.looks.pop(0)()
+
+    monkeypatch.setattr(module, "Children", Company)
+    monkeypatch.setattr(module, "Observer", Window)
+    return one
+
+
+def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[[], None]:
+    """The learner does, and has written its summary."""
+
+    def end() -> None:
+        stage.learner.exit_code = code
+        if written is not None:
+            write_summary(Path(stage.learner.option("--run-dir")), written)
+
+    return end
+
+
+def write_summary(run_dir: Path, status: RunStatus) -> None:
+    folder = RunFolder(run_dir)
+    folder.path.mkdir(exist_ok=True)
+    folder.summary_file.write_bytes(msgspec.json.encode(summary(status)))
+
+
+def test_to_the_end(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def launcher_leaves() -> None:
+        stage.launcher.exit_code = 0
+
+    stage.looks = [lambda: None, run_status, launcher_leaves, ends(stage, 0, run_status(state="reached"))]
+    one = planned(run_dir=tmp_path / "x", actors=(2, 5))
+    assert train(one, as_json=True) == 0
+    assert stage.learner.arguments[0] == "learner"
+    assert stage.learner.option("--bind") == str(stage.address)
+    assert stage.handed == [stage.address.port, stage.address.port + 1]
+    assert parse(stage.settings, "") == one.settings
+    assert "--resume" not in stage.learner.arguments
+    expected = ("launcher", str(stage.address), "--slots", "5", "--warm", "2", "--name", "here")
+    assert stage.launcher.arguments == expected
+    assert not stage.launcher.asked, "the learner told it"
+    shown = capsys.readouterr()
+    result = json.loads(shown.out)
+    assert result | {"seconds": 0} == summary(run_status(state="reached")) | {"seconds": 0, "exit_code": 0}
+    assert result["seconds"] > 0
+    assert shown.err.startswith("a line\n")
+
+
+def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage, tmp_path: Path) -> None:
+    for env, network, modules in (
+        ("CartPole-v1", "nets.small:Small", ["nets.small"]),
+        ("games:Car-v0", "nets:Small", ["games", "nets"]),
+        ("games:Car-v0", "games:Small", ["games"]),
+        ("games:Car-v0", "dense", ["games"]),
+    ):
+        stage.children.clear()
+        stage.looks = [ends(stage, 0)]
+        train(planned(env, network=network, run_dir=tmp_path / "x"), as_json=True)
+        expected = [word for module in modules for word in ("--allow-module", module)]
+        assert list(stage.launcher.arguments[8:]) == expected
+
+
+def test_the_result_in_words(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.looks = [ends(stage, 0, run_status(state="finished", run_dir="runs/x"))]
+    train(planned(run_dir=tmp_path / "x"), as_json=False)
+    shown = capsys.readouterr().out
+    assert "mean return 87.3 after 1,204,320 frames, 12,345 episodes" in shown
+    for text in ("runs/x/curve.png", "a3cd evaluate runs/x", "a3cd record runs/x"):
+        assert text in shown
+    assert "--resume" not in shown, "a run at its limit would end at once"
+    stage.children.clear()
+    stage.looks = [ends(stage, 0, run_status(mean_return=None))]
+    train(planned(run_dir=tmp_path / "y"), as_json=False)
+    assert "no episode finished" in capsys.readouterr().out
+    stage.children.clear()
+    stage.looks = [ends(stage, 143, run_status(state="stopped", run_dir="runs/z"))]
+    train(planned(run_dir=tmp_path / "z"), as_json=False)
+    assert "a3cd train FlappyBird-v0 --resume --run-dir runs/z" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_passed_on(stage: Stage, tmp_path: Path, number: int) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), number)
+
+    stage.looks = [interrupt]
+    assert train(planned(run_dir=tmp_path / "x"), as_json=True) == 128 + number
+    assert stage.learner.asked
+    assert stage.launcher.asked
+
+
+def test_a_learner_that_is_refused_prints_no_result(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folder has the result of the run that it holds."""
+    write_summary(tmp_path, run_status())
+    stage.looks = [ends(stage, 78)]
+    assert train(planned(run_dir=tmp_path), as_json=True) == 78
+    assert capsys.readouterr().out == ""
+    assert stage.launcher.asked
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "kind"),
+    [(78, ConfigurationError), (2, ConfigurationError), (75, UnavailableError), (1, UnavailableError)],
+)
+def test_without_actors_there_is_no_training(
+    stage: Stage,
+    run_status: Callable[..., RunStatus],
+    fleet: Callable[..., FleetStatus],
+    tmp_path: Path,
+    exit_code: int,
+    kind: type[A3cdError],
+) -> None:
+    gave_up = fleet(gave_up=True, exit_code=exit_code, why="it is not installed")
+    alone = run_status(actors=0, fleets=[gave_up])
+    stage.looks = [lambda: run_status(actors=1, fleets=[gave_up]), lambda: run_status(actors=0, fleets=[fleet()])]
+    stage.looks += [lambda: run_status(actors=0), lambda: alone]
+    with pytest.raises(kind, match="no actor can be started: it is not installed"):
+        train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert stage.looks == []
+    assert stage.learner.asked
+    assert stage.launcher.asked
+
+
+def test_a_launcher_that_dies_ends_the_training(stage: Stage, tmp_path: Path) -> None:
+    def die() -> None:
+        stage.launcher.exit_code = 137
+
+    stage.looks = [die]
+    with pytest.raises(UnavailableError, match=r"the launcher ended with exit code 137; go on .* with --resume"):
+        train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert stage.learner.asked
+
+
+def test_a_learner_that_dies_ends_the_training(stage: Stage, tmp_path: Path) -> None:
+    stage.looks = [ends(stage, 137)]
+    with pytest.raises(UnavailableError, match="the learner ended with exit code 137"):
+        train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert stage.launcher.asked
+
+
+def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
+    create(tmp_path, settings_of("seed=9")).close()
+    stage.looks = [ends(stage, 0)]
+    train(planned(run_dir=tmp_path, resume=True), as_json=True)
+    assert "--resume" in stage.learner.arguments
+    assert stage.settings == dump(read(RunFolder(tmp_path).settings_file))
+
+
+def test_other_ports_where_the_usual_ones_are_in_use(stage: Stage, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # somebody else uses it: as good
+            stack.enter_context(socket.create_server(("127.0.0.1", DEFAULT_PORT + 1)))
+        stage.looks = [ends(stage, 0)]
+        train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert stage.address.host == "127.0.0.1"
+    assert stage.address.port != DEFAULT_PORT

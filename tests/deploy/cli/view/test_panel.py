@@ -1,0 +1,171 @@
+import math
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from common.run.status import FleetStatus, PeerStatus, RunStatus
+from deploy.cli.view.history import History
+from deploy.cli.view.panel import HEIGHT, WIDTH, actors_table, export_svg, fleets_table, limit, line, progress, render
+
+Run = Callable[..., RunStatus]
+Peer = Callable[..., PeerStatus]
+
+
+def text(renderable: RenderableType, width: int = WIDTH) -> str:
+    console = Console(width=width, file=StringIO(), record=True)
+    console.print(renderable)
+    return console.export_text()
+
+
+def course(run_status: Run) -> History:
+    history = History()
+    for second in range(60):
+        history.add(
+            run_status(
+                seconds=float(second),
+                mean_return=float(second),
+                gradient_bytes=1_600_000 * second,
+                weight_bytes=4_500_000 * second,
+            )
+        )
+    return history
+
+
+def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
+    shown = text(render(run_status(peers=[peer()], warnings=["lab-01: it hurts"]), course(run_status)))
+    for figure in (
+        *("FlappyBird-v0", "a3c", "dense", "running", "12:04"),
+        *("87.3", "▁", "█", "best 92.1", "goal 100", "12,345", "86.4 steps", "23.1 s each"),
+        *("1,204,320", "4,312/s", "60,216", "215.3/s", "stale 12", "1.2", "p95 4", "34 %", "17.5k parameters on cpu"),
+        *("5.3 GB", "in 1.6 MB/s", "out 4.5 MB/s", "int8+lz4", "12 / 13", "mean episode 23.1 s > 20 s"),
+        *("-0.0123  policy  value 0.231", "entropy 0.612", "norm 1.73", "60 %", "1.2M of 2.0M frames", "3:04 left"),
+        *("lab-01", "30.1k", "1,071", "1.1", "working", "! lab-01: it hurts"),
+    ):
+        assert figure in shown, figure
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("actors", [0, 1, 5, 6, 40])
+@pytest.mark.parametrize("warnings", [0, 9])
+def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, warnings: int) -> None:
+    status = run_status(
+        peers=[peer(name=f"lab-{number:02d}" * 9, trouble="it hurts " * 40) for number in range(actors)],
+        warnings=[f"{number} " * 200 for number in range(warnings)],
+        losses={f"figure_{number}": 1e-3 for number in range(32)},
+        why="because " * 100,
+        epoch=12,
+        network="dense " * 20,
+        duplicates=10**9,
+        refused=10**9,
+    )
+    rows = text(render(status, course(run_status), HEIGHT), width).splitlines()
+    assert len(rows) <= HEIGHT
+    assert {cell_len(row) for row in rows} == {width}
+
+
+def test_a_lower_terminal_gets_fewer_actors(run_status: Run, peer: Peer) -> None:
+    status = run_status(peers=[peer(name=f"lab-{number:02d}") for number in range(40)])
+    for height in (30, 20, 18, 16):
+        assert len(text(render(status, History(), height)).splitlines()) <= height
+    assert "lab-00" not in text(render(status, History(), 16))
+
+
+def test_a_run_that_has_just_begun(run_status: Run) -> None:
+    status = run_status(
+        mean_return=None,
+        best_return=None,
+        episode_length=None,
+        episode_seconds=None,
+        losses={},
+        goal=None,
+        frames_left=None,
+        stale=0,
+        frames_per_second=0.0,
+    )
+    shown = text(render(status, History()))
+    assert "best –" in shown
+    assert "5.0 MB/s" in shown
+    assert "no limit is set" in shown
+    assert "losses" not in shown
+    assert "stale" not in shown
+    assert "return -" in line(status)
+
+
+def test_figures_that_are_no_numbers_do_no_harm(run_status: Run, peer: Peer) -> None:
+    broken = dict.fromkeys(
+        ("mean_return", "learner_busy", "lag_mean", "frames_per_second", "episode_seconds"), math.nan
+    )
+    status = run_status(**broken, seconds=math.inf, peers=[peer(lag=math.nan, seen=math.inf)])
+    assert "nan" in text(render(status, course(run_status)))
+    assert line(status)
+
+
+def test_text_from_the_network_is_neither_markup_nor_an_escape(
+    run_status: Run, peer: Peer, fleet: Callable[..., FleetStatus]
+) -> None:
+    evil = "[bold]x[/nonsense]\x1b]0;owned\x07\x1b[2J\r\n"
+    status = run_status(
+        **dict.fromkeys(("state", "env", "algorithm", "network", "codec", "device", "why"), evil),
+        losses={evil: 1.0},
+        warnings=[evil],
+        peers=[peer(name=evil, trouble=evil), peer(state=evil)],
+    )
+    for shown in (
+        text(render(status, History()), 300),
+        text(fleets_table([fleet(name=evil, why=evil)]), 300),
+        line(status) + "\n",
+    ):
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert "\r" not in shown
+        assert "[bold]x[/nonsense]" in shown
+
+
+def test_actors_in_trouble_come_first_and_the_rest_is_counted(peer: Peer) -> None:
+    peers = [peer(name=f"lab-{number:02d}") for number in range(9)] + [peer(name="zebra", trouble="it hurts")]
+    rows = text(actors_table(peers, 4)).splitlines()
+    assert [row.split()[0] for row in rows] == ["actor", "zebra", "lab-00", "lab-01", "and"]
+    assert "and 7 more" in rows[-1]
+
+
+def test_a_launcher_that_gave_up_says_why(fleet: Callable[..., FleetStatus]) -> None:
+    shown = text(fleets_table([fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no such environment")]), 120)
+    assert shown.splitlines()[1].split() == ["gpu-box", "8", "7", "6", "1", "2"]
+    assert "gave up (exit code 78): no such environment" in shown
+
+
+def test_the_nearest_limit_is_shown(run_status: Run) -> None:
+    status = run_status(frames_left=3 * 1_204_320, episodes_left=12_345, seconds_left=7240.0)
+    assert limit(status) == (0.5, "12.3k of 24.7k episodes")
+    assert limit(run_status(frames_left=None, seconds_left=724.0)) == (0.5, "12:04 left")
+    assert limit(run_status(frames=0, frames_left=0, frames_per_second=0.0)) == (1.0, "0 of 0 frames   – left")
+    assert limit(run_status(frames_left=None)) is None
+    assert "no limit" in text(progress(run_status(frames_left=None)))
+
+
+def test_the_line(run_status: Run) -> None:
+    assert line(run_status()) == (
+        "frames 1,204,320  return 87.3  length 86.4  4,312 frames/s  215.3 gradients/s  lag 1.2  busy 34 %  "
+        "actors 12/13  done 60 %"
+    )
+    assert line(run_status(state="reached")).endswith("  reached")
+
+
+def test_what_actors_send_is_shown_where_it_was_measured(run_status: Run) -> None:
+    measured = run_status(exchange="trajectories", exchange_why="3 rollouts/s as gradients, 9 as trajectories")
+    shown = " ".join(text(render(measured, History())).split())
+    assert "exchange trajectories 3 rollouts/s as gradients" in shown
+    assert "trajectories" in line(measured)
+    given = run_status(exchange="trajectories")
+    assert "trajectories" not in text(render(given, History())) + line(given)
+
+
+def test_export_svg_writes_a_picture(run_status: Run, tmp_path: Path) -> None:
+    export_svg(run_status(), course(run_status), tmp_path / "panel.svg")
+    picture = (tmp_path / "panel.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg")
+    assert "1,204,320" in picture

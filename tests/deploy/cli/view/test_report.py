@@ -1,0 +1,95 @@
+import json
+import logging
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from common.errors import EXIT_DONE, EXIT_SIGINT, UnavailableError
+from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.wire.messages import Stop
+from deploy.cli.view import report
+
+PATIENCE = 20.0
+
+
+def test_everything_is_in_it(
+    run_status: Callable[..., RunStatus], peer: Callable[..., PeerStatus], fleet: Callable[..., FleetStatus]
+) -> None:
+    status = run_status(
+        peers=[peer(name=f"lab-{number:02d}") for number in range(30)],
+        fleets=[fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9)],
+        warnings=[f"warning {number} " * 12 for number in range(6)],
+        why="because " * 20 + "done",
+    )
+    console = Console(width=80, file=StringIO(), record=True)
+    console.print(report.render(status))
+    shown = console.export_text()
+    for expected in ("lab-00", "lab-29", "gave up", "warning 0", "warning 5", "done", "9649236e67ffe1b7", "runs/x"):
+        assert expected in shown
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) == 80
+
+
+def test_a_look_on_stdout(start_learner: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
+    learner = start_learner()
+    assert report.run(learner.access, watch=False, as_json=False, timeout=PATIENCE) == EXIT_DONE
+    out, err = capsys.readouterr()
+    assert "1,204,320" in out
+    assert err == ""
+
+
+def test_a_look_as_json_is_the_whole_status(
+    start_learner: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    learner = start_learner()
+    assert report.run(learner.access, watch=False, as_json=True, timeout=PATIENCE) == EXIT_DONE
+    assert json.loads(capsys.readouterr().out) == learner.report
+
+
+@pytest.fixture
+def ending_learner(start_learner: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Says that the run is over as soon as it has been looked at once."""
+    learner = start_learner(warnings=["it hurts"])
+    look = report.observer.Observer.next
+
+    def look_and_end(self: Any, seconds: float) -> RunStatus | None:
+        status = look(self, seconds)
+        if status is not None:
+            learner.answers = False
+            learner.say(Stop(reason="it plays", final=True))
+        return status
+
+    monkeypatch.setattr(report.observer.Observer, "next", look_and_end)
+    return learner
+
+
+def test_watching_until_the_end(ending_learner: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.run(ending_learner.access, watch=True, as_json=False, timeout=PATIENCE) == EXIT_DONE
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["warning: it hurts", "the run is over: it plays"]
+
+
+def test_watching_as_json_is_an_object_a_line(ending_learner: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.run(ending_learner.access, watch=True, as_json=True, timeout=PATIENCE) == EXIT_DONE
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[0]) == ending_learner.report
+    assert err == "the run is over: it plays\n"
+
+
+def test_ctrl_c_ends_the_watching(monkeypatch: pytest.MonkeyPatch, start_learner: Callable[..., Any]) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report.observer.Observer, "next", interrupted)
+    assert report.run(start_learner().access, watch=True, as_json=False, timeout=PATIENCE) == EXIT_SIGINT
+
+
+def test_nobody_there(start_learner: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    learner = start_learner()
+    learner.stop()
+    with caplog.at_level(logging.INFO), pytest.raises(UnavailableError):
+        report.run(learner.access, watch=False, as_json=False, timeout=0.1)

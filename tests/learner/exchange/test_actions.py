@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from common.errors import CodecError
+from common.settings.sections import Scaling
+from common.wire.frames import Buffer
+from common.wire.messages import Act, Goodbye, Observe, Refused, Welcome
+from learner.core import LearnerCore
+from learner.effects import Effect, Send
+from learner.exchange.actions import Inference
+from learner.peers import Peer, Peers
+from learner.run_stats import Counters, Ledger
+from learner.scaling import Scaler
+from tests.helpers.run import (
+    BAD,
+    NotedStore,
+    choose_codec,
+    gradient_of,
+    hello_of,
+    learner_of,
+    logged,
+    plan_of,
+    sent,
+    settings_of,
+)
+
+COPIES, GROUPS, ROLLOUT = 4, 2, 3
+
+
+class NotedNetwork:
+    """A group's memory is the list of what it showed; its actions are the number of the pass."""
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[int, int]] = []
+        self.passes: list[tuple[list[list[bytes]], int]] = []
+
+    def open(self, seed: int, group: int) -> list[bytes]:
+        self.opened.append((seed, group))
+        return []
+
+    def observe(self, memory: list[bytes], body: Buffer, *, begins: bool) -> int | None:
+        if bytes(body) == BAD:
+            raise CodecError("it does not decode")
+        if begins:
+            memory.clear()
+        memory.append(bytes(body))
+        return len(self.passes) - ROLLOUT if len(memory) > 1 and len(memory) % ROLLOUT == 1 else None
+
+    def act(self, memories: Sequence[list[bytes]], version: int) -> list[bytes]:
+        self.passes.append(([list(memory) for memory in memories], version))
+        return [str(len(self.passes)).encode()] * len(memories)
+
+
+@dataclass
+class Run:
+    """Actors `a` and `b`, of two groups of two each."""
+
+    assignments: tuple[str, ...] = ("exchange.batch_wait_ms=10",)
+    now: float = 100.0
+    network: NotedNetwork = field(default_factory=NotedNetwork)
+    store: NotedStore = field(default_factory=NotedStore)
+
+    def __post_init__(self) -> None:
+        chosen = settings_of("exchange.kind='actions'", f"environment.copies={COPIES}", *self.assignments)
+        self.peers, self.plan = Peers(), plan_of(chosen)
+        self.ledger = Ledger(Counters(), chosen.limits.window, Scaler(chosen.scaling).start(), now=0.0)
+        self.inference = Inference(self.plan, self.network, self.store, self.ledger, self.peers)
+        for name in "ab":
+            self.join(name)
+
+    def join(self, name: str) -> Peer:
+        return self.peers.join(name.encode(), hello_of(name), 0.0)[0]
+
+    def observe(self, name: str, group: int, step: int, body: bytes | None = b"o", **changed: Any) -> list[Effect]:
+        peer = self.peers.get(name.encode())
+        assert peer is not None
+        begins = changed.pop("begins", step == 1)
+        steps = 0 if begins else COPIES // GROUPS
+        fields = {"run": "a-run", "epoch": 1, "steps": steps, "emulator_frames": 4 * steps} | changed
+        message = Observe(group=group, step=step, begins=begins, **fields)
+        return self.inference.take(self.now, name.encode(), peer, message, body)
+
+    def begin(self, groups: Sequence[tuple[str, int]] = (("a", 0), ("a", 1), ("b", 0), ("b", 1))) -> None:
+        """All these groups have begun, and have their first actions."""
+        for name, group in groups:
+            self.observe(name, group, 1)
+        self.wait()
+
+    def wait(self, seconds: float = 0.01) -> list[Effect]:
+        self.now += seconds
+        return self.inference.answer(self.now)
+
+
+def acts(effects: Sequence[Effect]) -> list[tuple[str, int, int, Any]]:
+    """Actor, group, step, body of each answer."""
+    return [
+        (effect.peer.decode(), effect.message.group, effect.message.step, effect.body)
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, Act)
+    ]
+
+
+def test_those_that_wait_are_answered_together_after_the_wait() -> None:
+    run = Run()
+    run.begin()
+    assert run.observe("a", 0, 2) == []
+    run.now += 0.004
+    assert run.observe("b", 1, 2) == []
+    assert run.inference.deadline == pytest.approx(run.now + 0.006)
+    assert run.inference.answer(run.now) == []
+    assert acts(run.wait()) == [("a", 0, 2, b"3"), ("b", 1, 2, b"3")]
+    assert run.inference.deadline == math.inf
+    assert run.inference.answer(run.now + 1) == []
+
+
+def test_all_groups_there_are_make_a_pass_at_once() -> None:
+    run = Run()
+    assert acts(run.observe("a", 0, 1)) == [("a", 0, 1, b"1")], "it is the only one so far"
+    run.observe("a", 1, 1)
+    assert acts(run.observe("a", 0, 2)) == [("a", 1, 1, b"2"), ("a", 0, 2, b"2")]
+
+
+def test_a_full_batch_is_a_pass_at_once() -> None:
+    run = Run(("exchange.batch=4", "exchange.batch_wait_ms=10"))
+    run.begin()
+    assert run.observe("a", 0, 2) == []
+    assert acts(run.observe("b", 0, 2)) == [("a", 0, 2, b"4"), ("b", 0, 2, b"4")]
+
+
+def test_without_a_wait_those_that_have_come_are_taken_together() -> None:
+    run = Run(("exchange.batch_wait_ms=0",))
+    run.begin()
+    run.observe("a", 0, 2)
+    run.observe("b", 0, 2)
+    assert len(acts(run.wait(0.0))) == 2
+
+
+def test_what_is_sent_again_is_answered_as_it_was() -> None:
+    run = Run()
+    run.begin()
+    run.observe("a", 0, 2, b"second")
+    assert run.observe("a", 0, 2, b"second") == [], "it waits"
+    (first,) = run.wait()
+    assert run.observe("a", 0, 2, b"second") == [first]
+    assert run.observe("a", 0, 1, b"o", begins=False) == [], "long past"
+    assert run.network.passes[-1][0] == [[b"o", b"second"]], "taken in once"
+    assert run.ledger.counters.duplicates == 3
+    assert run.ledger.counters.frames == 2
+
+
+def test_frames_episodes_and_bytes_are_counted() -> None:
+    run = Run()
+    run.begin()
+    run.observe("a", 0, 2, b"12345", episodes=[(7.0, 3, 0.5)])
+    counters = run.ledger.counters
+    assert (counters.frames, counters.emulator_frames, counters.episodes) == (2, 8, 1)
+    assert counters.gradient_bytes == 4 * 1 + 5
+    assert run.ledger.window.mean_return == 7.0
+    peer = run.peers.get(b"a")
+    assert peer is not None
+    assert peer.frames == 2
+
+
+def test_complete_rollouts_go_into_one_step_together() -> None:
+    run = Run(("exchange.coalesce=2",))
+    run.store.learnt = {"entropy": 0.5}
+    run.begin()
+    assert run.inference.step(run.now) == []
+    assert run.store.steps == []
+    for step in range(2, 2 + ROLLOUT):
+        run.observe("a", 0, step)
+        run.observe("b", 1, step)
+        run.wait()
+    assert run.inference.ripe
+    run.inference.step(run.now)
+    assert not run.inference.ripe
+    assert len(run.store.steps) == 1
+    assert run.ledger.counters.version == 1
+    assert run.ledger.counters.gradients == 2
+    assert run.ledger.row(run.now, 2)["entropy"] == 0.5
+    assert [peer.gradients for _, peer in run.peers.role("actor")] == [1, 1]
+
+
+def test_passes_are_made_with_the_version_there_is() -> None:
+    run = Run()
+    run.begin([("a", 0)])
+    run.ledger.counters.version = 5
+    run.observe("a", 0, 2)
+    assert [version for _, version in run.network.passes] == [0, 5]
+
+
+def test_a_lost_actors_groups_are_dropped_and_nobody_waits_for_them() -> None:
+    run = Run()
+    run.begin()
+    run.observe("a", 0, 2)
+    run.observe("b", 0, 2)
+    run.inference.left(b"a")
+    assert acts(run.wait()) == [("b", 0, 2, b"3")]
+    assert acts(run.observe("b", 1, 2)) == []
+    assert acts(run.observe("b", 0, 3)) == [("b", 1, 2, b"4"), ("b", 0, 3, b"4")], "all groups there are"
+
+
+def test_a_group_that_is_not_known_is_told_to_join_again_and_begins() -> None:
+    run = Run()
+    (refusal,) = sent(run.observe("a", 0, 17), Refused)
+    assert refusal.code == "unknown"
+    assert run.network.opened == []
+    assert acts(run.observe("a", 0, 18, begins=True)) == [("a", 0, 18, b"1")]
+    assert run.network.opened == [(0, 0)]
+    (refusal,) = sent(run.observe("a", 0, 20), Refused)
+    assert refusal.code == "unknown", "a step is missing"
+
+
+def test_a_group_that_begins_anew_keeps_its_memory_but_not_what_is_in_it() -> None:
+    run = Run()
+    run.begin()
+    run.observe("a", 0, 2, b"half")
+    run.observe("a", 0, 3, b"anew", begins=True)
+    assert len(acts(run.wait())) == 1, "it waits once"
+    assert run.network.passes[-1][0] == [[b"anew"]]
+    assert run.network.opened.count((0, 0)) == 1
+
+
+def test_each_group_is_opened_with_its_actors_seed() -> None:
+    run = Run()
+    run.begin()
+    assert run.network.opened == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_an_actor_that_has_played_replaces_nobody_when_it_comes_back() -> None:
+    run = Run()
+    first, second = (hello_of("c", launcher="box", incarnation=one) for one in ("c-1", "c-2"))
+    run.peers.join(b"c", first, 0.0)
+    run.observe("c", 0, 1)
+    run.peers.leave(b"c")
+    run.peers.join(b"c-2", second, 0.0)
+    assert run.peers.replaced_by(first) == []
+
+
+@pytest.mark.parametrize("changed", [{"run": "another"}, {"epoch": 2}])
+def test_another_run_or_epoch_is_told_to_join_again(changed: dict[str, Any]) -> None:
+    run = Run()
+    (refusal,) = sent(run.observe("a", 0, 1, **changed), Refused)
+    assert refusal.code == "unknown"
+    assert run.network.opened == []
+
+
+@pytest.mark.parametrize(
+    ("group", "body", "changed", "why"),
+    [
+        (0, BAD, {}, "it does not decode"),
+        (0, None, {}, "no body"),
+        (2, b"o", {"begins": True}, "group 2, there are 2"),
+        (0, b"o", {"steps": 3}, "3 steps, the group takes at most 2"),
+        (0, b"o", {"begins": True, "steps": 1}, "1 steps, the group takes at most 0"),
+        (0, b"o", {"steps": 1, "episodes": [(1.0, 1, 1.0)] * 2}, "1 steps that end 2 episodes"),
+    ],
+)
+def test_who_sends_what_cannot_be_used_is_set_aside(
+    group: int, body: bytes | None, changed: dict[str, Any], why: str
+) -> None:
+    run = Run()
+    run.begin()
+    effects = run.observe("a", group, 2, body, **changed)
+    (refusal,) = sent(effects, Refused)
+    assert refusal.code == "set-aside"
+    assert why in refusal.reason
+    assert why in logged(effects)[0]
+    assert run.peers.is_set_aside(hello_of("a"))
+    assert run.peers.get(b"a") is None
+    assert run.ledger.counters.refused == 1
+    assert run.ledger.counters.frames == 0
+    run.observe("b", 0, 2)
+    assert len(acts(run.observe("b", 1, 2))) == 2, "its groups are gone"
+
+
+def test_the_core_hands_observations_on_and_gives_no_weights() -> None:
+    run = Run(("exchange.batch_wait_ms=10", f"environment.copies={2 * COPIES}"))
+    core = LearnerCore(run.plan, run.store, run.ledger, Scaler(Scaling()), choose_codec, 0.0, run.network)
+    *_, welcome = core.handle(0.0, b"a", hello_of("a", codecs=[]), None)
+    assert isinstance(welcome, Send) and isinstance(welcome.message, Welcome)
+    assert (welcome.body, welcome.message.codec) == (None, "")
+    for group in range(GROUPS):
+        core.handle(0.0, b"a", Observe(run="a-run", epoch=1, group=group, step=1, begins=True), b"o")
+    core.answer(0.5)
+    for step in range(2, 2 + ROLLOUT):
+        core.handle(1.0, b"a", Observe(run="a-run", epoch=1, group=0, step=step), b"o")
+        assert core.deadline <= 1.01
+        assert acts(core.answer(1.0)) == []
+        assert len(acts(core.answer(1.02))) == 1
+    assert len(run.store.steps) == 1, "with two actors a step takes one rollout"
+    (refusal,) = sent(core.handle(1.0, b"a", gradient_of(), b"gradient"), Refused)
+    assert refusal.code == "role"
+    core.handle(1.0, b"a", Goodbye(reason="enough"), None)
+    core.handle(1.0, b"a", hello_of("a"), None)
+    (refusal,) = sent(core.handle(1.0, b"a", Observe(run="a-run", epoch=1, group=0, step=9), b"o"), Refused)
+    assert refusal.code == "unknown", "its groups left with it"
+
+
+def test_without_a_network_observations_are_refused() -> None:
+    core, _ = learner_of()
+    core.handle(0.0, b"a", hello_of("a"), None)
+    (refusal,) = sent(core.handle(0.0, b"a", Observe(run="a-run", epoch=1, group=0, step=1), b"o"), Refused)
+    assert refusal.code == "role"
+
+
+def test_a_step_ahead_of_its_actions_is_not_taken() -> None:
+    run = Run()
+    run.begin()
+    run.observe("a", 0, 2)
+    (refusal,) = sent(run.observe("a", 0, 3), Refused)
+    assert "ahead of the actions" in refusal.reason

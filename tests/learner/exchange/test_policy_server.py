@@ -1,0 +1,222 @@
+"""Actions by the learner against the same network playing by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from actor.collector import Collector
+from actor.players.environments import Remote
+from common.errors import CodecError
+from common.rl import moments
+from common.rl.action_spec import ActionSpec
+from common.rl.algorithms.exploration import Sampling
+from common.rl.environments.make import make
+from common.rl.environments.names import resolve
+from common.rl.environments.spaces import describe
+from common.rl.model import build
+from common.rl.moments import Moments
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rewards import shaping_of
+from common.rl.rollout import Rollout
+from common.settings.sections import Settings
+from common.wire.bodies.observations import Bodies, Seen, group_seed, group_sizes, sampler
+from common.wire.messages import Act
+from learner.exchange.policy_server import Acting
+from learner.parameters.batch_trainer import Trainer
+from learner.parameters.optimizers import make as make_optimizer
+from tests.helpers.run import settings_of, welcome_of
+
+SEEDS = (100_003, 100_004)
+"""Of two actors."""
+ROLLOUT, ROLLOUTS = 7, 6
+SMALL = ("exchange.kind='actions'", f"algorithm.rollout={ROLLOUT}", "network.hidden=[16]", "environment.copies=5")
+
+
+class Kept(Trainer):
+    """Keeps what it is given."""
+
+    def __init__(self, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
+        model = build(settings, observation, action)
+        # Far from even, so that every layer shows in what is drawn.
+        model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
+        super().__init__(model, make_optimizer(settings.optimizer, model.flat.vector, 0), settings.algorithm)
+        self.taken: list[Rollout] = []
+        self.counted = moments.none(model.normalization.counted)
+
+    def take(self, rollout: Rollout, weight: float = 1.0, count: int = 1) -> None:
+        self.taken.append(rollout)
+
+    def observe(self, moments: Moments) -> None:
+        self.counted = self.counted.merged(moments)
+
+
+def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
+    settings = settings_of(*SMALL, *assignments)
+    settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
+    environments = make(settings.environment, copies=1, seed=0)
+    environments.close()
+    observation, action = describe(environments.observation_space), environments.action
+    trainer = Kept(settings, observation, action)
+    return Acting(trainer, settings, observation, action), trainer, settings
+
+
+def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> dict[tuple[int, int], list[Rollout]]:
+    """Rollouts by actor and group, all groups of both actors in each pass."""
+    players = [Remote(welcome_of(seed=seed), settings) for seed in SEEDS]
+    keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
+    memories = {(actor, group): acting.open(SEEDS[actor], group) for actor, group in keys}
+    found: dict[tuple[int, int], list[Rollout]] = {key: [] for key in keys}
+    for player in players:
+        player.handle(welcome_of(), None)
+    for _ in range(steps + 1):
+        waiting = []
+        for actor, player in enumerate(players):
+            while player.ready:
+                message, body = player.advance()
+                key = (actor, message.group)
+                if acting.observe(memories[key], body, begins=message.begins) is not None:
+                    found[key].append(trainer.taken.pop())
+                waiting.append((key, message))
+        bodies = acting.act([memories[key] for key, _ in waiting], version=0)
+        for ((actor, group), message), body in zip(waiting, bodies, strict=True):
+            players[actor].handle(Act(group=group, step=message.step), body)
+    for player in players:
+        player.close()
+    return found
+
+
+def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
+    """The same weights playing by themselves, with the same seeds, one group alone."""
+    copies = group_sizes(settings.environment.copies, settings.exchange.groups)[group]
+    environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
+    rng = sampler(seed, group)
+    collector = Collector(
+        environments,
+        trainer.model.network,
+        describe(environments.observation_space),
+        algorithm=settings.algorithm,
+        shaping=shaping_of(settings, trainer.model, copies),
+        rng=rng,
+        acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
+    )
+    rollouts = []
+    for _ in range(ROLLOUTS):
+        played = collector.advance(math.inf)
+        assert played is not None
+        rollouts.append(played.data.copy())
+    environments.close()
+    return rollouts
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [
+        (),
+        ("exchange.groups=1",),
+        ("environment.copies=17",),
+        ("environment.stack=3",),
+        ("environment.id='Acrobot-v1'",),
+        ("network.lstm=6",),
+        ("network.lstm=6", "environment.stack=3", "environment.copies=17"),
+    ],
+    ids=["uneven groups", "one group", "vectors", "stacked", "Acrobot", "recurrent", "recurrent, stacked"],
+)
+def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(assignments: tuple[str, ...]) -> None:
+    """The last bits of an output depend on the size of its batch, so probabilities are compared within rounding; the
+    numbers drawn are the same, and an action could differ only where one of them falls within that rounding.
+    """
+    acting, trainer, settings = acting_of(*assignments)
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    for (actor, group), rollouts in found.items():
+        expected = local(acting, trainer, settings, SEEDS[actor], group)
+        assert len(rollouts) == len(expected) == ROLLOUTS
+        for one, other in zip(rollouts, expected, strict=True):
+            for name in ("actions", "observations", "rewards", "terminated", "valid"):
+                assert torch.equal(getattr(one, name), getattr(other, name)), (actor, group, name)
+            torch.testing.assert_close(one.behaviour_log_probs, other.behaviour_log_probs, rtol=0, atol=1e-5)
+            assert (one.state is None) == (other.state is None) == ("network.lstm=6" not in assignments)
+            torch.testing.assert_close(one.state, other.state, rtol=0, atol=1e-5)
+    every = [rollout for rollouts in found.values() for rollout in rollouts]
+    assert any(not rollout.valid.all() for rollout in every) or assignments == ("environment.id='Acrobot-v1'",)
+    assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
+
+
+def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
+    acting, trainer, settings = acting_of("network.normalize=true", "environment.reward_normalize=true")
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    expected = moments.none(trainer.model.normalization.counted)
+    for rollouts in found.values():
+        shaping = shaping_of(settings, trainer.model, rollouts[0].rewards.shape[1])
+        for one in rollouts:
+            _, counted = shaping.shape(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
+            assert counted is not None
+            expected = expected.merged(counted)
+    assert trainer.counted.count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)
+    np.testing.assert_allclose(trainer.counted.means, expected.means)
+    np.testing.assert_allclose(trainer.counted.squares, expected.squares)
+
+
+def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_on() -> None:
+    acting, trainer, _ = acting_of("environment.reward_scale=1e30", "algorithm.rollout=1", "exchange.groups=1")
+    bodies = Bodies(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
+    memory, yes = acting.open(0, 0), np.ones(5, np.bool_)
+
+    def seen(reward: float) -> bytes:
+        given = Seen(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
+        return bodies.pack_seen(given, begins=False)
+
+    acting.observe(memory, bodies.pack_seen(Seen(np.zeros((5, 4), np.float32), *[yes] * 3), begins=True), begins=True)
+    for reward, taken in ((1.0, 1), (1e30, 1), (1.0, 2)):
+        acting.act([memory], 0)
+        with pytest.raises(CodecError, match="no finite number") if reward > 1 else contextlib.nullcontext():
+            acting.observe(memory, seen(reward), begins=False)
+        assert len(trainer.taken) == taken
+
+
+@pytest.mark.parametrize("spread", ["parameter", "state"])
+def test_numbers_are_those_that_the_network_playing_by_itself_would_draw(spread: str) -> None:
+    acting, trainer, settings = acting_of(
+        *("environment.id='Pendulum-v1'", "environment.action_bounds='tanh'", "network.lstm=6"),
+        f"network.spread='{spread}'",
+    )
+    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    for (actor, group), rollouts in found.items():
+        for one, other in zip(rollouts, local(acting, trainer, settings, SEEDS[actor], group), strict=True):
+            for name in ("actions", "observations", "rewards", "behaviour_log_probs", "state"):
+                # What is taken depends on the last bits of an output here, and what is seen on what was taken.
+                torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
+            assert one.actions.shape[2:] == (1,)
+
+
+def test_groups_draw_from_generators_of_their_own() -> None:
+    acting, trainer, settings = acting_of()
+    found = exchanged(acting, settings, trainer, ROLLOUT)
+    actions = [tuple(rollouts[0].actions[:, 0].tolist()) for rollouts in found.values()]
+    assert len(set(actions)) > 1
+
+
+def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
+    acting, _, settings = acting_of()
+    player = Remote(welcome_of(), settings)
+    player.handle(welcome_of(), None)
+    message, body = player.advance()
+    player.close()
+    memory = acting.open(0, 0)
+    acting.observe(memory, body, begins=True)
+    before: NDArray[np.float32] = memory.observations.numpy().copy()
+    with pytest.raises(CodecError, match="at least"):
+        acting.observe(memory, b"short", begins=False)
+    assert (memory.observations.numpy() == before).all()
+    assert message.begins
+
+
+def test_the_largest_body_is_known_beforehand() -> None:
+    acting, _, _ = acting_of("environment.copies=3")
+    assert acting.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"

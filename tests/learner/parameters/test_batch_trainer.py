@@ -1,0 +1,214 @@
+"""The learner's own gradients against those that actors would have sent, and what is not learnt from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import learner.parameters.batch_trainer
+from common.errors import CodecError
+from common.rl.algorithms.losses import Floats
+from common.rl.algorithms.statistics import Statistics
+from common.rl.distributions.registry import distribution
+from common.rl.gradient import gradient
+from common.rl.model import Model
+from common.rl.networks.recurrent_state import Memory
+from common.rl.rollout import Rollout, join
+from common.settings.sections import Algorithm, Optimizer
+from common.wire.codecs.registry import make as make_codec
+from common.wire.frames import Buffer
+from learner.parameters.batch_trainer import Trainer
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.weights import ParameterStore
+from tests.helpers.rollouts import BOX, make
+
+PLAIN = Algorithm(gradient_clip=0.0)
+
+
+def rollouts(count: int) -> tuple[Model, list[Rollout]]:
+    """All steps valid, so that a mean over all is the mean of the means."""
+    model, _ = make(BOX)
+    parts = [make(BOX, seed)[1] for seed in range(count)]
+    return model, [dataclasses.replace(part, valid=torch.ones_like(part.valid)) for part in parts]
+
+
+def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> Trainer:
+    optimizer = make_optimizer(Optimizer(kind=kind, step_size=0.01), model.flat.vector, 0)  # type: ignore[arg-type]
+    return Trainer(model, optimizer, section, average=average)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (0.5, 0.5), (1.0, 0.25, 0.7)])
+def test_it_steps_as_with_the_gradients_that_actors_compute(
+    kind: str, average: bool, weights: tuple[float, ...]
+) -> None:
+    model, parts = rollouts(len(weights))
+    there, _ = make(BOX)  # the actors' model, of the same parameters
+    size, scale = model.flat.size, sum(weights) / len(weights)
+    vector = there.flat.vector.clone()
+    section = Optimizer(kind=kind, step_size=0.01)  # type: ignore[arg-type]
+    store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
+    trainer = trainer_of(model, kind=kind, average=average)
+    for rollout, weight in zip(parts, weights, strict=True):
+        gradient(there, rollout, PLAIN)
+        store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight)
+        trainer.take(rollout, weight)
+    store.step(scale=scale, frames=0)
+    assert trainer.step(scale=scale, frames=0).keys() == {
+        *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl")
+    }
+    tolerance = 1e-6 if kind == "sgd" else 1e-4  # Adam divides by what is small
+    torch.testing.assert_close(model.flat.vector, vector, rtol=1e-3, atol=tolerance)
+    assert not torch.equal(model.flat.vector, there.flat.vector)
+
+
+def test_the_vector_that_is_stepped_is_the_network_s() -> None:
+    model, parts = rollouts(1)
+    trainer = trainer_of(model)
+    before, outputs = trainer.body("fp32"), model.network.act(parts[0].observations[0])[0]
+    trainer.take(parts[0])
+    trainer.step(scale=1.0, frames=0)
+    assert trainer.body("fp32") != before
+    assert trainer.vector.data_ptr() == next(model.network.parameters()).data_ptr()
+    assert not torch.equal(model.network.act(parts[0].observations[0])[0], outputs)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As a learner computes; several of torch's wait for each other longer than such small products take."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_ppo_learns_from_minibatches_of_recurrent_rollouts() -> None:
+    """Reward is for the action that the first observation of an episode asks for: the state alone tells it later."""
+    section = Algorithm(kind="ppo", gradient_clip=1.0, discount=0.0, entropy=0.0, epochs=4, minibatches=3)
+    model, _ = make(BOX, lstm=8, algorithm="ppo")
+    trainer = trainer_of(model, section, kind="adam")
+    generator, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
+    first, last = (_recalled(trainer, generator, rng, batches) for batches in (1, 25))
+    assert first < 0.6
+    assert last > 0.9
+
+
+def _recalled(trainer: Trainer, generator: torch.Generator, rng: np.random.Generator, batches: int) -> float:
+    """The share of the last batch's actions that were right; each batch is of two rollouts, joined."""
+    share = 0.0
+    for _ in range(batches):
+        parts = [recall(trainer.model, generator, rng) for _ in range(2)]
+        for part in parts:
+            trainer.take(part)
+        assert trainer.step(scale=1.0, frames=0)
+        share = float(join(parts).rewards.mean())
+    return share
+
+
+def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
+    """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
+    steps, copies = 4, 16
+    memory, wanted = Memory(model.network, copies), torch.randint(0, 3, (copies,), generator=generator)
+    observations = torch.zeros(steps + 1, copies, *BOX.shape)
+    observations[0, torch.arange(copies), wanted] = 1.0
+    state, shape = memory.state(), (steps, copies)
+    actions, log_probs = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
+    for t in range(steps):
+        outputs, _ = memory.act(observations[t])
+        drawn, probabilities = distribution(model.network.action, outputs.numpy()).sample(rng)
+        actions[t], log_probs[t] = torch.from_numpy(drawn), torch.from_numpy(probabilities)
+    return Rollout(
+        observations=observations,
+        actions=actions,
+        rewards=(actions == wanted).float(),
+        terminated=torch.zeros(shape, dtype=torch.bool),
+        valid=torch.ones(shape, dtype=torch.bool),
+        behaviour_log_probs=log_probs,
+        state=state,
+    )
+
+
+def test_without_a_rollout_nothing_happens() -> None:
+    model, _ = rollouts(0)
+    trainer, before = trainer_of(model), model.flat.vector.clone()
+    assert trainer.step(scale=1.0, frames=0) == {}
+    assert torch.equal(model.flat.vector, before)
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(caplog: pytest.LogCaptureFixture) -> None:
+    model, (bad, good) = rollouts(2)
+    trainer, before = trainer_of(model), model.flat.vector.clone()
+    trainer.take(dataclasses.replace(bad, rewards=bad.rewards * torch.nan))
+    assert trainer.step(scale=1.0, frames=0) == {}
+    assert torch.equal(model.flat.vector, before)
+    assert "not finite" in caplog.text
+    trainer.take(good)
+    trainer.step(scale=1.0, frames=0)
+    assert trainer.finite
+    assert not torch.equal(model.flat.vector, before)
+
+
+def test_a_body_is_unpacked_and_what_is_none_adds_nothing() -> None:
+    model, (rollout,) = rollouts(1)
+
+    def unpack(body: Buffer, codec: str, count: int) -> Rollout:
+        if bytes(body) != b"good":
+            raise CodecError("bad")
+        assert (codec, count) == ("none+lz4", 3)
+        return rollout
+
+    optimizer = make_optimizer(Optimizer(), model.flat.vector, 0)
+    trainer, before = Trainer(model, optimizer, PLAIN, unpack=unpack), model.flat.vector.clone()
+    with pytest.raises(CodecError):
+        trainer.add(b"worse", "none+lz4", 1.0)
+    assert trainer.step(scale=1.0, frames=0) == {}
+    trainer.add(b"good", "none+lz4", 1.0, 3, lag=7)
+    trainer.step(scale=1.0, frames=0)
+    assert not torch.equal(model.flat.vector, before)
+
+
+def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, parts = rollouts(2)
+    section = Algorithm(kind="ppo", epochs=3, minibatches=4, gradient_clip=0.0)
+    trainer, there = trainer_of(model, section), make(BOX)[0]
+    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.01), there.flat.vector, 0)
+    seen: list[list[float]] = []
+
+    def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+        statistics = gradient(model, rollout, section, weights)
+        seen.append(rollout.rewards[0].tolist())
+        gradient(there, rollout, section, weights)  # and a plain loop over the same parts
+        optimizer.step(there.flat.gradient * 2**0.5, scale=0.5 * 2**0.5, frames=0)
+        return statistics
+
+    monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
+    for rollout in parts:
+        trainer.take(rollout)
+    learnt = trainer.step(scale=0.5, frames=0)
+    everyone = sorted(join(parts).rewards[0].tolist())
+    assert len(seen) == 12
+    for epoch in (seen[:4], seen[4:8], seen[8:]):
+        assert sorted(reward for part in epoch for reward in part) == everyone
+        assert [len(part) for part in epoch] == [4, 4, 3, 3]
+    assert seen[:4] != seen[4:8], "shuffled anew"
+    torch.testing.assert_close(model.flat.vector, there.flat.vector)
+    assert learnt["kl"] > 0
+
+
+def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_that_acted() -> None:
+    model, (rollout,) = rollouts(1)
+    vectors = []
+    for limit, epochs in ((1e-9, 5), (0.0, 1)):
+        model, (rollout,) = rollouts(1)
+        section = Algorithm(kind="ppo", epochs=epochs, minibatches=1, kl_limit=limit)
+        trainer = trainer_of(model, section)
+        trainer.take(rollout)
+        trainer.step(scale=1.0, frames=0)
+        vectors.append(model.flat.vector)
+    torch.testing.assert_close(vectors[0], vectors[1])  # but for the order of the shuffled environments

@@ -1,0 +1,141 @@
+"""Every optimizer against its formula, step by step in float64."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from common.errors import ConfigurationError
+from common.settings.sections import Optimizer
+from learner.parameters import optimizers
+from learner.parameters.optimizers import make, resolve_device
+
+SIZE, STEPS = 33, 12
+RNG = np.random.default_rng(8)
+START = RNG.normal(size=SIZE).astype(np.float32)
+# Spread over magnitudes, so that epsilon matters for some elements and not for others.
+GRADIENTS = (RNG.normal(size=(STEPS, SIZE)) * 10.0 ** RNG.uniform(-5, 1, SIZE)).astype(np.float32)
+SCALES = RNG.uniform(0.2, 1.0, STEPS)
+FRAMES = np.arange(STEPS) * 100
+TOTAL = 1000
+
+
+def adam_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    mean, square = np.zeros(SIZE), np.zeros(SIZE)
+    for t, (d, rate) in enumerate(zip(GRADIENTS.astype(np.float64), rates, strict=True), start=1):
+        mean = s.beta1 * mean + (1 - s.beta1) * d
+        square = s.beta2 * square + (1 - s.beta2) * d**2
+        corrected = mean / (1 - s.beta1**t), square / (1 - s.beta2**t)
+        theta = theta - rate * corrected[0] / (np.sqrt(corrected[1]) + s.epsilon)
+    return theta
+
+
+def rmsprop_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    g = np.zeros(SIZE)
+    for d, rate in zip(GRADIENTS.astype(np.float64), rates, strict=True):
+        g = s.decay * g + (1 - s.decay) * d**2
+        theta = theta - rate * d / np.sqrt(g + s.epsilon)
+    return theta
+
+
+def sgd_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    m = np.zeros(SIZE)
+    for d, rate in zip(GRADIENTS.astype(np.float64), rates, strict=True):
+        m = s.momentum * m + d
+        theta = theta - rate * m
+    return theta
+
+
+Reference = Callable[[Optimizer, np.ndarray, np.ndarray], np.ndarray]
+CASES: list[tuple[dict[str, Any], Reference]] = [
+    ({"kind": "adam", "epsilon": 1e-3}, adam_reference),
+    ({"kind": "adam", "beta1": 0.0, "beta2": 0.9}, adam_reference),
+    ({"kind": "rmsprop", "epsilon": 0.1}, rmsprop_reference),
+    ({"kind": "rmsprop", "decay": 0.9}, rmsprop_reference),
+    ({"kind": "sgd"}, sgd_reference),
+    ({"kind": "sgd", "momentum": 0.8}, sgd_reference),
+]
+
+
+def run(optimizer: optimizers.FlatOptimizer, steps: range) -> None:
+    for i in steps:
+        optimizer.step(torch.from_numpy(GRADIENTS[i].copy()), scale=float(SCALES[i]), frames=int(FRAMES[i]))
+
+
+@pytest.mark.parametrize(("values", "reference"), CASES)
+@pytest.mark.parametrize("anneal", ["constant", "linear"])
+def test_equals_the_formula(values: dict[str, Any], reference: Reference, anneal: Any) -> None:
+    section = Optimizer(step_size=0.02, anneal=anneal, **values)
+    vector = torch.from_numpy(START.copy())
+    run(make(section, vector, TOTAL), range(STEPS))
+    left = np.maximum(0.0, 1 - FRAMES / TOTAL) if anneal == "linear" else 1.0
+    expected = reference(section, START.astype(np.float64), 0.02 * SCALES * left)
+    assert np.abs(expected - START).max() > 0.05
+    np.testing.assert_allclose(vector.numpy(), expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("values", [values for values, _ in CASES])
+def test_loading_the_state_continues_bit_exactly(values: dict[str, Any]) -> None:
+    section = Optimizer(step_size=0.02, **values)
+    whole = torch.from_numpy(START.copy())
+    run(make(section, whole, 0), range(STEPS))
+
+    first = torch.from_numpy(START.copy())
+    before = make(section, first, 0)
+    run(before, range(5))
+    state = {name: tensor.clone() for name, tensor in before.state().items()}
+    second = first.clone()
+    after = make(section, second, 0)
+    after.load(state)
+    run(after, range(5, STEPS))
+    assert torch.equal(second, whole)
+
+
+def test_a_gradient_is_left_as_it_is() -> None:
+    for values, _ in CASES:
+        gradient = torch.from_numpy(GRADIENTS[0].copy())
+        make(Optimizer(**values), torch.zeros(SIZE), 0).step(gradient, scale=0.5, frames=0)
+        assert np.array_equal(gradient.numpy(), GRADIENTS[0])
+
+
+def test_step_size_is_annealed_to_zero_and_not_below() -> None:
+    optimizer = make(Optimizer(step_size=0.5, anneal="linear"), torch.zeros(2), 1000)
+    assert optimizer.step_size == 0.5
+    for frames, expected in ((250, 0.375), (1000, 0.0), (2000, 0.0)):
+        optimizer.step(torch.ones(2), scale=0.1, frames=frames)
+        assert optimizer.step_size == expected
+
+
+def test_annealing_needs_an_end() -> None:
+    with pytest.raises(ConfigurationError, match=r"limits\.frames"):
+        make(Optimizer(anneal="linear"), torch.zeros(2), 0)
+
+
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
+    optimizer = make(Optimizer(kind="adam"), torch.zeros(3), 0)
+    good = {name: torch.ones_like(tensor) for name, tensor in optimizer.state().items()}
+    with pytest.raises(ConfigurationError, match=r"adam needs.*'mean', 'square', 'steps'.*there is \['square'\]"):
+        optimizer.load({"square": torch.ones(3)})
+    with pytest.raises(ConfigurationError, match=r"square has shape \(4,\), not \(3,\)"):
+        optimizer.load({**good, "square": torch.ones(4)})
+    assert not any(tensor.any() for tensor in optimizer.state().values())
+
+
+@pytest.mark.parametrize(
+    ("present", "name", "expected"),
+    [(0, "cpu", "cpu"), (0, "auto", "cpu"), (2, "auto", "cuda"), (2, "cuda", "cuda"), (2, "cuda:1", "cuda:1")],
+)
+def test_devices(present: int, name: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: present > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
+    assert resolve_device(name) == torch.device(expected)
+
+
+@pytest.mark.parametrize(("present", "name"), [(0, "cuda"), (0, "cuda:0"), (2, "cuda:2")])
+def test_a_device_that_is_not_there_is_refused(present: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: present > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
+    with pytest.raises(ConfigurationError, match=rf'"{name}" is not there: torch sees {present} cuda'):
+        resolve_device(name)

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from common.run.folder import RunFolder
+from learner.record import checkpoint
+from learner.record.checkpoint import CheckpointWriter
+
+WEIGHTS = torch.arange(1000, dtype=torch.float32)
+OPTIMIZER = {"mean": torch.ones(1000), "square": torch.full((1000,), 2.0), "steps": torch.tensor(7)}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path)
+
+
+def write(writer: CheckpointWriter, version: int, score: float | None = None) -> None:
+    writer.write(version, WEIGHTS + version, OPTIMIZER, {"frames": 100 * version}, score)
+
+
+def kept(run: RunFolder) -> list[str]:
+    return sorted(entry.name.lstrip("0") for entry in run.checkpoints.iterdir())
+
+
+def test_what_is_written_is_read_back(run: RunFolder) -> None:
+    paths = CheckpointWriter(run, keep=3, best=True).write(12, WEIGHTS, OPTIMIZER, {"a": [1, {"b": "c"}]}, 3.5)
+    read = paths.read()
+    assert (read.version, read.score, read.state) == (12, 3.5, {"a": [1, {"b": "c"}]})
+    np.testing.assert_array_equal(read.weights, WEIGHTS.numpy())
+    assert {name: array.tolist() for name, array in read.optimizer.items()} == {
+        name: tensor.tolist() for name, tensor in OPTIMIZER.items()
+    }
+
+
+def test_weights_may_be_an_array_and_the_optimizer_stateless(run: RunFolder) -> None:
+    read = CheckpointWriter(run, keep=1, best=False).write(1, WEIGHTS.numpy(), {}, {}, None).read()
+    np.testing.assert_array_equal(read.weights, WEIGHTS.numpy())
+    assert read.optimizer == {}
+
+
+def test_parameters_are_written_without_their_graph_and_views_in_order(run: RunFolder) -> None:
+    weights = torch.nn.Parameter(WEIGHTS.clone())
+    swapped = torch.arange(6.0).reshape(2, 3).T
+    read = CheckpointWriter(run, keep=1, best=False).write(1, weights, {"view": swapped}, {}, None).read()
+    assert read.optimizer["view"].tolist() == swapped.tolist()
+
+
+def test_the_last_are_kept(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=2, best=False)
+    for version in range(1, 6):
+        write(writer, version, score=float(-version))
+    assert kept(run) == ["4", "5"]
+
+
+def test_the_best_is_kept_besides(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=2, best=True)
+    left = []
+    for version, score in enumerate([None, 5.0, 7.0, 7.0, 6.0, 1.0, -3.0, 8.0], start=1):
+        write(writer, version, score)
+        left.append(kept(run))
+    assert left[1:] == [["1", "2"], ["2", "3"], ["3", "4"], ["4", "5"], ["4", "5", "6"], ["4", "6", "7"], ["7", "8"]]
+    best = run.best()
+    assert best is not None
+    assert best.order == (8, 0)
+
+
+def test_scores_that_are_no_numbers_are_never_the_best(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    for version, score in enumerate([float("nan"), float("inf"), -5.0, None], start=1):
+        write(writer, version, score)
+    assert kept(run) == ["3", "4"]
+
+
+def test_a_new_writer_goes_on_where_the_last_one_ended(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=3, best=True)
+    for version, score in enumerate([9.0, 1.0, 1.0, 1.0], start=1):
+        write(writer, version, score)
+    write(CheckpointWriter(run, keep=2, best=True), 5, 2.0)
+    assert kept(run) == ["1", "4", "5"]
+
+
+def test_one_version_can_be_written_again(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=2, best=False)
+    for _ in range(3):
+        write(writer, 4)
+    assert kept(run) == ["4-1", "4-2"]
+    newest = run.newest()
+    assert newest is not None
+    assert newest.order == (4, 2)
+
+
+def test_nothing_else_is_removed(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    write(writer, 1)
+    (run.checkpoints / "notes.txt").write_text("mine")
+    damaged = run.checkpoints / "0000000900"
+    damaged.mkdir()
+    writer = CheckpointWriter(run, keep=1, best=True)
+    assert "checkpoint 0000000900 is damaged and left as it is" in caplog.text
+    write(writer, 2)
+    write(writer, 900)
+    assert kept(run) == ["900", "900-1", "notes.txt"]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it and nothing is tidied up."""
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_killed_while_writing(run: RunFolder, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Dies at every call that brings something to the disk; the checkpoint is there whole or not at all."""
+    write(CheckpointWriter(run, keep=1, best=False), 1)
+    with monkeypatch.context() as patch:
+        left = [calls]
+
+        def dying(name: str) -> None:
+            genuine = getattr(os, name)
+
+            def call(*arguments: object, **keywords: object) -> object:
+                if left[0] == 0:
+                    raise Killed
+                left[0] -= 1
+                return genuine(*arguments, **keywords)
+
+            patch.setattr(os, name, call)
+
+        for name in ("fsync", "rename", "replace"):
+            dying(name)
+        try:
+            write(CheckpointWriter(run, keep=1, best=False), 2)
+            died = False
+        except Killed:
+            died = True
+    assert died == (calls < 6)  # Three files, their folder, the rename, the folder above.
+    newest = run.newest()
+    assert newest is not None
+    assert newest.read().version == (1 if calls < 5 else 2)
+    # The next learner finds nothing in its way.
+    write(CheckpointWriter(run, keep=1, best=False), 2)
+    assert len(kept(run)) == 1
+    newest = run.newest()
+    assert newest is not None
+    assert newest.read().version == 2
+
+
+@pytest.mark.parametrize("failing", ["fsync", "rename", "mkdir"])
+def test_a_full_disk_leaves_things_as_they_were(run: RunFolder, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    writer = CheckpointWriter(run, keep=1, best=False)
+    write(writer, 1)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, failing, full)
+        with pytest.raises(OSError, match="No space left"):
+            write(writer, 2)
+    assert kept(run) == ["1"]
+    write(writer, 3)
+    assert kept(run) == ["3"]
+
+
+def test_half_floats_are_kept_as_they_are() -> None:
+    tensor: Tensor = torch.ones(3, dtype=torch.float16)
+    assert checkpoint._array(tensor).dtype == np.float16

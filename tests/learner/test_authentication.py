@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+from zmq.utils import z85
+
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security import allowed
+from common.host.security.access import LEARNER_PAIR, Access
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
+from common.wire import sockets
+from learner.authentication import LOOK_SECONDS, Doorkeeper, Guard, answer
+
+Context = zmq.Context[zmq.Socket[bytes]]
+HERE, ANYWHERE = Address("127.0.0.1", 0), Address("0.0.0.0", 5555)
+PATIENCE_MS = 10_000
+OWN, PEER, STRANGER = KeyPair.generate("learner"), KeyPair.generate("lab7"), KeyPair.generate("stranger")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    OWN.write(tmp_path / LEARNER_PAIR)
+    allowed.allow(tmp_path / "allowed", PEER.public, PEER.name)
+    return tmp_path
+
+
+def test_no_keys_are_needed_on_this_machine(tmp_path: Path) -> None:
+    assert Guard.find(HERE, keys=None, allowed=None, insecure=False) is None
+    assert Guard.find(ANYWHERE, keys=tmp_path, allowed=None, insecure=True) is None
+
+
+def test_beyond_it_they_are(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    with pytest.raises(ConfigurationError, match=r"can be reached from other hosts.*a3cd keys new learner.*--insecure"):
+        Guard.find(ANYWHERE, keys=empty, allowed=None, insecure=False)
+    with pytest.raises(ConfigurationError, match=f"there is no .*: `a3cd keys new learner --keys {empty}`"):
+        Guard.find(HERE, keys=empty, allowed=None, insecure=False)
+    assert Guard.find(ANYWHERE, keys=folder, allowed=None, insecure=False) == Guard(OWN, folder / "allowed")
+    assert Guard.find(HERE, keys=folder, allowed=tmp_path / "who", insecure=False) == Guard(OWN, tmp_path / "who")
+
+
+def request(mechanism: bytes, *credentials: bytes) -> list[bytes]:
+    return [b"1.0", b"7", b"a3cd", b"10.0.0.7", b"", mechanism, *credentials]
+
+
+def test_answers() -> None:
+    names = {PEER.public: "lab7"}
+    reply, turned_away = answer(request(b"CURVE", z85.decode(PEER.public)), names)
+    assert (reply, turned_away) == ([b"1.0", b"7", b"200", b"OK", b"lab7", b""], "")
+    reply, turned_away = answer(request(b"CURVE", z85.decode(STRANGER.public)), names)
+    assert (reply[:3], turned_away) == ([b"1.0", b"7", b"400"], STRANGER.public)
+    for other in (request(b"NULL"), request(b"CURVE"), request(b"PLAIN", b"lab7", b"word")):
+        reply, turned_away = answer(other, names)
+        assert (reply[2], reply[4], turned_away) == (b"400", b"", "none")
+
+
+class House:
+    """A guarded ROUTER and those who knock."""
+
+    def __init__(self, context: Context, guard: Guard) -> None:
+        self.context = context
+        self.door = Doorkeeper(context, guard, repeat_seconds=3600)
+        listener = sockets.reserve(HERE)
+        self.address = Address("127.0.0.1", listener.getsockname()[1])
+        self.router = sockets.router(context, 2**20)
+        self.door.guard(self.router)
+        sockets.bind(self.router, listener)
+        self.guests: list[zmq.Socket[bytes]] = []
+
+    def guest(self, pair: KeyPair | None, learner: str = OWN.public) -> zmq.Socket[bytes]:
+        credential = Credential(self.address, learner, pair) if pair else None
+        access = Access(self.address, credential)
+        name = f"guest {len(self.guests)}".encode()
+        events = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        events |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_SUCCEEDED
+        guest = sockets.dealer(self.context, str(access.address), name, 2**20, credential, monitored=events)
+        self.guests.append(guest)
+        return guest
+
+    def attend(self, *others: zmq.Socket[bytes]) -> set[zmq.Socket[bytes]]:
+        """Answers whoever knocks until one of `others` or the router has something to read."""
+        poller = zmq.Poller()
+        for one in (self.door.socket, self.router, *others):
+            poller.register(one, zmq.POLLIN)
+        while ready := {one for one, _ in poller.poll(PATIENCE_MS)}:
+            self.door.serve()
+            if ready - {self.door.socket}:
+                return ready - {self.door.socket}
+        raise AssertionError("nobody said anything")
+
+    def close(self) -> None:
+        self.door.release(self.router)
+        for guest in self.guests:
+            monitor = guest.get_monitor_socket()
+            guest.disable_monitor()
+            monitor.close(linger=0)
+            guest.close(linger=0)
+        self.router.close(linger=0)
+        self.door.close()
+
+
+@pytest.fixture
+def house(folder: Path) -> Iterator[House]:
+    context: Context = zmq.Context()
+    one = House(context, Guard(OWN, folder / "allowed"))
+    yield one
+    one.close()
+    context.term()
+
+
+@pytest.mark.parametrize("pair", [PEER, OWN])
+def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair) -> None:
+    guest = house.guest(pair)
+    while not guest.poll(10, zmq.POLLOUT):
+        house.door.serve()
+    guest.send(b"hello")
+    assert house.attend() == {house.router}
+    frames = house.router.recv_multipart(copy=False)
+    assert (frames[-1].bytes, frames[-1].get("User-Id")) == (b"hello", pair.name)
+
+
+@pytest.mark.parametrize(
+    ("pair", "learner", "said"),
+    [
+        (STRANGER, OWN.public, f"the key {STRANGER.public}, shown from 127.0.0.1, is not allowed here"),
+        (PEER, STRANGER.public, "a peer without a key, or with another learner's, was turned away"),
+        (None, "", "a peer without a key, or with another learner's, was turned away"),
+    ],
+)
+def test_others_do_not_and_it_is_said_once(
+    house: House, pair: KeyPair | None, learner: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        guest = house.guest(pair, learner)
+        assert house.attend(guest.get_monitor_socket()) == {guest.get_monitor_socket()}
+        house.door.serve()
+    with caplog.at_level(logging.WARNING):
+        for monitor in house.door._monitors.values():
+            monitor.poll(100)
+        house.door.serve()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
+    assert not house.router.poll(50)
+
+
+def test_who_is_not_allowed_any_more(house: House, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert house.door.revoked(0.0) == set()
+    allowed.allow(folder / "allowed", STRANGER.public, "new")
+    assert house.door.revoked(LOOK_SECONDS) == set()
+    allowed.revoke(folder / "allowed", "lab7")
+    assert house.door.revoked(1.5 * LOOK_SECONDS) == set()  # it does not look that often
+    assert house.door.revoked(2 * LOOK_SECONDS) == {"lab7"}
+    assert house.door.revoked(3 * LOOK_SECONDS) == set()
+    (folder / "allowed").write_text("nonsense")
+    assert house.door.revoked(4 * LOOK_SECONDS) == set()
+    assert "the list as it was stays in force" in caplog.text
+
+
+def test_whoever_was_let_in_a_moment_ago_comes_in(house: House, folder: Path) -> None:
+    house.door.revoked(0.0)
+    allowed.allow(folder / "allowed", STRANGER.public, "new")
+    allowed.revoke(folder / "allowed", "lab7")
+    guest = house.guest(STRANGER)
+    while not guest.poll(10, zmq.POLLOUT):
+        house.door.serve()
+    assert house.door.revoked(LOOK_SECONDS) == {"lab7"}, "what was seen at the door is not forgotten"
+
+
+def test_a_name_with_another_key_is_another_peer(house: House, folder: Path) -> None:
+    house.door.revoked(0.0)
+    (folder / "allowed").write_text(f"{STRANGER.public} lab7\n")
+    assert house.door.revoked(LOOK_SECONDS) == {"lab7"}

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import learner.build
+from common.errors import ConfigurationError, EnvironmentMissingError
+from common.run.folder import Checkpoint, RunFolder
+from common.wire.codecs.registry import make as make_codec
+from common.wire.messages import Welcome
+from learner.build import HEADER_BYTES, Assembled
+from learner.parameters.batch_trainer import Trainer
+from learner.record.checkpoint import CheckpointWriter
+from learner.record.run_lock import OwnedRun, create, resume
+from tests.helpers.run import gradient_of, hello_of, sent, settings_of
+
+SMALL = ("network.hidden=[8]", "environment.copies=2")
+Start = Callable[..., Assembled]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Assembles a new run, or the one in the folder when there is one; the first argument is the checkpoint."""
+    owned: list[OwnedRun] = []
+
+    def assemble(*assignments: str, checkpoint: Checkpoint | None = None) -> Assembled:
+        for run in owned:
+            run.close()
+        settings = settings_of(*SMALL, *assignments)
+        path = tmp_path / "run"
+        owned.append(resume(path, settings) if owned else create(path, settings))
+        return Assembled(owned[-1], checkpoint, 5556, now=10.0)
+
+    yield assemble
+    for run in owned:
+        run.close()
+    torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
+
+
+def train(parts: Assembled, steps: int = 3) -> None:
+    """Some steps with gradients that an actor might have sent."""
+    core, size = parts.core, parts.plan.parameters
+    (welcome,) = sent(core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    codec = make_codec(welcome.codec, size)
+    generator = torch.Generator().manual_seed(0)
+    for sequence in range(1, steps + 1):
+        header = gradient_of(
+            sequence,
+            parts.ledger.counters.version,
+            run=parts.plan.run,
+            epoch=parts.plan.epoch,
+            model=welcome.model,
+            codec=welcome.codec,
+            episodes=[(float(sequence), 10, 0.1)],
+            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := parts.plan.counted) else [],
+        )
+        core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
+
+
+def checkpoint_of(parts: Assembled) -> Checkpoint:
+    """Through the files, as the daemon writes it."""
+    folder = RunFolder(Path(parts.plan.run_dir))
+    writer = CheckpointWriter(folder, keep=3, best=True)
+    state = {"model": parts.plan.model, "epoch": parts.plan.epoch, "counters": parts.ledger.saved(12.0)}
+    state["moments"] = parts.store.moments
+    version = parts.ledger.counters.version
+    return writer.write(version, parts.store.vector, parts.store.state(), state, None).read()
+
+
+def test_what_was_left_open_is_resolved(start: Start) -> None:
+    parts = start()
+    assert (parts.settings.environment.observation, parts.settings.environment.skip) == ("state", 1)
+    assert (parts.settings.network.kind, parts.plan.network) == ("dense", "dense")
+    assert (parts.plan.weights_format, parts.plan.device, parts.plan.weights_port) == ("fp32", "cpu", 5556)
+    assert parts.plan.plain["environment"]["observation"] == "state"
+    assert parts.plan.parameters == parts.store.vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
+    assert (parts.plan.epoch, parts.ledger.counters.version, parts.ledger.wanted) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "asked", "kept"),
+    [
+        ((), "none+lz4", "auto"),
+        (("exchange.kind=gradients",), "", "gradients"),
+        (("environment.id=Pendulum-v1",), "none+lz4", "auto"),
+        (("network.lstm=8",), "none+lz4", "auto"),
+        (("algorithm.kind=a2c",), "", "trajectories"),
+    ],
+)
+def test_exchange_is_open_where_trajectories_are_possible(
+    start: Start, assignments: tuple[str, ...], asked: str, kept: str
+) -> None:
+    parts = start(*assignments)
+    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    assert (welcome.trial, parts.kept.exchange.kind) == (asked, kept)
+    assert welcome.settings["exchange"]["kind"] == ("trajectories" if kept == "trajectories" else "gradients")
+
+
+def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:
+    parts = start()
+    assert parts.max_bytes > 4 * parts.plan.parameters
+    assert parts.max_bytes < 8 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("assignments", "expected"),
+    [
+        ((), "fp32"),
+        (("network.hidden=[512, 1024]",), "fp16"),
+        (("exchange.weights=fp16",), "fp16"),
+        (("exchange.weights=delta",), "fp32"),
+        (("exchange.weights=delta", "network.hidden=[512, 1024]"), "fp16"),
+    ],
+)
+def test_weights_above_a_mebibyte_travel_as_halves(start: Start, assignments: tuple[str, ...], expected: str) -> None:
+    parts = start(*assignments)
+    assert parts.plan.weights_format == expected
+    size = {"fp32": 4, "fp16": 2}[expected]
+    assert len(parts.store.body(expected)) == size * parts.plan.parameters
+
+
+def test_codecs_are_negotiated_by_the_settings(start: Start) -> None:
+    parts = start("exchange.codec=int8", "exchange.entropy_coder=lz4")
+    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    assert welcome.codec == "int8+lz4"
+    assert parts.core.peers.actors == 1
+    parts.core.handle(10.0, b"y", hello_of("y", codecs=["none"]), None)
+    assert parts.core.peers.actors == 1
+
+
+def test_an_actor_on_this_machine_is_on_loopback(start: Start) -> None:
+    parts = start()
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    there = sent(parts.core.handle(10.0, b"y", hello_of("y", host="elsewhere"), None), Welcome)
+    assert (here[0].codec, there[0].codec) == ("none", "int8+lz4")
+
+
+def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: Start, tmp_path: Path) -> None:
+    parts = start("seed=1")
+    begun = parts.store.vector.clone()
+    train(parts)
+    assert parts.ledger.counters.version == 3
+    assert not torch.equal(parts.store.vector, begun)
+    assert torch.equal(start("seed=1").store.vector, begun)
+    assert not torch.equal(start("seed=2").store.vector, begun)
+
+
+@pytest.mark.parametrize("kind", ["adam", "rmsprop"])
+def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str) -> None:
+    parts = start(f"optimizer.kind={kind}")
+    train(parts)
+    restored = start(f"optimizer.kind={kind}", checkpoint=checkpoint_of(parts))
+    assert torch.equal(restored.store.vector, parts.store.vector)
+    for name, tensor in parts.store.optimizer.state().items():
+        assert torch.equal(restored.store.optimizer.state()[name], tensor), name
+    assert restored.plan.epoch == 2 and restored.plan.run == parts.plan.run
+    counters = restored.ledger.counters
+    assert (counters.version, counters.frames, counters.gradients, counters.episodes) == (3, 60, 3, 3)
+    assert restored.ledger.window.mean_return == 2.0
+    assert restored.ledger.seconds(10.0) == 2.0
+    (welcome,) = sent(restored.core.handle(10.0, b"y", hello_of("y"), None), Welcome)
+    assert (welcome.version, welcome.epoch) == (3, 2)
+    train(restored, 1)
+    assert restored.ledger.counters.version == 4
+
+
+def test_running_statistics_go_out_with_the_weights_and_survive(start: Start) -> None:
+    normalize = ("network.normalize=true", "environment.reward_normalize=true")
+    parts = start(*normalize)
+    assert (parts.plan.counted, parts.store.extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
+    before = len(parts.store.body("fp32"))
+    train(parts)
+    assert parts.store.moments == (60, [2.0] * 5, [2.0 * 3 + 20.0 * 2] * 5)
+    scale = (46 / 60) ** -0.5
+    assert parts.store.extras.tolist() == pytest.approx([2.0] * 4 + [scale] * 5)
+    body = parts.store.body("fp32")
+    assert len(body) == before
+    assert body[-36:] == parts.store.extras.numpy().tobytes()
+    restored = start(*normalize, checkpoint=checkpoint_of(parts))
+    assert restored.store.moments == parts.store.moments
+    assert torch.equal(restored.store.extras, parts.store.extras)
+
+
+def test_statistics_that_do_not_fit_are_refused(start: Start) -> None:
+    parts = start("network.normalize=true")
+    train(parts)
+    checkpoint = checkpoint_of(parts)
+    checkpoint.state["moments"] = [3, [1.0], [1.0]]
+    with pytest.raises(ConfigurationError, match="running statistics do not fit"):
+        start("network.normalize=true", checkpoint=checkpoint)
+
+
+def test_moments_too_large_for_a_header_are_refused_at_the_start(start: Start) -> None:
+    with pytest.raises(ConfigurationError, match=r"the moments of 8000 numbers .* has room for 524288; use false"):
+        start("network.normalize=true", "environment.stack=2000")
+
+
+def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: Start) -> None:
+    parts = start()
+    train(parts)
+    restored = start(checkpoint=checkpoint_of(parts))
+    gradient = torch.ones(parts.plan.parameters)
+    for one in (parts, restored):
+        one.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
+        one.store.step(scale=1.0, frames=0)
+    assert torch.equal(restored.store.vector, parts.store.vector)
+
+
+def test_a_checkpoint_of_another_network_is_refused(start: Start) -> None:
+    parts = start()
+    train(parts)
+    checkpoint = checkpoint_of(parts)
+    other = Checkpoint(3, None, checkpoint.weights, checkpoint.optimizer, checkpoint.state | {"model": "another"})
+    with pytest.raises(ConfigurationError, match="version 3 holds another network"):
+        start(checkpoint=other)
+    shorter = Checkpoint(3, None, checkpoint.weights[1:], checkpoint.optimizer, checkpoint.state)
+    with pytest.raises(ConfigurationError, match="another network"):
+        start(checkpoint=shorter)
+
+
+@pytest.mark.parametrize("counters", [None, {"version": "three"}, {"recent": [[1.0]]}])
+def test_a_checkpoint_without_readable_counters_is_refused(start: Start, counters: object) -> None:
+    parts = start()
+    checkpoint = checkpoint_of(parts)
+    broken = Checkpoint(0, None, checkpoint.weights, checkpoint.optimizer, checkpoint.state | {"counters": counters})
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        start(checkpoint=broken)
+
+
+def test_an_optimizer_with_other_statistics_is_refused_by_name(start: Start) -> None:
+    parts = start("optimizer.kind=sgd")
+    checkpoint = checkpoint_of(parts)
+    with pytest.raises(ConfigurationError, match="sgd needs the state"):
+        start("optimizer.kind=sgd", "optimizer.momentum=0.9", checkpoint=checkpoint)
+
+
+def test_a_missing_environment_is_named(start: Start) -> None:
+    with pytest.raises(EnvironmentMissingError, match="CartPoll-v1"):
+        start("environment.id=CartPoll-v1")
+
+
+def test_the_store_is_made_for_the_staleness_policy(start: Start) -> None:
+    optimizer = ("optimizer.kind=sgd", "optimizer.step_size=1.0")
+    assert start(*optimizer).store.reach is None
+    compensated = start(*optimizer, "staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
+    train(compensated)
+    assert compensated.store.reach == 3
+    synchronous = start(*optimizer, "staleness.policy=synchronous")
+    begun = synchronous.store.vector.clone()
+    gradient = torch.ones(synchronous.plan.parameters)
+    for _ in range(4):
+        synchronous.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
+    synchronous.store.step(scale=1.0, frames=0)
+    assert torch.allclose(synchronous.store.vector, begun - 1.0)
+
+
+VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
+
+
+def test_the_target_network_survives_a_resume(start: Start) -> None:
+    parts = start(*VALUES)
+    train(parts, 4)  # the third of 20 frames each renewed it
+    assert parts.store.target is not None
+    kept = parts.store.target.vector.clone()
+    assert not torch.equal(kept, parts.store.vector)
+    restored = start(*VALUES, checkpoint=checkpoint_of(parts))
+    assert restored.store.target is not None
+    assert torch.equal(restored.store.target.vector, kept)
+    assert restored.store.extras.tolist() == [parts.ledger.counters.frames]
+    assert restored.store.body("fp32") == parts.store.body("fp32")
+
+
+@pytest.mark.parametrize("parameters", [0, 1])
+def test_a_target_network_of_another_size_is_refused(start: Start, parameters: int) -> None:
+    checkpoint = checkpoint_of(start(*VALUES))
+    broken = dataclasses.replace(
+        checkpoint, optimizer={**checkpoint.optimizer, "target": checkpoint.weights[:parameters]}
+    )
+    with pytest.raises(ConfigurationError, match=f"does not fit: its target network has {parameters} parameters"):
+        start(*VALUES, checkpoint=broken)
+
+
+def test_a_checkpoint_without_the_target_network_is_refused(start: Start) -> None:
+    checkpoint = checkpoint_of(start(*VALUES))
+    del checkpoint.optimizer["target"]
+    with pytest.raises(ConfigurationError, match="does not fit: its target network has 0 parameters"):
+        start(*VALUES, checkpoint=checkpoint)
+
+
+def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_negotiated(start: Start) -> None:
+    parts = start("algorithm.kind=vtrace")
+    assert isinstance(parts.store, Trainer)
+    assert parts.plan.plain["exchange"]["kind"] == parts.settings.exchange.kind == "trajectories"
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    there = sent(parts.core.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
+    assert (here[0].codec, there[0].codec) == ("none+lz4", "none+zstd")
+
+
+def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner.build, "LARGEST_BODY", 2**20)
+    with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
+        start("algorithm.kind=a2c", "environment.copies=512", "algorithm.rollout=64")
+
+
+def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: Start) -> None:
+    gradients, actions = start(), start("exchange.kind=actions")
+    assert actions.plan.model == gradients.plan.model
+    assert isinstance(actions.store, Trainer)
+    assert actions.store.vector.data_ptr() == actions.store.model.flat.vector.data_ptr()
+    group = 16 + 4 + 1 + 1
+    assert actions.max_bytes == HEADER_BYTES + group
+    (welcome,) = sent(actions.core.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
+    assert (welcome.codec, welcome.model) == ("", actions.plan.model)
