@@ -15,9 +15,9 @@ from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.moments import Moments
 from common.rl.networks.heads import PolicyValue
-from common.rl.networks.recurrent_state import Memory
+from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import Shaping
+from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
 
@@ -38,7 +38,7 @@ class Played:
 
 
 class Collector:
-    """Rollouts of `algorithm.rollout` steps per environment, or of one whole episode."""
+    """Rollouts of `algorithm.rollout_length` steps per environment, or of one whole episode."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Collector:
         observation: ObservationSpec,
         *,
         algorithm: Algorithm,
-        shaping: Shaping,
+        shaping: RewardTransform,
         rng: np.random.Generator,
         acting: Acting,
     ) -> None:
         """Resets the environments, to the episodes of the seed they were made with; `rng` is for later ones."""
         self._environments, self._network, self._rng, self._acting = environments, network, rng, acting
-        self._memory = Memory(network, environments.count)
+        self._memory = RecurrentState(network, environments.count)
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._shaping = shaping
-        self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout)
+        self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout_length)
         self._episodes: list[tuple[float, int, float]] = []
         self._begin(None)
 
@@ -81,7 +81,7 @@ class Collector:
     def advance(self, until: float) -> Played | None:
         """Steps until the rollout is complete, or the time `until` has come and None is returned.
 
-        Raises what `Environments.step` raises, and NonFiniteError as `Shaping.shape` (the rollout is dropped, the
+        Raises what `Environments.step` raises, and NonFiniteError as `RewardTransform.shape` (the rollout is dropped, the
         episodes go on).
         """
         if self._last:

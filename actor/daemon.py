@@ -14,7 +14,7 @@ import zmq
 from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
 from common.errors import EXIT_DONE, A3cdError, RefusedError, UnavailableError, WireError
 from common.host.modules import check_module
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
@@ -41,7 +41,7 @@ REPEAT_SECONDS = 60.0
 """A failure is logged once in so long, with the count of those between."""
 
 
-def run(access: Access, *, name: str = "", launcher: str = "", modules: Collection[str] = ()) -> int:
+def run(access: LearnerEndpoint, *, name: str = "", launcher: str = "", modules: Collection[str] = ()) -> int:
     """Plays for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
     `modules` may be imported if the learner names them, as where the environment or the network is; others may not.
@@ -53,7 +53,9 @@ def run(access: Access, *, name: str = "", launcher: str = "", modules: Collecti
 
 
 class _Daemon:
-    def __init__(self, access: Access, name: str, launcher: str, modules: Collection[str], signals: Signals) -> None:
+    def __init__(
+        self, access: LearnerEndpoint, name: str, launcher: str, modules: Collection[str], signals: Signals
+    ) -> None:
         hello = introduce("actor", access, name, launcher=launcher, codecs=NAMES)
         self._access, self._modules, self._signals = access, modules, signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -268,7 +270,7 @@ class _Daemon:
             self._remote = Remote(welcome, settings)
         else:
             self._prepare_work(welcome, settings, effect.body)
-        self._playing = f"playing {settings.environment.id} x{settings.environment.copies} in run {welcome.run}"
+        self._playing = f"playing {settings.environment.id} x{settings.environment.num_envs} in run {welcome.run}"
         way = f"codec {welcome.codec}" if welcome.codec else "actions from the learner"
         _log.info("%s, epoch %d, %s", self._playing, welcome.epoch, way)
         self._notifier.ready(self._playing)

@@ -26,12 +26,12 @@ from common.settings.sections import Environment
 
 SECTIONS = (
     Environment(id="CartPole-v1"),
-    Environment(id="CartPole-v1", stack=4),
-    Environment(id="CartPole-v1", skip=2),
+    Environment(id="CartPole-v1", frame_stack=4),
+    Environment(id="CartPole-v1", frame_skip=2),
     Environment(id="CartPole-v1", observation="frames"),
     Environment(id="FlappyBird-v0"),
     Environment(id="FlappyBird-v0", observation="frames"),
-    Environment(id="FlappyBird-v0", observation="frames", skip=4),
+    Environment(id="FlappyBird-v0", observation="frames", frame_skip=4),
     Environment(id="Acrobot-v1"),
     Environment(id="MountainCar-v0"),
     Environment(id="FrozenLake-v1"),

@@ -17,11 +17,11 @@ from benchmarks.runs import Training
 from benchmarks.tables import Cell
 
 SETTINGS = {
-    "environment.copies": 4,
+    "environment.num_envs": 4,
     "environment.step_seconds": 0.02,
-    "algorithm.rollout": 20,
+    "algorithm.rollout_length": 20,
     "optimizer.kind": "rmsprop",  # Adam's momentum and many actors do not go together
-    "optimizer.step_size": 3e-3,
+    "optimizer.learning_rate": 3e-3,
     "scaling.thresholds_seconds": [1.0, 2.0, 3.0],
     "scaling.episodes_between": 150,
     "scaling.interval_seconds": 1.0,

@@ -22,9 +22,9 @@ SETTINGS: dict[str, Any] = {
     "network.hidden": [32],
     "network.activation": "relu",
     "network.input_scale": 10.0,  # what shows velocities are small differences between small numbers
-    "algorithm.rollout": 20,
+    "algorithm.rollout_length": 20,
     "algorithm.gae_lambda": 0.95,
-    "optimizer.step_size": 3e-3,
+    "optimizer.learning_rate": 3e-3,
     "exchange.broadcast_ms": 2.0,
 }
 NETWORKS = {"lstm 128": 128, "feed-forward": 0}

@@ -18,9 +18,9 @@ from benchmarks import tables
 from benchmarks.runs import RunFailedError, Training
 
 SETTINGS = {
-    "environment.copies": 4,
+    "environment.num_envs": 4,
     "environment.step_seconds": 0.03,
-    "algorithm.rollout": 20,
+    "algorithm.rollout_length": 20,
     "exchange.expiry_seconds": 120.0,
     "limits.until_return": 1e9,
     "limits.frames": 1_000_000_000,

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from common.rl.action_spec import discrete
 from common.rl.gradient import gradient
 from common.rl.model import build
-from common.rl.networks.recurrent_state import Memory
+from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
@@ -55,7 +55,7 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
     step = rollout.observations[0]
     if section.lstm:
         rollout = replace(rollout, state=torch.zeros(COPIES, network.state_size))
-    one, all_ = Memory(network, 1), Memory(network, COPIES)
+    one, all_ = RecurrentState(network, 1), RecurrentState(network, COPIES)
     times = (
         seconds(lambda: one.act(step[:1])),
         seconds(lambda: all_.act(step)),

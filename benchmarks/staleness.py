@@ -36,22 +36,22 @@ COMMON: dict[str, Any] = {
     "limits.seconds": 1800.0,
 }
 OURS: dict[str, Any] = {
-    "environment.copies": 1,
+    "environment.num_envs": 1,
     "environment.step_seconds": 0.02,
-    "algorithm.rollout": 20,
+    "algorithm.rollout_length": 20,
     "optimizer.kind": "rmsprop",  # A3C's own; Adam's momentum and many actors do not go together
-    "optimizer.step_size": 3e-3,
+    "optimizer.learning_rate": 3e-3,
     "limits.episodes": 1500,
 }
 EARLY_EPISODE_STEPS = 22
 STEP_SECONDS = 0.015
 ORIGINAL: dict[str, Any] = {
-    "environment.copies": 1,
+    "environment.num_envs": 1,
     "environment.step_seconds": STEP_SECONDS,
     "algorithm.whole_episodes": True,
     "algorithm.refresh": False,
     "algorithm.correction": "none",
-    "optimizer.step_size": 2e-3,
+    "optimizer.learning_rate": 2e-3,
     "staleness.scale": "none",
     "staleness.refuse_factor": 0.0,
     "exchange.credit": 0,

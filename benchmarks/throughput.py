@@ -37,8 +37,8 @@ def main() -> None:
     rows: list[tuple[Cell, ...]] = []
     for env, changed in RUNS:
         preset = for_environment(env)
-        copies = changed.get("copies", preset.environment.copies)
-        rollout = changed.get("rollout", preset.algorithm.rollout)
+        copies = changed.get("copies", preset.environment.num_envs)
+        rollout = changed.get("rollout", preset.algorithm.rollout_length)
         rows.append((env, copies, rollout, *measure(env, copies, rollout, seconds)))
     columns = ("environment", "copies", "rollout", *COLUMNS)
     tables.show(f"Training for {seconds:g} s, 2 actors", columns, rows)
@@ -47,7 +47,7 @@ def main() -> None:
 def measure(env: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
     """What the columns say."""
     arguments = ("--actors", "2", "--seconds", str(seconds))
-    settings = {**ENDLESS, "environment.copies": copies, "algorithm.rollout": rollout}
+    settings = {**ENDLESS, "environment.num_envs": copies, "algorithm.rollout_length": rollout}
     with Training(env, *arguments, label=env, settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)
     summary, last = result.summary, result.rows[-1]

@@ -207,7 +207,7 @@ def _fitting(size: int) -> int:
     if size > LARGEST_BODY:
         raise ConfigurationError(
             f"a trajectory could be {size >> 20:,} MiB long, at most {LARGEST_BODY >> 20:,} are taken: lower "
-            "environment.copies, algorithm.rollout or exchange.accumulate"
+            "environment.num_envs, algorithm.rollout_length or exchange.accumulate"
         )
     return size
 

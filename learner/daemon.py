@@ -248,7 +248,9 @@ class _Daemon:
     def _record(self) -> None:
         now = time.monotonic()
         if not self._store.finite and self._finish is None:
-            reason = "the weights are no longer finite: try a smaller optimizer.step_size or algorithm.gradient_clip"
+            reason = (
+                "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
+            )
             self._finish = Finish("failed", reason)
             self._do(self._core.stop(now, "failed", reason))
             return

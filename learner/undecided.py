@@ -75,7 +75,7 @@ class UndecidedStore(Trainer):
 
 def blank(settings: Settings, observation: ObservationSpec, network: PolicyValue) -> Rollout:
     """A rollout of the run's sizes in which nothing happens."""
-    shape = settings.algorithm.rollout, settings.environment.copies
+    shape = settings.algorithm.rollout_length, settings.environment.num_envs
     action, state = network.action, network.state_size
     return Rollout(
         observations=torch.zeros((shape[0] + 1, shape[1], *observation.shape), dtype=observation.dtype),

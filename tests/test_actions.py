@@ -86,7 +86,7 @@ class World:
         self.rng = random.Random(seed)
         batch, wait = self.rng.choice([1, 2, 1024]), self.rng.choice([0, 50])
         self.assignments = (
-            *("exchange.kind='actions'", "environment.copies=2", f"exchange.groups={GROUPS}"),
+            *("exchange.kind='actions'", "environment.num_envs=2", f"exchange.groups={GROUPS}"),
             *(f"exchange.batch={batch}", f"exchange.batch_wait_ms={wait}"),
         )
         self.now, self.epoch = 100.0, 0

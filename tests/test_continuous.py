@@ -20,7 +20,7 @@ from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.environments.spaces import describe
 from common.rl.gradient import gradient
 from common.rl.model import Model, build
-from common.rl.rewards import shaping_of
+from common.rl.rewards import reward_transform
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.running_stats import Running
 from tests.helpers.run import settings_of, welcome_of
@@ -57,8 +57,13 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
     """Single-handed, each gradient a step; observations and rewards are normalised."""
     settings = settings_of(
         *("network.hidden=[16]", "network.normalize=true", "environment.reward_normalize=true"),
-        *("algorithm.discount=0.5", "algorithm.rollout=4", "algorithm.entropy=0.0", "algorithm.gradient_clip=1.0"),
-        *("optimizer.step_size=0.03", *assignments),
+        *(
+            "algorithm.gamma=0.5",
+            "algorithm.rollout_length=4",
+            "algorithm.entropy_coef=0.0",
+            "algorithm.max_grad_norm=1.0",
+        ),
+        *("optimizer.learning_rate=0.03", *assignments),
     )
     environments = SequentialEnvironments(
         [Follow() for _ in range(16)], name="Follow", seed=0, bounds=settings.environment.action_bounds
@@ -71,7 +76,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         model.network,
         observation,
         algorithm=settings.algorithm,
-        shaping=shaping_of(settings, model, 16),
+        shaping=reward_transform(settings, model, 16),
         rng=rng,
         acting=Sampling(settings.algorithm, environments.action, environments.count, rng, None),
     )
@@ -97,7 +102,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
     ],  # what is cut off gathers at the bounds, and draws means there
 )
 def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, error: float) -> None:
-    model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.spread={spread!r}")
+    model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.log_std={spread!r}")
     numbers, _ = model.network.act(torch.tensor([[999.0], [1001.0]]))
     policy = distribution(model.network.action, numbers.numpy())
     taken = environments._actions.own(policy.mode())
@@ -108,8 +113,8 @@ def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, erro
 @pytest.mark.parametrize("spread", ["parameter", "state"])
 def test_an_actor_draws_from_the_policy_that_learns(spread: str) -> None:
     settings = settings_of(
-        *("environment.id=Pendulum-v1", "environment.copies=2", "algorithm.rollout=5", "network.hidden=[8]"),
-        f"network.spread={spread}",
+        *("environment.id=Pendulum-v1", "environment.num_envs=2", "algorithm.rollout_length=5", "network.hidden=[8]"),
+        f"network.log_std={spread}",
     )
     probe = make_environments(settings.environment, copies=1, seed=0)
     model = build(settings, describe(probe.observation_space), probe.action)

@@ -228,7 +228,7 @@ def test_sizes_that_cannot_be_are_no_message(field: str, value: object) -> None:
 
 
 def test_an_actor_that_is_asked_sends_the_same_gradients_as_one_that_is_not() -> None:
-    small = settings_of("network.hidden=[8]", "environment.copies=3", "algorithm.rollout=6")
+    small = settings_of("network.hidden=[8]", "environment.num_envs=3", "algorithm.rollout_length=6")
     model, packing = model_of(small)
     body = make_codec("none", model.flat.size).encode(model.flat.vector)
     asked, plain = (

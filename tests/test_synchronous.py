@@ -153,7 +153,7 @@ def test_the_weights_are_those_of_the_plain_average_taken_by_hand(
 ) -> None:
     chosen = settings_of("staleness.policy=synchronous", "exchange.codec=none")
     vector = torch.zeros(SIZE)
-    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.5), vector, 0)
+    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
     store, scaler = ParameterStore(vector, optimizer, average=True), Scaler(chosen.scaling)
     ledger = Ledger(Counters(), chosen.limits.window, scaler.start(), 0.0)
     core = LearnerCore(plan_of(chosen), store, ledger, scaler, choose_codec, 0.0)

@@ -32,7 +32,7 @@ from learner.parameters.weights import ParameterStore
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, learner_of, sent, settings_of, welcome_of
 
-SMALL = ("network.hidden=[8]", "environment.copies=3", "algorithm.rollout=6", "algorithm.gradient_clip=0.0")
+SMALL = ("network.hidden=[8]", "environment.num_envs=3", "algorithm.rollout_length=6", "algorithm.max_grad_norm=0.0")
 FOREVER = math.inf
 ROOT = Path(__file__).parents[1]
 
@@ -141,7 +141,7 @@ def test_distributed_ppo_goes_over_a_rollout_on_ever_newer_weights() -> None:
 
 def test_a_policy_that_has_gone_too_far_is_left_for_a_new_rollout() -> None:
     settings = settings_of(
-        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=50", "algorithm.kl_limit=1e-6"),
+        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=50", "algorithm.target_kl=1e-6"),
         *("exchange.kind=gradients", "staleness.policy=synchronous"),
     )
     model, _ = model_of(settings)

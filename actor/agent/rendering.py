@@ -49,4 +49,4 @@ def natural_rate(section: Environment) -> float:
     entry = find_spec(section.id).entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
     frames = getattr(creator, "metadata", {}).get("render_fps", USUAL_RATE)
-    return float(frames) / resolve(section).skip
+    return float(frames) / resolve(section).frame_skip

@@ -18,7 +18,7 @@ from common.rl.environments.make import make
 from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.moments import of_checkpoint
-from common.rl.networks.recurrent_state import Memory
+from common.rl.networks.recurrent_state import RecurrentState
 from common.run.folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
 
@@ -72,7 +72,7 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
-            self._memory = Memory(model.network, copies)
+            self._memory = RecurrentState(model.network, copies)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
             moments = of_checkpoint(run.checkpoint.state, model.normalization.counted)
             model.statistics.copy_(model.normalization.extras(moments))

@@ -20,7 +20,7 @@ from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.environments.tolerant import Survived
 from common.settings.sections import Environment, Settings
-from common.wire.bodies.observations import Bodies, Seen, group_seed, group_sizes
+from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
 from common.wire.messages import Act, AnyMessage, Observe, Welcome
 
@@ -35,7 +35,7 @@ class Remote:
         self._name = settings.environment.id
         self._groups: list[_Group] = []
         try:
-            for number, copies in enumerate(group_sizes(settings.environment.copies, settings.exchange.groups)):
+            for number, copies in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
                 seed = group_seed(welcome.seed, number)
                 self._groups.append(_Group(settings.environment, copies, seed, self._survived))
         except A3cdError:
@@ -118,7 +118,9 @@ class _Group:
         self._environments: Environments = make_environments(
             unstacking(section), copies=copies, seed=seed, survived=survived
         )
-        self._bodies = Bodies(describe(self._environments.observation_space), self._environments.action, copies)
+        self._bodies = ObservationCodec(
+            describe(self._environments.observation_space), self._environments.action, copies
+        )
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
         self._lost = False
@@ -132,7 +134,7 @@ class _Group:
             self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
         count = self._environments.count
         nothing = np.zeros(count, np.bool_)
-        seen = Seen(self._finite(self._observations), np.zeros(count, np.float32), nothing, nothing)
+        seen = StepBatch(self._finite(self._observations), np.zeros(count, np.float32), nothing, nothing)
         return self._bodies.pack_seen(seen, begins=True), Tally()
 
     def step(self) -> tuple[bytes, Tally]:
@@ -143,7 +145,7 @@ class _Group:
         step = self._environments.step(self.actions)
         self._observations = step.observations
         finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
-        seen = Seen(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
+        seen = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
         steps = int(np.count_nonzero(valid))
         tally = Tally(
             steps,
@@ -168,4 +170,4 @@ class _Group:
 
 def unstacking(section: Environment) -> Environment:
     """The same environment without stacked frames: those of before stay with the learner."""
-    return msgspec.structs.replace(section, stack=1) if section.stack > 1 else section
+    return msgspec.structs.replace(section, frame_stack=1) if section.frame_stack > 1 else section

@@ -21,7 +21,7 @@ from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.gradient import gradient
 from common.rl.model import build
-from common.rl.rewards import NonFiniteError, shaping_of
+from common.rl.rewards import NonFiniteError, reward_transform
 from common.rl.rollout import Rollout
 from common.settings.codec_names import feeds_back
 from common.settings.sections import Settings
@@ -43,7 +43,7 @@ class Work:
         self.trouble = ""
         """What went wrong last and was survived; for the caller to take away."""
         self._environments = make_environments(
-            section, copies=section.copies, seed=welcome.seed, survived=self._survived
+            section, copies=section.num_envs, seed=welcome.seed, survived=self._survived
         )
         observation = describe(self._environments.observation_space)
         self._model = build(settings, observation, self._environments.action)
@@ -92,7 +92,7 @@ class Work:
             self._model.network,
             observation,
             algorithm=self._algorithm,
-            shaping=shaping_of(settings, self._model, copies),
+            shaping=reward_transform(settings, self._model, copies),
             rng=rng,
             acting=method.acting(self._algorithm, action, copies, rng, frames),
         )
@@ -166,7 +166,7 @@ class Work:
         """One more gradient of a rollout whose frames have been told; its policy is the one that learns."""
         self._again = (rollout, left - 1) if left > 1 else None
         statistics = self._learn(rollout)
-        if 0 < self._algorithm.kl_limit < statistics.kl:
+        if 0 < self._algorithm.target_kl < statistics.kl:
             self._again = None
         return Harvest(version=self._version, count=1, statistics=statistics._asdict())
 

@@ -55,7 +55,7 @@ def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats
         derivative = whole.grad
     for chunk, part, part_derivative in zip(chunks, parts, torch.split(derivative, size), strict=True):
         autograd.backward(part if keep else compute(chunk), part_derivative)
-    return loss.statistics._replace(gradient_norm=clip_norm(flat.gradient, section.gradient_clip))
+    return loss.statistics._replace(gradient_norm=clip_norm(flat.gradient, section.max_grad_norm))
 
 
 def _unroll(network: Recurrent, features: Tensor, rollout: Rollout) -> Tensor:

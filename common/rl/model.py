@@ -75,7 +75,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     extras = torch.cat([normalization.extras(), torch.zeros(int(values))])
 
     def one() -> Model:
-        spec = replace(action, spread=settings.network.spread) if action.kind == "box" else action
+        spec = replace(action, spread=settings.network.log_std) if action.kind == "box" else action
         network = registry.build(settings.network, observation, spec, settings.seed)
         if normalization.observations:
             network = normalized(network, extras, normalization.observations)

@@ -23,7 +23,7 @@ class NonFiniteError(A3cdError):
     """The environment gave a reward, or the loss a gradient, that is no finite number."""
 
 
-class Shaping:
+class RewardTransform:
     """For the rollouts of one batch of environments, in order: an episode's rewards add up from one to the next."""
 
     def __init__(
@@ -92,12 +92,12 @@ class Shaping:
         return sums
 
 
-def shaping_of(settings: Settings, model: Model, copies: int) -> Shaping:
+def reward_transform(settings: Settings, model: Model, copies: int) -> RewardTransform:
     """As a run's settings have it, for so many of its environments."""
     environment = settings.environment
-    return Shaping(
+    return RewardTransform(
         copies,
-        discount=settings.algorithm.discount,
+        discount=settings.algorithm.gamma,
         scale=environment.reward_scale,
         clip=environment.reward_clip,
         normalization=model.normalization,

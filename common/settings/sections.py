@@ -29,13 +29,13 @@ class Environment(Section, frozen=True):
 
     id: Annotated[str, Meta(min_length=1)] = "CartPole-v1"
     """Gymnasium id; `module:Id-v0` imports that module first."""
-    copies: Annotated[int, Meta(ge=1, le=1024)] = 16
+    num_envs: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Environments per actor, stepped as one batch."""
     observation: Literal["auto", "state", "frames"] = "auto"
     """`frames`: rendered pictures, grey, 84x84, stacked (ALE games always are). `auto`: what the environment gives."""
-    skip: Amount = 0
+    frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
-    stack: Amount = 0
+    frame_stack: Amount = 0
     """Frames stacked into one observation; 0: 4 for frames, else 1."""
     max_episode_steps: Amount = 0
     """Time limit in agent steps; 0: as the environment says."""
@@ -80,7 +80,7 @@ class Network(Section, frozen=True):
     normalize: bool = False
     """Observations (box only) less their running mean, divided by their running deviation, over all actors; then within
     +-10."""
-    spread: Literal["parameter", "state"] = "parameter"
+    log_std: Literal["parameter", "state"] = "parameter"
     """Standard deviations of a Box of actions: one learnt number each whatever the state, or by softplus of outputs."""
     shared: bool = True
     """Policy and value share the trunk; else each has its own. (A module:Class settles that itself.)"""
@@ -95,18 +95,18 @@ class Algorithm(Section, frozen=True):
     """What each does and what it sends: docs/algorithms.md. one-step-q, n-step-q and one-step-sarsa learn values of
     discrete actions: the settings of policies, from gae_lambda to entropy and value, normalize_advantages, correction,
     rho_clip and c_clip, say nothing to them."""
-    rollout: Annotated[int, Meta(ge=1, le=4096)] = 20
+    rollout_length: Annotated[int, Meta(ge=1, le=4096)] = 20
     """Steps per environment in one gradient (t_max)."""
     whole_episodes: bool = False
     """One gradient per whole episode instead, as in the original experiment; needs copies = 1."""
-    discount: Fraction = 0.99
+    gamma: Fraction = 0.99
     gae_lambda: Fraction = 1.0
     """Generalised advantage estimation; 1: plain n-step advantages."""
-    entropy: NonNegative = 0.01
+    entropy_coef: NonNegative = 0.01
     """Coefficient of the entropy bonus."""
-    value: NonNegative = 0.5
+    value_coef: NonNegative = 0.5
     """Coefficient of the squared value error."""
-    gradient_clip: NonNegative = 0.5
+    max_grad_norm: NonNegative = 0.5
     """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped."""
     normalize_advantages: bool = False
     """Advantages of a rollout to mean 0 and spread 1 before the policy loss."""
@@ -116,14 +116,14 @@ class Algorithm(Section, frozen=True):
     """Importance correction between the policy that acted and the one that learns (a3c; a2c has none, vtrace has)."""
     rho_clip: Positive = 1.0
     c_clip: Positive = 1.0
-    clip: Positive = 0.2
+    clip_range: Positive = 0.2
     """The ratio of the probabilities under the new and the old policy counts up to 1 +- this (ppo only)."""
     epochs: Annotated[int, Meta(ge=1, le=256)] = 4
     """Times each rollout is gone over (ppo only)."""
     minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
     """Parts of a batch with an optimizer step each, of whole environments, so at most as many as there are (ppo, in the
     learner only)."""
-    kl_limit: NonNegative = 0.0
+    target_kl: NonNegative = 0.0
     """A batch is left for the next one once its policy has gone so far from the one that acted, in nats; 0: never
     (ppo only)."""
     epsilon_finals: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
@@ -145,7 +145,7 @@ class Optimizer(Section, frozen=True):
 
     kind: Literal["adam", "rmsprop", "sgd"] = "adam"
     """rmsprop is A3C's form: eps inside the root, statistics shared by all actors."""
-    step_size: Positive = 1e-3
+    learning_rate: Positive = 1e-3
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
     beta1: Annotated[float, Meta(ge=0, lt=1)] = 0.9

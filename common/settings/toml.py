@@ -99,7 +99,7 @@ def dump(settings: Settings) -> str:
 
 
 def override(settings: Settings, assignments: Iterable[str], source: str = "--set") -> Settings:
-    """Apply assignments such as `optimizer.step_size=3e-4`, `seed=3` or `environment.options.difficulty=1`.
+    """Apply assignments such as `optimizer.learning_rate=3e-4`, `seed=3` or `environment.options.difficulty=1`.
 
     The value is read as TOML; what is no TOML value (a bare word) is taken as text.
     """
@@ -109,7 +109,7 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
         *tables, key = path.strip().split(".")
         if not equals or not key:
             raise ConfigurationError(
-                f"{source} {assignment}: must be section.key=value, such as optimizer.step_size=1e-3"
+                f"{source} {assignment}: must be section.key=value, such as optimizer.learning_rate=1e-3"
             )
         table = document
         for name in tables:

@@ -25,9 +25,9 @@ def check(settings: Settings, source: str = "settings") -> None:
 
 def _problems(settings: Settings) -> Iterator[str]:
     yield from _unusable_numbers("", msgspec.to_builtins(settings))
-    if settings.algorithm.whole_episodes and settings.environment.copies != 1:
+    if settings.algorithm.whole_episodes and settings.environment.num_envs != 1:
         yield (
-            f"algorithm.whole_episodes = true needs environment.copies = 1, not {settings.environment.copies}: "
+            f"algorithm.whole_episodes = true needs environment.num_envs = 1, not {settings.environment.num_envs}: "
             "a gradient is then one episode of one environment"
         )
     if settings.optimizer.anneal == "linear" and settings.limits.frames == 0:
@@ -75,19 +75,23 @@ def _values(algorithm: Algorithm) -> Iterator[str]:
         )
     if not math.isclose(sum(probabilities), 1, abs_tol=1e-6):
         yield f"algorithm.epsilon_probabilities = {probabilities} must add up to 1, not {sum(probabilities):g}"
-    if algorithm.kind == "one-step-sarsa" and algorithm.rollout < 2 and not algorithm.whole_episodes:
+    if algorithm.kind == "one-step-sarsa" and algorithm.rollout_length < 2 and not algorithm.whole_episodes:
         yield (
-            f'algorithm.kind = "one-step-sarsa" needs algorithm.rollout of at least 2, not {algorithm.rollout}: '
+            f'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not {algorithm.rollout_length}: '
             "a step is learnt from once the next action is known"
         )
 
 
 def _episodes(settings: Settings) -> Iterator[str]:
-    copies, rollout, accumulate = settings.environment.copies, settings.algorithm.rollout, settings.exchange.accumulate
+    copies, rollout, accumulate = (
+        settings.environment.num_envs,
+        settings.algorithm.rollout_length,
+        settings.exchange.accumulate,
+    )
     most = copies * math.ceil(rollout / 2) * accumulate  # an episode takes a step, and another one to begin the next
     if most > MAX_ITEMS and not settings.algorithm.whole_episodes:
         yield (
-            f"environment.copies = {copies}, algorithm.rollout = {rollout} and exchange.accumulate = {accumulate}: "
+            f"environment.num_envs = {copies}, algorithm.rollout_length = {rollout} and exchange.accumulate = {accumulate}: "
             f"{most:,} episodes could end in one gradient, its message holds at most {MAX_ITEMS:,}; lower one of these"
         )
 
@@ -154,11 +158,11 @@ def _actions(settings: Settings) -> Iterator[str]:
     algorithm, exchange = settings.algorithm, settings.exchange
     needs = 'exchange.kind = "actions" needs'
     if algorithm.whole_episodes:
-        yield f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout steps of a group"
-    if settings.environment.copies < exchange.groups:
+        yield f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout_length steps of a group"
+    if settings.environment.num_envs < exchange.groups:
         yield (
-            f"{needs} environment.copies of at least exchange.groups = {exchange.groups}, not "
-            f"{settings.environment.copies}: each group has a copy or more"
+            f"{needs} environment.num_envs of at least exchange.groups = {exchange.groups}, not "
+            f"{settings.environment.num_envs}: each group has a copy or more"
         )
     if settings.staleness.policy != "scale":
         yield (

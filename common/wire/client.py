@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import zmq
 
 from common.errors import ConfigurationError, RefusedError, WireError
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.versions import versions
 from common.wire import sockets
 from common.wire.frames import Buffer, pack, split
@@ -36,7 +36,7 @@ _HANDSHAKES = (
 
 def introduce(
     role: Role,
-    access: Access,
+    access: LearnerEndpoint,
     name: str = "",
     *,
     slots: int = 0,
@@ -68,7 +68,7 @@ def introduce(
 class LearnerLink:
     """Messages to and from a learner."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: Access, hello: Hello) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, hello: Hello) -> None:
         """The routing id holds the incarnation, so a restarted peer never inherits its predecessor's connection."""
         identity = f"{hello.role}/{hello.incarnation}/{hello.name}".encode(errors="replace")[:MAX_ROUTING_ID]
         self._access = access
@@ -120,7 +120,7 @@ class LearnerLink:
         self.socket.close(linger=100)
 
 
-def _why_refused(event: int, access: Access) -> str:
+def _why_refused(event: int, access: LearnerEndpoint) -> str:
     where, credential = access.address, access.credential
     if credential is None:
         return f"the learner at {where} talks only to peers with a key: `a3cd keys invite NAME` on its host gives one"

@@ -14,7 +14,7 @@ import click
 from common.errors import A3cdError
 from common.host.addresses import Address
 from common.host.security import access as ways
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 
 _Command = Callable[..., Any]
 
@@ -120,7 +120,7 @@ def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> 
         *, learner: Address | str | None, keys: Path | None, credential: Path | None, insecure: bool, **others: Any
     ) -> Any:
         if isinstance(learner, str):
-            access: Access | None = ways.accept(learner, keys)
+            access: LearnerEndpoint | None = ways.accept(learner, keys)
             _hide_invitation()
         elif learner is not None:
             access = ways.find(learner, folder=keys, credential=credential, insecure=insecure)

@@ -14,7 +14,7 @@ import msgspec
 
 from common.errors import EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.cli import daemons, keys
 from deploy.cli.arguments import (
@@ -95,7 +95,7 @@ def train(env: str, as_json: bool, **given: Any) -> None:
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
 @click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
-def status(access: Access, watch: bool, as_json: bool, timeout: float) -> None:
+def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float) -> None:
     """Show how the run at LEARNER is going."""
     from deploy.cli.view import report
 
@@ -204,7 +204,7 @@ def check_config(file: Path) -> None:
 @cli.command()
 @learner_option
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
-def doctor(access: Access | None, port: int) -> None:
+def doctor(access: LearnerEndpoint | None, port: int) -> None:
     """Look at this machine: versions, ports, threads, GPU; what is wrong and how to mend it."""
     from deploy.cli import doctor as examination
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from common.host.addresses import DEFAULT_PORT, Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.cli.arguments import (
     AddressType,
@@ -86,7 +86,9 @@ def learner(
 @click.option("--nice", type=click.IntRange(0, 19), default=0, help="Give way to other processes: 10, say.")
 @modules_option
 @lifeline_option
-def actor(access: Access, name: str, launcher: str, nice: int, modules: tuple[str, ...], lifeline: bool) -> None:
+def actor(
+    access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...], lifeline: bool
+) -> None:
     """Play for the learner at LEARNER (tcp://host:5555, or an invitation); everything else comes from there."""
     from actor.daemon import run
 

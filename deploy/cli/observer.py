@@ -11,7 +11,7 @@ import msgspec
 import zmq
 
 from common.errors import RefusedError, UnavailableError
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
 from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.2
 class Observer:
     """Asks again and again; the learner need not be there, and may come back later. A context manager."""
 
-    def __init__(self, access: Access, ask_seconds: float = ASK_SECONDS) -> None:
+    def __init__(self, access: LearnerEndpoint, ask_seconds: float = ASK_SECONDS) -> None:
         """Connects to the learner at `access`."""
         now = time.monotonic()
         hello = introduce("observer", access)
@@ -122,7 +122,7 @@ class Observer:
         return min(self._membership.deadline, self._ask_due) if joined else self._membership.deadline
 
 
-def fetch(access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
+def fetch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
     """How the run at `access` is going, once; `say` is told about a learner that is waited for.
 
     Raises UnavailableError when nobody answers for `timeout` seconds.
@@ -131,7 +131,7 @@ def fetch(access: Access, timeout: float, say: Callable[[str], None]) -> RunStat
         return _first(observer, access, timeout, say)
 
 
-def watch(access: Access, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
+def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
     """Every status until the run is over, whose reason is told to `say`.
 
     A learner that has never answered for `timeout` seconds is an UnavailableError; one that falls silent later is
@@ -147,7 +147,7 @@ def watch(access: Access, timeout: float, say: Callable[[str], None]) -> Iterato
         say(f"the run is over: {observer.ended.reason}")
 
 
-def _first(observer: Observer, access: Access, timeout: float, say: Callable[[str], None]) -> RunStatus:
+def _first(observer: Observer, access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
     while (status := observer.next(min(LOOK_SECONDS, timeout))) is None:
         if observer.silence >= timeout:
             raise UnavailableError(
@@ -158,7 +158,7 @@ def _first(observer: Observer, access: Access, timeout: float, say: Callable[[st
     return status
 
 
-def _tell(observer: Observer, access: Access, say: Callable[[str], None]) -> None:
+def _tell(observer: Observer, access: LearnerEndpoint, say: Callable[[str], None]) -> None:
     waited = observer.notice()
     if waited is not None:
         say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")

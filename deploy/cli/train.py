@@ -29,7 +29,7 @@ from common.errors import (
 )
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.modules import module_of
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service.signals import Signals
 from common.run import presets
 from common.run.folder import RunFolder, default_path
@@ -134,7 +134,7 @@ class _Training:
             *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),
             *(word for module in modules for word in ("--allow-module", module)),
         )
-        self._observer = stack.enter_context(Observer(Access(address)))
+        self._observer = stack.enter_context(Observer(LearnerEndpoint(address)))
 
     def run(self) -> int:
         while self._learner.exit_code is None:

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from common.errors import ConfigurationError
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.backends.hosts import MOST_SLOTS
 from deploy.backends.systemd import UNIT
@@ -42,7 +42,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 def launcher(
     ctx: click.Context,
     /,
-    access: Access,
+    access: LearnerEndpoint,
     slots: int | None,
     start_with: str,
     name: str,

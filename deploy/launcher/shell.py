@@ -12,7 +12,7 @@ import zmq
 
 from common.errors import EXIT_DONE, RefusedError
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
@@ -29,7 +29,7 @@ _IDLE_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 
 
-def run(access: Access, *, slots: int, backend: Backend, name: str = "", warm: int = 0) -> int:
+def run(access: LearnerEndpoint, *, slots: int, backend: Backend, name: str = "", warm: int = 0) -> int:
     """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
     At most `slots` actors, and `warm` of them before the first order. The learner need not be there, and may come

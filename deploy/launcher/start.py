@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from deploy.backends.base import Backend
 from deploy.backends.command import CommandBackend
 from deploy.backends.process import ProcessBackend, actor_command, actor_name
@@ -23,7 +23,7 @@ NICE = 10
 
 
 def start(
-    access: Access,
+    access: LearnerEndpoint,
     *,
     slots: int,
     start_with: str,
@@ -47,7 +47,9 @@ def _default_name(start_with: str) -> str:
     return f"{host}-{os.getpid()}" if start_with == "process" else host
 
 
-def _backend(kind: str, access: Access, launcher: str, slots: int, modules: Sequence[str], options: Options) -> Backend:
+def _backend(
+    kind: str, access: LearnerEndpoint, launcher: str, slots: int, modules: Sequence[str], options: Options
+) -> Backend:
     common = ["--nice", str(NICE), *(word for module in modules for word in ("--allow-module", module))]
     here = [*access.arguments(), *common]
     match kind:

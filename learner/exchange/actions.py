@@ -59,7 +59,7 @@ class Inference:
         self._plan, self._network, self._store = plan, network, store
         self._ledger, self._peers = ledger, peers
         exchange = plan.settings.exchange
-        self._sizes = group_sizes(plan.settings.environment.copies, exchange.groups)
+        self._sizes = group_sizes(plan.settings.environment.num_envs, exchange.groups)
         self._batch, self._wait = exchange.batch, exchange.batch_wait_ms / 1e3
         self._groups: dict[tuple[bytes, int], _Group] = {}
         self._waiting: dict[tuple[bytes, int], _Group] = {}

@@ -136,7 +136,7 @@ class Intake:
             raise CodecError(f"of version {header.version}, the newest is {self._ledger.counters.version}")
         if header.count > settings.exchange.accumulate:
             raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
-        most = header.count * settings.algorithm.rollout * settings.environment.copies
+        most = header.count * settings.algorithm.rollout_length * settings.environment.num_envs
         if header.steps > most and not settings.algorithm.whole_episodes:
             raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
         if len(header.episodes) > header.steps:

@@ -17,11 +17,11 @@ from common.rl.distributions.registry import distribution
 from common.rl.environments.names import is_atari
 from common.rl.networks.recurrent import Recurrent
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import NonFiniteError, shaping_of
+from common.rl.rewards import NonFiniteError, reward_transform
 from common.settings.sections import Settings
-from common.wire.bodies.observations import Bodies, group_sizes, sampler, unstacked
+from common.wire.bodies.observations import ObservationCodec, group_sizes, sampler, unstacked
 from common.wire.frames import Buffer
-from learner.exchange.rollout_buffer import GroupMemory
+from learner.exchange.rollout_buffer import RolloutBuffer
 from learner.parameters.batch_trainer import Trainer
 
 
@@ -34,9 +34,9 @@ class Acting:
         self._network = trainer.model.network
         self._observation, self._action = observation, action
         environment = settings.environment
-        travels = unstacked(observation, environment.stack)
-        self._sizes = group_sizes(environment.copies, settings.exchange.groups)
-        self._bodies = {count: Bodies(travels, action, count) for count in set(self._sizes)}
+        travels = unstacked(observation, environment.frame_stack)
+        self._sizes = group_sizes(environment.num_envs, settings.exchange.groups)
+        self._bodies = {count: ObservationCodec(travels, action, count) for count in set(self._sizes)}
         self._padded = is_atari(environment.id)
 
     @property
@@ -44,22 +44,22 @@ class Acting:
         """Length that no body of observations exceeds."""
         return max(bodies.max_bytes for bodies in self._bodies.values())
 
-    def open(self, seed: int, group: int) -> GroupMemory:
+    def open(self, seed: int, group: int) -> RolloutBuffer:
         """The memory of a new group, of the actor with that seed."""
         environment = self._settings.environment
-        return GroupMemory(
+        return RolloutBuffer(
             self._observation,
             self._action,
             count=self._sizes[group],
-            steps=self._settings.algorithm.rollout,
-            stack=environment.stack,
+            steps=self._settings.algorithm.rollout_length,
+            stack=environment.frame_stack,
             padded=self._padded,
-            shaping=shaping_of(self._settings, self._trainer.model, self._sizes[group]),
+            shaping=reward_transform(self._settings, self._trainer.model, self._sizes[group]),
             state=self._network.state_size,
             rng=sampler(seed, group),
         )
 
-    def observe(self, memory: GroupMemory, body: Buffer, *, begins: bool) -> int | None:
+    def observe(self, memory: RolloutBuffer, body: Buffer, *, begins: bool) -> int | None:
         """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
 
         Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
@@ -80,7 +80,7 @@ class Acting:
         self._trainer.take(completed.rollout)
         return completed.version
 
-    def act(self, memories: Sequence[GroupMemory], version: int) -> list[bytes]:
+    def act(self, memories: Sequence[RolloutBuffer], version: int) -> list[bytes]:
         """One pass for all of them; the body of an `act` for each. `version`: of the weights."""
         device = self._trainer.vector.device
         parts = [memory.observations for memory in memories]
@@ -97,7 +97,7 @@ class Acting:
             bodies.append(self._bodies[memory.count].pack_actions(actions))
         return bodies
 
-    def _pass(self, observations: Tensor, memories: Sequence[GroupMemory]) -> tuple[Tensor, Tensor | None]:
+    def _pass(self, observations: Tensor, memories: Sequence[RolloutBuffer]) -> tuple[Tensor, Tensor | None]:
         """What describes the policies, and the states after them, on the CPU, of a recurrent network."""
         if not isinstance(self._network, Recurrent):
             return self._network.act(observations)[0], None

@@ -14,9 +14,9 @@ from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.moments import Moments
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import Shaping
+from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
-from common.wire.bodies.observations import Seen, unstacked
+from common.wire.bodies.observations import StepBatch, unstacked
 
 
 class Completed(NamedTuple):
@@ -29,7 +29,7 @@ class Completed(NamedTuple):
     """Of what is counted for running statistics."""
 
 
-class GroupMemory:
+class RolloutBuffer:
     """Rollouts of so many steps, one after the other."""
 
     def __init__(
@@ -41,7 +41,7 @@ class GroupMemory:
         steps: int,
         stack: int = 1,
         padded: bool = False,
-        shaping: Shaping,
+        shaping: RewardTransform,
         state: int = 0,
         rng: np.random.Generator,
     ) -> None:
@@ -69,7 +69,7 @@ class GroupMemory:
         """(B, *shape): what the next actions are for."""
         return self._observations[self._t]
 
-    def begin(self, seen: Seen) -> None:
+    def begin(self, seen: StepBatch) -> None:
         """From here on; what there was of a rollout is dropped."""
         self._t = 0
         self._versions = 0
@@ -87,10 +87,10 @@ class GroupMemory:
         self._actions[self._t], self._log_probs[self._t] = actions, log_probs
         self._versions += version
 
-    def took(self, seen: Seen) -> Completed | None:
+    def took(self, seen: StepBatch) -> Completed | None:
         """What the step with these actions led to, and the rollout if it was its last step.
 
-        Raises NonFiniteError as `Shaping.shape`: the rollout is dropped, the episodes go on.
+        Raises NonFiniteError as `RewardTransform.shape`: the rollout is dropped, the episodes go on.
         """
         t = self._t
         self._rewards[t], self._terminated[t], self._valid[t] = seen.rewards, seen.terminated, seen.valid
@@ -100,7 +100,7 @@ class GroupMemory:
         self._t = t + 1
         return self._complete() if self._t == self._steps else None
 
-    def _show(self, t: int, seen: Seen, fresh: NDArray[np.bool_]) -> None:
+    def _show(self, t: int, seen: StepBatch, fresh: NDArray[np.bool_]) -> None:
         if self._parts_shape[1] == 1:
             self._rows[t] = seen.observations.reshape(self._rows.shape[1:])
             return

@@ -95,7 +95,7 @@ class Trainer(ParameterStore):
             if not math.isfinite(statistics.gradient_norm):
                 _log.warning("a batch of %d rollouts gave a gradient that is not finite: left out", len(waiting))
                 break
-            if learnt and 0 < self._section.kl_limit < statistics.kl:
+            if learnt and 0 < self._section.target_kl < statistics.kl:
                 break
             learnt.append(statistics)
             self.optimizer.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames)

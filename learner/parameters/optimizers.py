@@ -35,7 +35,7 @@ class FlatOptimizer(abc.ABC):
         self.section = section
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
-        self._step_size = section.step_size
+        self._step_size = section.learning_rate
         self._state: dict[str, Tensor] = {}
 
     @property
@@ -52,7 +52,7 @@ class FlatOptimizer(abc.ABC):
             frames: environment steps of the run so far, for annealing.
         """
         if self._total_frames:
-            self._step_size = self.section.step_size * max(0.0, 1 - frames / self._total_frames)
+            self._step_size = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
         self._update(gradient, self._step_size * scale)
 
     @abc.abstractmethod

@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows: nothing then keeps two learners out of one folder.
     fcntl = None  # type: ignore[assignment]
 
-_FREE = ("environment.copies", "environment.step_seconds")
+_FREE = ("environment.num_envs", "environment.step_seconds")
 """Settings of the environment that say how fast it is played, not what is learnt; a resumed run may change them."""
 
 _UNRESOLVED = ("auto", 0)

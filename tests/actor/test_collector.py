@@ -16,7 +16,7 @@ from common.rl.environments.spaces import describe
 from common.rl.networks.normalization import Normalization
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.registry import build
-from common.rl.rewards import NonFiniteError, Shaping
+from common.rl.rewards import NonFiniteError, RewardTransform
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted
@@ -30,7 +30,7 @@ def collector_of(
     *,
     seed: int = 0,
     lstm: int = 0,
-    shaping: Shaping | None = None,
+    shaping: RewardTransform | None = None,
     **algorithm: Any,
 ) -> Collector:
     observation = describe(environments.observation_space)
@@ -40,7 +40,7 @@ def collector_of(
         build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
         observation,
         algorithm=section,
-        shaping=shaping or Shaping(environments.count),
+        shaping=shaping or RewardTransform(environments.count),
         rng=rng,
         acting=Sampling(section, environments.action, environments.count, rng, None),
     )
@@ -135,7 +135,9 @@ def test_it_stops_in_between_when_time_is_up_and_nothing_is_lost() -> None:
 )
 def test_rewards_are_scaled_then_clipped_and_returns_are_not(scale: float, clip: float, expected: list[float]) -> None:
     rollout = played(
-        collector_of(Scripted((3,), rewards=(1.0, -4.0, 100.0)), shaping=Shaping(1, scale=scale, clip=clip), rollout=3)
+        collector_of(
+            Scripted((3,), rewards=(1.0, -4.0, 100.0)), shaping=RewardTransform(1, scale=scale, clip=clip), rollout=3
+        )
     )
     assert column(rollout.data.rewards) == pytest.approx(expected)
     assert rollout.episodes[0][0] == 97.0
@@ -166,7 +168,7 @@ def test_a_whole_episode_cut_off_by_a_time_limit_is_complete_too() -> None:
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_no_number_drops_the_rollout_and_playing_goes_on(reward: float) -> None:
     environments = Scripted((4,), rewards=(1.0, reward, 1.0, 1.0))
-    collector = collector_of(environments, rollout=4, shaping=Shaping(environments.count, clip=1.0))
+    collector = collector_of(environments, rollout=4, shaping=RewardTransform(environments.count, clip=1.0))
     with pytest.raises(NonFiniteError, match="no finite number"):
         collector.advance(FOREVER)
     environments.rewards[1] = 2.0
@@ -269,7 +271,9 @@ def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() ->
     collector = collector_of(
         Scripted((3,), rewards=(1.0, 2.0, 4.0)),
         rollout=5,
-        shaping=Shaping(1, discount=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras),
+        shaping=RewardTransform(
+            1, discount=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras
+        ),
     )
     first = played(collector)
     assert column(first.data.rewards) == [0.5, 1.0, 2.0, 0.0, 0.5]
@@ -289,7 +293,7 @@ def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
     environments = Scripted((30,))
     counted = Normalization(2, rewards=False)
     collector = collector_of(
-        environments, rollout=4, shaping=Shaping(1, normalization=counted, extras=counted.extras())
+        environments, rollout=4, shaping=RewardTransform(1, normalization=counted, extras=counted.extras())
     )
     environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
     with pytest.raises(NonFiniteError, match="no statistics can be kept"):

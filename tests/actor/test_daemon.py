@@ -23,14 +23,14 @@ from actor.daemon import run
 from actor.players.gradients import Work
 from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.wire import membership
 from common.wire.messages import Acknowledgement, Act, Goodbye, Gradient, Heartbeat, Hello, Observe, Refused, Stop
 from tests.helpers.daemons import BROKEN, free_address
 from tests.helpers.run import settings_of
 from tests.helpers.scripted import PATIENCE_MS, Learner
 
-SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.copies=2", "algorithm.rollout=5")
+SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.num_envs=2", "algorithm.rollout_length=5")
 COUNTER = (*SMALL, "environment.id='broken_environments:Counter-v0'")
 
 
@@ -57,7 +57,7 @@ def act(context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
         thread = threading.Thread(target=play)
         thread.start()
         try:
-            return run(Access(learner.address), name="a", launcher="here", modules=["broken_environments"])
+            return run(LearnerEndpoint(learner.address), name="a", launcher="here", modules=["broken_environments"])
         finally:
             thread.join()
             for failure in failures:
@@ -310,6 +310,6 @@ def test_it_waits_for_a_learner_and_says_so(monkeypatch: pytest.MonkeyPatch, cap
     thread = threading.Thread(target=stop_when_said)
     thread.start()
     with caplog.at_level(logging.WARNING, "actor"):
-        assert run(Access(address)) == 143
+        assert run(LearnerEndpoint(address)) == 143
     thread.join()
     assert f"no answer from the learner at {address} for" in caplog.text

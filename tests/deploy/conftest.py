@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.status import FleetStatus, PeerStatus, RunStatus
 from common.wire import sockets
 from common.wire.frames import pack, split
@@ -41,7 +41,7 @@ class FakeLearner:
     def __init__(self, report: dict[str, Any], port: int = 0) -> None:
         listener = sockets.reserve(Address("127.0.0.1", port))
         self.address = Address("127.0.0.1", listener.getsockname()[1])
-        self.access = Access(self.address)
+        self.access = LearnerEndpoint(self.address)
         self.report = report
         self.refusal: Refused | None = None
         self.answers = True

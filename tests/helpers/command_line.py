@@ -7,10 +7,10 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from deploy.cli.command import cli
 
-AT = Access(Address("localhost", 5555))
+AT = LearnerEndpoint(Address("localhost", 5555))
 
 
 class Stand:

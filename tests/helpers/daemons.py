@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
 from common.wire import sockets
 from deploy.cli.observer import Observer
@@ -210,7 +210,7 @@ def status_when(
     address: Address, good: Callable[[RunStatus], object], what: str, seconds: float = PATIENCE_SECONDS
 ) -> RunStatus:
     """The first status of the run at `address` that is as wanted."""
-    with Observer(Access(address), ask_seconds=0.1) as observer:
+    with Observer(LearnerEndpoint(address), ask_seconds=0.1) as observer:
 
         def look() -> RunStatus | None:
             status = observer.next(1.0)

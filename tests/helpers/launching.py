@@ -11,7 +11,7 @@ from typing import TypeVar
 import zmq
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.wire.frames import pack, unpack
 from common.wire.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
 from deploy.backends.base import Backend, Condition, Ended, Found
@@ -118,7 +118,7 @@ def launch(script: Callable[[], None], address: Address, backend: Backend, slots
     thread = threading.Thread(target=play)
     thread.start()
     try:
-        return shell.run(Access(address), slots=slots, backend=backend, name="lab", warm=warm)
+        return shell.run(LearnerEndpoint(address), slots=slots, backend=backend, name="lab", warm=warm)
     finally:
         over.set()
         thread.join()

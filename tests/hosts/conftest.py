@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.status import PeerStatus, RunStatus
 from deploy.cli.observer import Observer
 from tests.helpers.daemons import Daemons, until
@@ -33,9 +33,14 @@ class Site:
     def hosts(self) -> tuple[Host, ...]:
         return self.network.hosts
 
-    def status_when(self, good: Callable[[RunStatus], object], what: str, access: Access | None = None) -> RunStatus:
+    def status_when(
+        self, good: Callable[[RunStatus], object], what: str, access: LearnerEndpoint | None = None
+    ) -> RunStatus:
         """The first status of the run that is as wanted, seen from the second host."""
-        with self.hosts[1].inside(), Observer(access or Access(LEARNER, insecure=True), ask_seconds=0.1) as observer:
+        with (
+            self.hosts[1].inside(),
+            Observer(access or LearnerEndpoint(LEARNER, insecure=True), ask_seconds=0.1) as observer,
+        ):
 
             def look() -> RunStatus | None:
                 status = observer.next(1.0)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
 SETTINGS = """
 [environment]
 id = "numbered_environments:Numbered-v0"
-copies = 1
+num_envs = 1
 step_seconds = 0.01
 reward_clip = 1.0
 [network]

@@ -13,7 +13,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from common.errors import EXIT_SIGTERM, ConfigurationError, RefusedError
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.run import presets
@@ -40,8 +40,8 @@ class Locked:
     credential: Credential
 
     @property
-    def way_in(self) -> Access:
-        return Access(LEARNER, self.credential)
+    def way_in(self) -> LearnerEndpoint:
+        return LearnerEndpoint(LEARNER, self.credential)
 
     def lines(self, text: str) -> int:
         """How often the learner said this."""
@@ -136,7 +136,7 @@ def test_a_stranger_that_hammers_gets_no_byte_in(
     told: str,
 ) -> None:
     before = locked.site.status_when(lambda status: True, "the learner to answer", locked.way_in)
-    hello = pack(introduce("actor", Access(LEARNER), "stranger"))
+    hello = pack(introduce("actor", LearnerEndpoint(LEARNER), "stranger"))
     with locked.site.hosts[2].inside():
         for _ in range(TRIES):
             zsocket = context.socket(zmq.DEALER)

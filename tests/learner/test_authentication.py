@@ -11,7 +11,7 @@ from zmq.utils import z85
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security import allowed
-from common.host.security.access import LEARNER_PAIR, Access
+from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.wire import sockets
@@ -75,7 +75,7 @@ class House:
 
     def guest(self, pair: KeyPair | None, learner: str = OWN.public) -> zmq.Socket[bytes]:
         credential = Credential(self.address, learner, pair) if pair else None
-        access = Access(self.address, credential)
+        access = LearnerEndpoint(self.address, credential)
         name = f"guest {len(self.guests)}".encode()
         events = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
         events |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_SUCCEEDED

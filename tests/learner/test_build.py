@@ -18,7 +18,7 @@ from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import OwnedRun, create, resume
 from tests.helpers.run import gradient_of, hello_of, sent, settings_of
 
-SMALL = ("network.hidden=[8]", "environment.copies=2")
+SMALL = ("network.hidden=[8]", "environment.num_envs=2")
 Start = Callable[..., Assembled]
 
 
@@ -73,7 +73,7 @@ def checkpoint_of(parts: Assembled) -> Checkpoint:
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:
     parts = start()
-    assert (parts.settings.environment.observation, parts.settings.environment.skip) == ("state", 1)
+    assert (parts.settings.environment.observation, parts.settings.environment.frame_skip) == ("state", 1)
     assert (parts.settings.network.kind, parts.plan.network) == ("dense", "dense")
     assert (parts.plan.weights_format, parts.plan.device, parts.plan.weights_port) == ("fp32", "cpu", 5556)
     assert parts.plan.plain["environment"]["observation"] == "state"
@@ -196,7 +196,7 @@ def test_statistics_that_do_not_fit_are_refused(start: Start) -> None:
 
 def test_moments_too_large_for_a_header_are_refused_at_the_start(start: Start) -> None:
     with pytest.raises(ConfigurationError, match=r"the moments of 8000 numbers .* has room for 524288; use false"):
-        start("network.normalize=true", "environment.stack=2000")
+        start("network.normalize=true", "environment.frame_stack=2000")
 
 
 def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: Start) -> None:
@@ -244,7 +244,7 @@ def test_a_missing_environment_is_named(start: Start) -> None:
 
 
 def test_the_store_is_made_for_the_staleness_policy(start: Start) -> None:
-    optimizer = ("optimizer.kind=sgd", "optimizer.step_size=1.0")
+    optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0")
     assert start(*optimizer).store.reach is None
     compensated = start(*optimizer, "staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
     train(compensated)
@@ -303,7 +303,7 @@ def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_nego
 def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner.build, "LARGEST_BODY", 2**20)
     with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
-        start("algorithm.kind=a2c", "environment.copies=512", "algorithm.rollout=64")
+        start("algorithm.kind=a2c", "environment.num_envs=512", "algorithm.rollout_length=64")
 
 
 def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: Start) -> None:

@@ -27,7 +27,7 @@ from learner.daemon import run
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, settings_of
 
-SMALL = ("network.hidden=[8]", "environment.copies=2", "exchange.codec='none'", "exchange.entropy_coder='none'")
+SMALL = ("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'")
 PATIENCE_MS = 30_000
 M = TypeVar("M", bound=Message)
 
@@ -141,7 +141,7 @@ def folder_size(folder: RunFolder) -> int:
 
 
 def test_a_signal_pauses_the_run_and_resume_goes_on(learn: Callable[..., int], tmp_path: Path) -> None:
-    settings = settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.step_size=0.5", "optimizer.momentum=0.5")
+    settings = settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.learning_rate=0.5", "optimizer.momentum=0.5")
     seen: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
 
     def first(peer: Peer) -> None:
@@ -208,8 +208,8 @@ def test_weights_that_are_no_numbers_end_the_run_without_a_checkpoint(
         assert peer.hear(Stop)[0].final
 
     with caplog.at_level(logging.INFO, "learner"):
-        assert learn(script, settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.step_size=1e38")) == 75
-    assert "failed: the weights are no longer finite: try a smaller optimizer.step_size" in caplog.text
+        assert learn(script, settings_of(*SMALL, "optimizer.kind='sgd'", "optimizer.learning_rate=1e38")) == 75
+    assert "failed: the weights are no longer finite: try a smaller optimizer.learning_rate" in caplog.text
     folder = RunFolder(tmp_path / "run")
     assert folder.newest() is None
     assert json.loads(folder.summary_file.read_text())["state"] == "failed"

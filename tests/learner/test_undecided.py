@@ -18,7 +18,7 @@ from learner.parameters.weights import ParameterStore
 from learner.undecided import UndecidedStore, blank
 from tests.helpers.run import settings_of
 
-SETTINGS = settings_of("network.hidden=[8]", "environment.copies=3", "algorithm.rollout=6")
+SETTINGS = settings_of("network.hidden=[8]", "environment.num_envs=3", "algorithm.rollout_length=6")
 
 
 def parts() -> tuple[Model, Any, bytes]:

@@ -15,7 +15,7 @@ def test_a_large_network_on_small_rollouts_goes_over_to_trajectories(daemons: Da
     run_dir = daemons.folder / "run"
     words = ("train", "CartPole-v1", "--json", "--run-dir", run_dir, "--seconds", 120)
     chosen = ("network.hidden=[2048,2048]", "exchange.codec=none", "exchange.entropy_coder=zstd")
-    small = ("algorithm.rollout=2", "environment.copies=1", "scaling.busy_limit=1.0")
+    small = ("algorithm.rollout_length=2", "environment.num_envs=1", "scaling.busy_limit=1.0")
     settings = tuple(word for one in (*chosen, *small) for word in ("--set", one))
     first = daemons.start(*words, *settings, "--frames", 200)
     assert first.wait(200) == 0

@@ -35,8 +35,8 @@ def test_a_missing_file(daemons: Daemons) -> None:
 
 
 def test_an_impossible_value_on_the_command_line(daemons: Daemons) -> None:
-    daemon = daemons.run("train", "CartPole-v1", "--set", "optimizer.step_size=-1", code=EXIT_CONFIGURATION)
-    refused(daemon, "optimizer.step_size = -1", "above 0")
+    daemon = daemons.run("train", "CartPole-v1", "--set", "optimizer.learning_rate=-1", code=EXIT_CONFIGURATION)
+    refused(daemon, "optimizer.learning_rate = -1", "above 0")
 
 
 def test_bad_usage(daemons: Daemons) -> None:

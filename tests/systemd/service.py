@@ -23,7 +23,7 @@ _PYTHON = "/usr/bin/python3"
 SETTINGS = b"""
 [environment]
 id = "CartPole-v1"
-copies = 4
+num_envs = 4
 step_seconds = 0.005  # leaves the processor to whoever else is tested on it
 reward_scale = 0.1
 [scaling]

@@ -18,7 +18,7 @@ SYSTEM_FOLDER = Path("/etc/a3cd/keys")
 
 
 @dataclass(frozen=True)
-class Access:
+class LearnerEndpoint:
     """Where the learner is, and what this peer shows there; None: a learner without keys."""
 
     address: Address
@@ -50,24 +50,24 @@ def default_folder() -> Path:
 
 def find(
     address: Address, *, folder: Path | None = None, credential: Path | None = None, insecure: bool = False
-) -> Access:
+) -> LearnerEndpoint:
     """The way to the learner at `address`.
 
     The credential given, else the one of that address in the key folder; for whoever may read the learner's own pair
     in a `folder` named on purpose, that pair. Beyond loopback without any: ConfigurationError, unless `insecure`.
     """
     if credential is not None:
-        return Access(address, Credential.read(credential), credential.absolute())
+        return LearnerEndpoint(address, Credential.read(credential), credential.absolute())
     if insecure:
-        return Access(address, insecure=True)
+        return LearnerEndpoint(address, insecure=True)
     kept = (folder or default_folder()) / file_name(address)
     if kept.exists():
-        return Access(address, Credential.read(kept), kept.absolute())
+        return LearnerEndpoint(address, Credential.read(kept), kept.absolute())
     if folder is not None and (folder / LEARNER_PAIR).exists():
         pair = KeyPair.read(folder / LEARNER_PAIR)
-        return Access(address, Credential(address, pair.public, pair))
+        return LearnerEndpoint(address, Credential(address, pair.public, pair))
     if address.loopback:
-        return Access(address)
+        return LearnerEndpoint(address)
     raise ConfigurationError(
         f"no credential for the learner at {address} (looked for {kept}): on its host, "
         f"`a3cd keys invite NAME --learner {address}` prints the line to start this peer with; "
@@ -75,9 +75,9 @@ def find(
     )
 
 
-def accept(text: str, folder: Path | None = None) -> Access:
+def accept(text: str, folder: Path | None = None) -> LearnerEndpoint:
     """Keeps what an invitation says in the key folder, so that the plain address is enough from now on."""
     credential = Credential.from_invitation(text)
     path = (folder or default_folder()) / credential.file_name
     credential.write(path)
-    return Access(credential.learner, credential, path.absolute())
+    return LearnerEndpoint(credential.learner, credential, path.absolute())

@@ -45,8 +45,8 @@ class ActorCritic:
         value = squared_error(self.values[:-1].ravel(), targets.ravel(), weights)
         derivative = np.zeros_like(self._outputs)
         derivative[:rows, :-1] = self._policy.score(self._actions, slope)
-        derivative[:rows, :-1] += self._policy.entropy_gradient(np.float32(-section.entropy) * weights)
-        derivative[:rows, -1] = np.float32(section.value) * value.gradient
+        derivative[:rows, :-1] += self._policy.entropy_gradient(np.float32(-section.entropy_coef) * weights)
+        derivative[:rows, -1] = np.float32(section.value_coef) * value.gradient
         statistics = Statistics(
             policy_loss=policy,
             value_loss=value.value,

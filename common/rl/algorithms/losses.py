@@ -38,7 +38,7 @@ class Term(NamedTuple):
 
 def discounts(rollout: Rollout, section: Algorithm) -> Floats:
     """Return discounts (T, B), 0 where the episode terminated."""
-    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.discount))
+    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.gamma))
 
 
 def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:

@@ -35,7 +35,7 @@ def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSp
     advantages = targets - now.values[:-1]
     if section.normalize_advantages:
         advantages = normalized(advantages, now.valid)
-    surrogate, slope = _clipped(now.ratio, advantages.ravel(), section.clip)
+    surrogate, slope = _clipped(now.ratio, advantages.ravel(), section.clip_range)
     return now.loss(-float(now.weights @ surrogate), -now.weights * slope * now.ratio, targets, section)
 
 

@@ -33,19 +33,19 @@ def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -
         "grayscale": True,
         "continuous": False,
         "reward_clipping": False,
-        "frameskip": section.skip,
-        "stack_num": section.stack,
+        "frameskip": section.frame_skip,
+        "stack_num": section.frame_stack,
         "max_num_frames_per_episode": (
-            section.max_episode_steps * section.skip or spec.kwargs["max_num_frames_per_episode"]
+            section.max_episode_steps * section.frame_skip or spec.kwargs["max_num_frames_per_episode"]
         ),
     }
     taken = sorted(own.keys() & section.options.keys())
     if taken:
         raise ConfigurationError(
-            f"environment.options: {', '.join(taken)} cannot be set; environment.skip, stack and max_episode_steps can"
+            f"environment.options: {', '.join(taken)} cannot be set; environment.frame_skip, stack and max_episode_steps can"
         )
     usual = {"repeat_action_probability": spec.kwargs["repeat_action_probability"], "full_action_space": False}
     vector: VectorEnv = AtariVectorEnv(**(usual | section.options | own))
     return VectorEnvironments(
-        vector, name=section.id, seed=seed, frames_per_step=section.skip, lives=section.terminal_on_life_loss
+        vector, name=section.id, seed=seed, frames_per_step=section.frame_skip, lives=section.terminal_on_life_loss
     )

@@ -76,12 +76,12 @@ def _batch(
     if is_atari(section.id):
         return make_atari(section, spec, copies=copies, seed=seed)
     environments = None
-    plain = section.observation == "state" and section.skip == 1 and render_mode is None
+    plain = section.observation == "state" and section.frame_skip == 1 and render_mode is None
     if plain and copies >= VECTOR_COPIES:
         environments = _vector(section, spec, copies=copies, seed=seed)
     if environments is None:
         environments = _sequential(section, spec, copies, seed, render_mode, survived)
-    return StackedEnvironments(environments, section.stack) if section.stack > 1 else environments
+    return StackedEnvironments(environments, section.frame_stack) if section.frame_stack > 1 else environments
 
 
 def _vector(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments | None:
@@ -110,8 +110,8 @@ def _sequential(
         if mode:
             options["render_mode"] = mode
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
-        if section.skip > 1:
-            environment = RepeatAction(environment, section.skip)
+        if section.frame_skip > 1:
+            environment = RepeatAction(environment, section.frame_skip)
         return environment if survived is None else TolerantEnvironment(environment, survived)
 
     environments = [make_one(0)]
@@ -126,7 +126,7 @@ def _sequential(
         environments,
         name=section.id,
         seed=seed,
-        frames_per_step=section.skip,
+        frames_per_step=section.frame_skip,
         limit=limit,
         camera=camera,
         picture_space=FRAME_SPACE if frames else None,
@@ -143,7 +143,7 @@ def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
     limit = section.max_episode_steps
-    if not limit and section.skip == 1 and not spec.additional_wrappers:
+    if not limit and section.frame_skip == 1 and not spec.additional_wrappers:
         limit = spec.max_episode_steps or 0
     if limit:
         spec.max_episode_steps = None

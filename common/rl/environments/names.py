@@ -61,8 +61,8 @@ def resolve(section: Environment) -> Environment:
     return msgspec.structs.replace(
         section,
         observation=observation,
-        skip=section.skip or (ATARI_SKIP if atari else 1),
-        stack=section.stack or (FRAME_STACK if observation == "frames" else 1),
+        frame_skip=section.frame_skip or (ATARI_SKIP if atari else 1),
+        frame_stack=section.frame_stack or (FRAME_STACK if observation == "frames" else 1),
         options={**OPTIONS.get(bare(section.id), {}), **section.options},
     )
 

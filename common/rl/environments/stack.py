@@ -21,7 +21,7 @@ class StackedEnvironments(Environments):
         """environments: closed with this one. Raises: ConfigurationError if the observations are discrete."""
         single = environments.observation_space
         if not isinstance(single, Box):
-            raise ConfigurationError(f"environment.stack: {single} cannot be stacked; use 1")
+            raise ConfigurationError(f"environment.frame_stack: {single} cannot be stacked; use 1")
         low, high = np.atleast_1d(single.low), np.atleast_1d(single.high)
         assert single.dtype is not None
         self.observation_space = Box(

@@ -11,7 +11,7 @@ from common.rl.networks.heads import PolicyValue
 from common.rl.networks.recurrent import Recurrent
 
 
-class Memory:
+class RecurrentState:
     """Carries the state of a recurrent network from step to step; a feed-forward one acts as without it."""
 
     def __init__(self, network: PolicyValue, copies: int) -> None:

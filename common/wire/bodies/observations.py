@@ -30,7 +30,7 @@ _DTYPES = {"box": "<f4", "pixels": "u1", "discrete": "<i8"}
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class StepBatch:
     """What one step of a group gave; (B,) each. Where the group begins, zeros: nothing was taken."""
 
     observations: NDArray[Any]
@@ -42,7 +42,7 @@ class Seen:
     """Whether the step counts; False where it only began an episode."""
 
 
-class Bodies:
+class ObservationCodec:
     """Writes and reads both, for groups of so many environments."""
 
     def __init__(self, observation: ObservationSpec, action: ActionSpec, count: int) -> None:
@@ -61,7 +61,7 @@ class Bodies:
         """Length no body exceeds."""
         return self._head + self._stage.max_bytes
 
-    def pack_seen(self, seen: Seen, *, begins: bool) -> bytes:
+    def pack_seen(self, seen: StepBatch, *, begins: bool) -> bytes:
         """The body of an `observe`."""
         observations = np.ascontiguousarray(seen.observations, self._dtype)
         packed = self._stage.compress(observations.tobytes())
@@ -70,7 +70,7 @@ class Bodies:
         rewards = seen.rewards.astype("<f4", copy=False).tobytes()
         return b"".join([rewards, *map(_packed_bits, (seen.terminated, seen.valid)), packed])
 
-    def read_seen(self, body: Buffer, *, begins: bool) -> Seen:
+    def read_seen(self, body: Buffer, *, begins: bool) -> StepBatch:
         """What `pack_seen` packed.
 
         Raises CodecError for a body of another length, and for values that no environment gives: numbers that are not
@@ -91,7 +91,7 @@ class Bodies:
             raise CodecError(f"observations of {len(raw)} bytes, {self._stage.raw_bytes} were expected")
         observations = np.frombuffer(raw, self._dtype).reshape(self._shape)
         self._check(observations, rewards)
-        return Seen(observations, rewards, terminated, valid)
+        return StepBatch(observations, rewards, terminated, valid)
 
     def _check(self, observations: NDArray[Any], rewards: NDArray[np.float32]) -> None:
         if not np.isfinite(rewards).all():

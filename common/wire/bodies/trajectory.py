@@ -193,9 +193,9 @@ def trajectory_format(
     return TrajectoryFormat(
         observation,
         action,
-        steps=settings.algorithm.rollout,
-        copies=settings.environment.copies,
-        stack=max(1, settings.environment.stack),
+        steps=settings.algorithm.rollout_length,
+        copies=settings.environment.num_envs,
+        stack=max(1, settings.environment.frame_stack),
         state=state,
     )
 

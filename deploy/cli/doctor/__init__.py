@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from deploy.cli.doctor import connectivity as way
 from deploy.cli.doctor import machine, software
 from deploy.cli.doctor.finding import Finding
@@ -19,7 +19,7 @@ __all__ = ["Finding", "exit_code", "run", "show"]
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "bad": ("BAD", "bold red")}
 
 
-def run(learner: Access | None, port: int, runs: Path = Path("runs")) -> list[Finding]:
+def run(learner: LearnerEndpoint | None, port: int, runs: Path = Path("runs")) -> list[Finding]:
     """Everything that is looked at, in a few seconds.
 
     `learner`: also the way to this one; `port`: where a learner here would listen; `runs`: where run folders go.

@@ -10,7 +10,7 @@ from importlib.util import find_spec as find_module
 from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
 from common.host.addresses import Address
 from common.host.modules import module_of
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.host.versions import versions
 from common.rl.environments.names import find_spec
@@ -26,7 +26,7 @@ CLOCK_SECONDS = 2.0
 """So far apart clocks may be."""
 
 
-def look(access: Access) -> list[Finding]:
+def look(access: LearnerEndpoint) -> list[Finding]:
     """The findings up to the first step that fails; those after it could not succeed."""
     address = access.address
     findings = [name(address)]
@@ -64,7 +64,7 @@ def port(address: Address, called: str = "learner's port") -> Finding:
     return Finding(called, "ok", f"{address} is open, reached from {own}")
 
 
-def answer(access: Access) -> list[Finding]:
+def answer(access: LearnerEndpoint) -> list[Finding]:
     """Whether a learner that speaks this protocol answers, and how its run goes with this host."""
     try:
         status = fetch(access, ANSWER_SECONDS, lambda _: None)
@@ -80,7 +80,7 @@ def answer(access: Access) -> list[Finding]:
     return [found, clock(status.time, time.time()), like, playable(status.env), *network]
 
 
-def key(access: Access) -> str:
+def key(access: LearnerEndpoint) -> str:
     """What this host shows there."""
     return f"lets the key of {access.credential.pair.name} in" if access.credential else "takes peers without keys"
 

@@ -12,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from common.errors import EXIT_DONE, EXIT_SIGINT
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli import observer
@@ -23,7 +23,7 @@ from deploy.cli.view.progress import open_view
 _log = logging.getLogger(__name__)
 
 
-def run(access: Access, *, watch: bool, as_json: bool, timeout: float) -> int:
+def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> int:
     """Shows the run at `access` and returns the exit code; raises UnavailableError after `timeout` seconds.
 
     as_json: the whole `RunStatus` as one object on stdout, with `watch` one after the other, a line each.
@@ -38,7 +38,7 @@ def run(access: Access, *, watch: bool, as_json: bool, timeout: float) -> int:
     return EXIT_DONE
 
 
-def _once(access: Access, as_json: bool, timeout: float) -> None:
+def _once(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
     status = observer.fetch(access, timeout, _log.info)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(status)))
@@ -46,7 +46,7 @@ def _once(access: Access, as_json: bool, timeout: float) -> None:
         Console(file=sys.stdout).print(render(status))
 
 
-def _watch(access: Access, as_json: bool, timeout: float) -> None:
+def _watch(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
     with open_view() as view:
         for status in observer.watch(access, timeout, view.say):
             if as_json:

@@ -44,7 +44,7 @@ def test_episodes_follow_their_seed(agent: TrainedAgent) -> None:
 
 def test_natural_rate() -> None:
     assert natural_rate(Environment(id="CartPole-v1")) == 50.0
-    assert natural_rate(Environment(id="CartPole-v1", skip=2)) == 25.0
+    assert natural_rate(Environment(id="CartPole-v1", frame_skip=2)) == 25.0
 
 
 def test_natural_rate_of_an_environment_that_says_nothing() -> None:

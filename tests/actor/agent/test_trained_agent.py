@@ -73,7 +73,7 @@ def test_of_values_the_highest_is_taken_and_sampled_a_little_explored(trained_ru
 
 
 def test_of_numbers_the_means_are_taken(trained_run: MakeRun) -> None:
-    run = open_run(trained_run("environment.id='Pendulum-v1'", "network.spread='state'"), "best")
+    run = open_run(trained_run("environment.id='Pendulum-v1'", "network.log_std='state'"), "best")
     for sampled, exact in ((False, True), (True, False)):
         with agent(run, sampled=sampled) as one:
             actions = one.act(one.environments.reset(0))

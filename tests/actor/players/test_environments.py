@@ -15,13 +15,13 @@ from common.errors import UnavailableError
 from common.rl.action_spec import discrete
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
-from common.wire.bodies.observations import Bodies, Seen
+from common.wire.bodies.observations import ObservationCodec, StepBatch
 from common.wire.messages import Act, Observe
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of
 
 LENGTHS = (3, 5)
-BODIES = Bodies(ObservationSpec((2,), "box", 2), discrete(3), len(LENGTHS))
+BODIES = ObservationCodec(ObservationSpec((2,), "box", 2), discrete(3), len(LENGTHS))
 ACTIONS = bytes([2, 1])
 
 
@@ -44,13 +44,13 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scripted]]:
 @pytest.fixture
 def remote(scripted: list[Scripted]) -> Iterator[Remote]:
     """Two groups of two, welcomed."""
-    one = Remote(welcome_of(seed=4), settings_of("environment.copies=4"))
+    one = Remote(welcome_of(seed=4), settings_of("environment.num_envs=4"))
     one.handle(welcome_of(seed=4), None)
     yield one
     one.close()
 
 
-def seen(told: tuple[Observe, bytes]) -> Seen:
+def seen(told: tuple[Observe, bytes]) -> StepBatch:
     message, body = told
     return BODIES.read_seen(body, begins=message.begins)
 
@@ -164,8 +164,8 @@ def test_failures_of_single_copies_are_told(remote: Remote, scripted: list[Scrip
 
 
 def test_stacked_frames_are_not_made() -> None:
-    assert unstacking(Environment(stack=4)).stack == 1
-    assert unstacking(Environment(stack=1)) == Environment(stack=1)
+    assert unstacking(Environment(frame_stack=4)).stack == 1
+    assert unstacking(Environment(frame_stack=1)) == Environment(frame_stack=1)
 
 
 def test_no_torch_is_needed() -> None:

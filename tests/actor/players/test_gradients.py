@@ -21,7 +21,7 @@ from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of
 
 FOREVER, NO_TIME = math.inf, -math.inf
-SMALL = ("network.hidden=[4]", "algorithm.rollout=6", "environment.copies=2")
+SMALL = ("network.hidden=[4]", "algorithm.rollout_length=6", "environment.num_envs=2")
 
 
 def flat_of(seed: int = 0) -> FlatParameters:

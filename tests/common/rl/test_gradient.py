@@ -14,7 +14,7 @@ from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
-UNCLIPPED = Algorithm(gradient_clip=0.0)
+UNCLIPPED = Algorithm(max_grad_norm=0.0)
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 20, 64])
@@ -32,7 +32,7 @@ def test_the_gradient_is_clipped_and_the_norm_is_the_one_before() -> None:
     model, rollout = make(BOX)
     norm = gradient(model, rollout, UNCLIPPED).gradient_norm
     direction = model.flat.gradient / norm
-    clipped = gradient(model, rollout, Algorithm(gradient_clip=norm / 2))
+    clipped = gradient(model, rollout, Algorithm(max_grad_norm=norm / 2))
     assert clipped.gradient_norm == pytest.approx(norm)
     torch.testing.assert_close(model.flat.gradient, direction * norm / 2)
 
@@ -86,7 +86,7 @@ def plain_loss(network: Recurrent, rollout: Rollout, section: Algorithm) -> Tens
 
 def test_through_time_it_is_that_of_a_plain_loop_in_float64() -> None:
     model, rollout = recurrent()
-    section = Algorithm(gradient_clip=0.0, correction="none", entropy=0.3)
+    section = Algorithm(max_grad_norm=0.0, correction="none", entropy_coef=0.3)
     statistics = gradient(model, rollout, section)
     twin, _ = recurrent()
     network = twin.network.double()

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from common.rl.networks.normalization import Normalization
-from common.rl.rewards import Shaping
+from common.rl.rewards import RewardTransform
 
 T, B, DISCOUNT = 9, 3, 0.7
 RNG = np.random.default_rng(3)
 
 
-def shaping_of(observations: int, *, rewards: bool) -> Shaping:
+def reward_transform(observations: int, *, rewards: bool) -> RewardTransform:
     normalization = Normalization(observations, rewards)
-    return Shaping(B, discount=DISCOUNT, normalization=normalization, extras=normalization.extras())
+    return RewardTransform(B, discount=DISCOUNT, normalization=normalization, extras=normalization.extras())
 
 
 def rollout() -> tuple[Any, Any, Any]:
@@ -28,7 +28,7 @@ def rollout() -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize(("observations", "rewards"), [(4, True), (4, False), (0, True)])
 def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) -> None:
-    shaping = shaping_of(observations, rewards=rewards)
+    shaping = reward_transform(observations, rewards=rewards)
     sums = [0.0] * B
     for _ in range(3):
         seen, given, valid = rollout()
@@ -46,7 +46,7 @@ def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) 
 
 
 def test_a_restart_begins_new_sums() -> None:
-    shaping, anew = (shaping_of(0, rewards=True) for _ in range(2))
+    shaping, anew = (reward_transform(0, rewards=True) for _ in range(2))
     shaping.shape(*rollout())
     shaping.restart()
     one = rollout()
@@ -57,5 +57,5 @@ def test_a_restart_begins_new_sums() -> None:
 
 def test_nothing_to_count() -> None:
     seen, rewards, valid = rollout()
-    assert shaping_of(0, rewards=False).shape(seen, rewards, valid)[1] is None
-    assert shaping_of(4, rewards=True).shape(seen, rewards, np.zeros_like(valid))[1] is None
+    assert reward_transform(0, rewards=False).shape(seen, rewards, valid)[1] is None
+    assert reward_transform(4, rewards=True).shape(seen, rewards, np.zeros_like(valid))[1] is None

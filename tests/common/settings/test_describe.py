@@ -15,7 +15,7 @@ from common.settings.sections import Settings
     [
         ("seed", "a whole number from 0 to 2147483647"),
         ("environment.id", "text, not empty"),
-        ("environment.copies", "a whole number from 1 to 1024"),
+        ("environment.num_envs", "a whole number from 1 to 1024"),
         ("environment.options", "a table, each value true or false, or a whole number, or a number, or text"),
         ("network.hidden", "a list, each a whole number from 1 to 8192, 1 to 16 of them"),
         ("network.shared", "true or false"),
@@ -23,7 +23,7 @@ from common.settings.sections import Settings
             "network.kind",
             "one of auto, dense, conv-a3c, conv-students, conv-nature, conv-impala, or module:Class",
         ),
-        ("optimizer.step_size", "a number above 0"),
+        ("optimizer.learning_rate", "a number above 0"),
         ("optimizer.beta1", "a number of at least 0 and below 1"),
         ("optimizer.device", "text matching ^(cpu|cuda(:\\d+)?|auto)$"),
         ("scaling.policy", "one of episode-duration, fixed, load"),

@@ -30,7 +30,7 @@ def test_a3c_is_measured_as_it_is() -> None:
     ],
 )
 def test_what_is_set_or_could_not_do_with_trajectories_is_not_measured(assignment: str) -> None:
-    extra = ("environment.copies=1",) if "whole" in assignment else ()
+    extra = ("environment.num_envs=1",) if "whole" in assignment else ()
     extra = ("algorithm.refresh=false", "exchange.accumulate=1") if "compensate" in assignment else extra
     extra = ("exchange.codec=int8",) if "feedback" in assignment else extra
     assert not is_measured(settings_of(assignment, *extra))

@@ -70,9 +70,9 @@ def test_settings_do_not_share_what_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("section", "key", "least", "most"),
     [
-        ("environment", "copies", 1, 1024),
-        ("algorithm", "rollout", 1, 4096),
-        ("algorithm", "discount", 0.0, 1.0),
+        ("environment", "num_envs", 1, 1024),
+        ("algorithm", "rollout_length", 1, 4096),
+        ("algorithm", "gamma", 0.0, 1.0),
         ("algorithm", "gae_lambda", 0.0, 1.0),
         ("exchange", "accumulate", 1, 64),
         ("exchange", "coalesce", 1, 256),

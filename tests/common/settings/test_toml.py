@@ -56,7 +56,7 @@ def test_any_bytes_give_settings_or_a_configuration_error(
 
 @given(
     st.sampled_from(["[environment]", "[network]", "[scaling]", "[environment.options]", "[x]", ""]),
-    st.sampled_from(["seed", "kind", "policy", "hidden", "copies", "options", "optimizer", "x"]),
+    st.sampled_from(["seed", "kind", "policy", "hidden", "num_envs", "options", "optimizer", "x"]),
     st.sampled_from(["3", "-1", "2e400", "nan", "true", '"x"', "[1]", "[[]]", "{}", "{ x = 1 }", "1979-05-27", "x"]),
 )
 def test_any_assignment_gives_settings_or_an_error_of_one_line(section: str, key: str, value: str) -> None:
@@ -74,7 +74,7 @@ def test_dump_is_plain_toml_with_every_key_in_order() -> None:
     del plain["limits"]["until_return"], plain["staleness"]["drop_above"]
     assert document == plain
     assert list(document) == list(plain)
-    assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\ncopies = 16\n')
+    assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\nnum_envs = 16\n')
 
 
 def test_dump_writes_options_as_an_inline_table() -> None:
@@ -83,16 +83,19 @@ def test_dump_writes_options_as_an_inline_table() -> None:
 
 
 def test_missing_keys_keep_their_defaults() -> None:
-    assert parse("[optimizer]\nstep_size = 1", "run.toml") == Settings(optimizer=Optimizer(step_size=1.0))
+    assert parse("[optimizer]\nlearning_rate = 1", "run.toml") == Settings(optimizer=Optimizer(learning_rate=1.0))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[optimizer]\nstep_sise = 1", "run.toml: optimizer.step_sise is no setting; did you mean step_size?"),
-        ("[optimiser]\nstep_size = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
-        ("step_size = 1", "run.toml: step_size is no setting; did you mean optimizer.step_size?"),
-        ("[network]\nentropy = 1", "run.toml: network.entropy is no setting; did you mean algorithm.entropy?"),
+        ("[optimiser]\nlearning_rate = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
+        ("learning_rate = 1", "run.toml: step_size is no setting; did you mean optimizer.learning_rate?"),
+        (
+            "[network]\nentropy_coef = 1",
+            "run.toml: network.entropy_coef is no setting; did you mean algorithm.entropy_coef?",
+        ),
         (
             "[staleness]\nqqq = 1",
             "run.toml: staleness.qqq is no setting; staleness has policy, scale, refuse_factor, drop_above,",
@@ -103,10 +106,10 @@ def test_missing_keys_keep_their_defaults() -> None:
             'run.toml: scaling.policy = "fix": must be one of episode-duration, fixed, load',
         ),
         ("[scaling]\npolicy = 3", "run.toml: scaling.policy = 3: must be one of episode-duration, fixed, load"),
-        ("[optimizer]\nstep_size = 0", "run.toml: optimizer.step_size = 0: must be a number above 0"),
-        ("[optimizer]\nstep_size = true", "run.toml: optimizer.step_size = true: must be a number above 0"),
-        ("[optimizer]\nstep_size = inf", "run.toml: optimizer.step_size = inf: must be a finite number"),
-        ("[optimizer]\nstep_size = nan", "run.toml: optimizer.step_size = nan: must be a number above 0"),
+        ("[optimizer]\nlearning_rate = 0", "run.toml: optimizer.learning_rate = 0: must be a number above 0"),
+        ("[optimizer]\nlearning_rate = true", "run.toml: optimizer.learning_rate = true: must be a number above 0"),
+        ("[optimizer]\nlearning_rate = inf", "run.toml: optimizer.learning_rate = inf: must be a finite number"),
+        ("[optimizer]\nlearning_rate = nan", "run.toml: optimizer.learning_rate = nan: must be a number above 0"),
         *(
             (
                 f"[network]\nkind = '{kind}'",
@@ -126,7 +129,7 @@ def test_missing_keys_keep_their_defaults() -> None:
             "[environment.options]\na = [1]",
             "run.toml: environment.options = { a = [1] }: must be a table, each value true or false, or",
         ),
-        ("[algorithm]\nwhole_episodes = true", "run.toml: algorithm.whole_episodes = true needs environment.copies"),
+        ("[algorithm]\nwhole_episodes = true", "run.toml: algorithm.whole_episodes = true needs environment.num_envs"),
         ("seed = ", "run.toml: is no TOML: Invalid value (at end of document)"),
         ("seed = 1\nseed = 2", "run.toml: is no TOML: Cannot overwrite a value ("),
         (f"seed = {'[' * 5000}", "run.toml: is no TOML"),
@@ -159,7 +162,7 @@ def test_read_says_that_a_file_is_no_text(tmp_path: Path) -> None:
     ("assignment", "path", "value"),
     [
         ("seed=3", ("seed",), 3),
-        ("optimizer.step_size=3e-4", ("optimizer", "step_size"), 3e-4),
+        ("optimizer.learning_rate=3e-4", ("optimizer", "step_size"), 3e-4),
         ("optimizer.kind=rmsprop", ("optimizer", "kind"), "rmsprop"),
         ('optimizer.kind = "rmsprop"', ("optimizer", "kind"), "rmsprop"),
         ("network.hidden=[64, 32]", ("network", "hidden"), [64, 32]),
@@ -181,7 +184,7 @@ def test_override(assignment: str, path: tuple[str, ...], value: object) -> None
 
 
 def test_override_applies_all_and_changes_nothing_else() -> None:
-    changed = override(Settings(), ["seed=3", "environment.copies=1", "algorithm.whole_episodes=true", "seed=4"])
+    changed = override(Settings(), ["seed=3", "environment.num_envs=1", "algorithm.whole_episodes=true", "seed=4"])
     assert changed.seed == 4
     assert changed.algorithm.whole_episodes
     assert changed.optimizer == Settings().optimizer
@@ -195,7 +198,7 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
         ("seed.x=3", "--set seed.x=3: seed is a setting, not a section"),
         ("optimizer.step_sise=3", "--set: optimizer.step_sise is no setting; did you mean step_size?"),
         ("scaling.policy=fix", '--set: scaling.policy = "fix": must be one of'),
-        ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.copies = 1"),
+        ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.num_envs = 1"),
         ("a.b=1", "--set: a is no setting"),
     ],
 )
@@ -206,28 +209,28 @@ def test_override_errors(assignment: str, message: str) -> None:
 
 CHOICES = """
 [algorithm]
-rollout = 16
+rollout_length = 16
 [optimizer]
-step_size = 0.5
+learning_rate = 0.5
 decay = 0.5
 [for.n-step-q.optimizer]
-step_size = 0.25
+learning_rate = 0.25
 [for.n-step-q.network]
 hidden = [7]
 [for.a3c.algorithm]
-discount = 0.5
+gamma = 0.5
 """
 
 
 def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
     own = parse(CHOICES, "run.toml")
-    assert (own.algorithm.kind, own.algorithm.discount, own.optimizer.step_size) == ("a3c", 0.5, 0.5)
+    assert (own.algorithm.kind, own.algorithm.gamma, own.optimizer.learning_rate) == ("a3c", 0.5, 0.5)
     written = parse(CHOICES.replace("[algorithm]", '[algorithm]\nkind = "n-step-q"'), "run.toml")
-    assert (written.algorithm.kind, written.algorithm.discount, written.algorithm.rollout) == ("n-step-q", 0.99, 16)
-    assert (written.optimizer.step_size, written.optimizer.decay, written.network.hidden) == (0.25, 0.5, [7])
+    assert (written.algorithm.kind, written.algorithm.gamma, written.algorithm.rollout_length) == ("n-step-q", 0.99, 16)
+    assert (written.optimizer.learning_rate, written.optimizer.decay, written.network.hidden) == (0.25, 0.5, [7])
     assert parse(CHOICES, "run.toml", "n-step-q") == written
     other = parse(CHOICES, "run.toml", "one-step-q")
-    assert (other.algorithm.kind, other.algorithm.discount, other.optimizer) == ("one-step-q", 0.99, own.optimizer)
+    assert (other.algorithm.kind, other.algorithm.gamma, other.optimizer) == ("one-step-q", 0.99, own.optimizer)
     wanted = {"n-step-q": {"optimizer": {"decay": 0.75, "step_size": 0.75}}, "a3c": {"optimizer": {"decay": 0.75}}}
     assert parse(CHOICES, "run.toml", None, wanted) == own, "the text's own algorithm is the text's"
     beneath = parse(CHOICES, "run.toml", "n-step-q", wanted).optimizer

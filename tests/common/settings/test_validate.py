@@ -20,7 +20,7 @@ def settings(**sections: dict[str, Any]) -> Settings:
     [
         (
             {"algorithm": {"whole_episodes": True}},
-            "algorithm.whole_episodes = true needs environment.copies = 1, not 16",
+            "algorithm.whole_episodes = true needs environment.num_envs = 1, not 16",
         ),
         (
             {"algorithm": {"epsilon_finals": [0.1]}},
@@ -31,8 +31,8 @@ def settings(**sections: dict[str, Any]) -> Settings:
             "algorithm.epsilon_probabilities = [0.4, 0.3, 0.2] must add up to 1, not 0.9",
         ),
         (
-            {"algorithm": {"kind": "one-step-sarsa", "rollout": 1}},
-            'algorithm.kind = "one-step-sarsa" needs algorithm.rollout of at least 2, not 1',
+            {"algorithm": {"kind": "one-step-sarsa", "rollout_length": 1}},
+            'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not 1',
         ),
         ({"optimizer": {"anneal": "linear"}}, 'optimizer.anneal = "linear" needs limits.frames above 0'),
         (
@@ -53,11 +53,11 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'exchange.kind = "actions" does not go with algorithm.kind = "ppo", only with a3c or vtrace',
         ),
         (
-            {"exchange": {"kind": "actions", "groups": 3}, "environment": {"copies": 2}},
-            'exchange.kind = "actions" needs environment.copies of at least exchange.groups = 3, not 2',
+            {"exchange": {"kind": "actions", "groups": 3}, "environment": {"num_envs": 2}},
+            'exchange.kind = "actions" needs environment.num_envs of at least exchange.groups = 3, not 2',
         ),
         (
-            {"exchange": {"kind": "actions", "groups": 1}, "environment": {"copies": 1}}
+            {"exchange": {"kind": "actions", "groups": 1}, "environment": {"num_envs": 1}}
             | {"algorithm": {"whole_episodes": True}},
             'exchange.kind = "actions" needs algorithm.whole_episodes = false',
         ),
@@ -85,13 +85,13 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"scaling": {"policy": "episode-duration", "additions": [1, 3, 2]}},
             "scaling.additions = [1, 3, 2] must rise",
         ),
-        ({"optimizer": {"step_size": float("inf")}}, "optimizer.step_size = inf: must be a finite number"),
+        ({"optimizer": {"step_size": float("inf")}}, "optimizer.learning_rate = inf: must be a finite number"),
         ({"limits": {"until_return": float("nan")}}, "limits.until_return = nan: must be a finite number"),
         ({"scaling": {"thresholds_seconds": [float("inf")]}}, "scaling.thresholds_seconds = inf: must be"),
         ({"environment": {"options": {"gravity": float("-inf")}}}, "environment.options.gravity = -inf: must be"),
         (
-            {"environment": {"copies": 1024}, "algorithm": {"rollout": 33}},
-            "environment.copies = 1024, algorithm.rollout = 33 and exchange.accumulate = 4: 69,632 episodes could end "
+            {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 33}},
+            "environment.num_envs = 1024, algorithm.rollout_length = 33 and exchange.accumulate = 4: 69,632 episodes could end "
             "in one gradient, its message holds at most 65,536; lower one of these",
         ),
         (
@@ -144,14 +144,14 @@ def settings(**sections: dict[str, Any]) -> Settings:
         (
             {
                 "algorithm": {"kind": "ppo", "whole_episodes": True},
-                "environment": {"copies": 1},
+                "environment": {"num_envs": 1},
                 "exchange": {"kind": "gradients"},
                 "staleness": {"policy": "synchronous"},
             },
             'algorithm.whole_episodes = true does not go with algorithm.kind = "ppo"',
         ),
         (
-            {"algorithm": {"kind": "a2c", "whole_episodes": True}, "environment": {"copies": 1}},
+            {"algorithm": {"kind": "a2c", "whole_episodes": True}, "environment": {"num_envs": 1}},
             "sends rollouts of one length: it needs algorithm.whole_episodes = false",
         ),
         (
@@ -186,7 +186,7 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
     "sections",
     [
         {},
-        {"algorithm": {"whole_episodes": True}, "environment": {"copies": 1}},
+        {"algorithm": {"whole_episodes": True}, "environment": {"num_envs": 1}},
         {"optimizer": {"anneal": "linear"}, "limits": {"frames": 1}},
         # With a fixed number of actors, the minimum counts and the rest is not looked at.
         {"scaling": {"policy": "fixed", "minimum": 8, "maximum": 2, "additions": []}},
@@ -207,7 +207,7 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         },
         {"exchange": {"codec": "ternary", "error_feedback": True, "credit": 2}},
         {"exchange": {"codec": "int8", "error_feedback": False, "credit": 0}},
-        {"environment": {"copies": 1024}, "algorithm": {"rollout": 32}},
+        {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 32}},
     ],
 )
 def test_accepted(sections: dict[str, dict[str, Any]]) -> None:

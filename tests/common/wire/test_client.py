@@ -8,7 +8,7 @@ import zmq
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.versions import versions
 from common.wire import client, sockets
 from common.wire.client import LearnerLink, introduce
@@ -17,7 +17,7 @@ from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Goodbye, Heartb
 
 Context = zmq.Context[zmq.Socket[bytes]]
 PATIENCE_MS = 10_000
-NOBODY = Access(Address("127.0.0.1", 5555))
+NOBODY = LearnerEndpoint(Address("127.0.0.1", 5555))
 
 
 class Learner:
@@ -41,7 +41,7 @@ def learner(context: Context) -> Learner:
 
 def connect(context: Context, learner: Learner, hello: Hello | None = None) -> tuple[LearnerLink, bytes]:
     """A link whose hello has been heard, and its routing id."""
-    link = LearnerLink(context, Access(learner.address), hello or introduce("actor", NOBODY, "lab7"))
+    link = LearnerLink(context, LearnerEndpoint(learner.address), hello or introduce("actor", NOBODY, "lab7"))
     assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
     assert link.send(hello or introduce("actor", NOBODY, "lab7"))
     peer, message, body = learner.hear()
@@ -87,7 +87,7 @@ def test_two_incarnations_never_share_a_routing_id(context: Context, learner: Le
 def test_without_a_learner_nothing_is_sent_and_nothing_queued(context: Context) -> None:
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
         address = Address("127.0.0.1", listener.getsockname()[1])
-    link = LearnerLink(context, Access(address), introduce("actor", NOBODY))
+    link = LearnerLink(context, LearnerEndpoint(address), introduce("actor", NOBODY))
     assert not link.send(link_hello := introduce("actor", NOBODY))
     assert not link.send(link_hello, b"body")
     assert list(link.receive()) == []

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import A3cdError, RefusedError, UnavailableError
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.wire.client import introduce
 from common.wire.membership import FIRST_NOTICE_SECONDS, HELLO_SECONDS, UNSENT_SECONDS, Membership
 from common.wire.messages import AnyMessage, FleetOrder, Heartbeat, RefusalCode, Refused, Stop, Welcome
@@ -15,7 +15,7 @@ WELCOME = Welcome(run="r", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0)
 
 @pytest.fixture
 def joining() -> Membership:
-    return Membership(introduce("launcher", Access(Address("127.0.0.1", 5555)), "lab"), BEGIN)
+    return Membership(introduce("launcher", LearnerEndpoint(Address("127.0.0.1", 5555)), "lab"), BEGIN)
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_check_config(tmp_path: Path) -> None:
     config.write_text("[optimizer]\nstep_size = -1")
     bad = a3cd("check-config", config)
     assert bad.exit_code == 78
-    assert "optimizer.step_size = -1: must be" in bad.stderr
+    assert "optimizer.learning_rate = -1: must be" in bad.stderr
     assert bad.stdout == ""
 
 

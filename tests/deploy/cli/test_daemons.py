@@ -17,7 +17,7 @@ from tests.helpers.command_line import AT, a3cd
 def test_learner(stand: Any, tmp_path: Path) -> None:
     run = stand("learner.daemon.run", 75)
     config = tmp_path / "run.toml"
-    config.write_text("seed = 1\n[optimizer]\nstep_size = 0.5")
+    config.write_text("seed = 1\n[optimizer]\nlearning_rate = 0.5")
     result = a3cd(
         "learner",
         "--config",
@@ -31,7 +31,7 @@ def test_learner(stand: Any, tmp_path: Path) -> None:
         tmp_path / "x",
     )
     assert result.exit_code == 75
-    assert run.arguments == (parse("seed = 2\n[optimizer]\nstep_size = 0.5", ""),)
+    assert run.arguments == (parse("seed = 2\n[optimizer]\nlearning_rate = 0.5", ""),)
     assert run.options == {
         "bind": Address("*", 0),
         "listeners": None,

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import EXIT_TRY_LATER, RefusedError, UnavailableError
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
 from common.wire import membership, sockets
 from common.wire.messages import Goodbye, Heartbeat, Hello, Inspect, Refused, Stop
@@ -57,13 +57,13 @@ def test_says_goodbye(start_learner: Start) -> None:
 
 
 def test_none_when_nobody_answers_in_time() -> None:
-    with Observer(Access(nobody())) as observer:
+    with Observer(LearnerEndpoint(nobody())) as observer:
         assert observer.next(0.05) is None
 
 
 def test_a_learner_that_comes_later_is_found(start_learner: Start) -> None:
     address = nobody()
-    with Observer(Access(address)) as observer:
+    with Observer(LearnerEndpoint(address)) as observer:
         assert observer.next(0.05) is None
         start_learner(address.port, frames=7)
         assert until(observer, lambda _: True).frames == 7
@@ -112,7 +112,7 @@ def test_fetch_waits_and_says_so_and_gives_up(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(membership, "FIRST_NOTICE_SECONDS", 0.05)
     address, said = nobody(), list[str]()
     with pytest.raises(UnavailableError, match=f"no learner answers at {address} .*a3cd doctor") as raised:
-        fetch(Access(address), 0.5, said.append)
+        fetch(LearnerEndpoint(address), 0.5, said.append)
     assert raised.value.exit_code == EXIT_TRY_LATER
     assert said
     assert said[0].startswith(f"no learner answers at {address} for 0 s")
@@ -150,4 +150,4 @@ def test_watch_goes_on_until_the_run_is_over(start_learner: Start) -> None:
 
 def test_watch_gives_up_on_a_learner_that_never_was() -> None:
     with pytest.raises(UnavailableError):
-        next(watch(Access(nobody()), 0.1, lambda _: None))
+        next(watch(LearnerEndpoint(nobody()), 0.1, lambda _: None))

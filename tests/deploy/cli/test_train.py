@@ -16,7 +16,7 @@ import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.addresses import DEFAULT_PORT, Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.run.folder import RunFolder
 from common.run.status import FleetStatus, RunStatus, summary
 from common.settings.toml import dump, parse, read
@@ -37,12 +37,14 @@ def planned(env: str = "CartPole-v1", **given: Any) -> Plan:
 
 
 def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
-    one = planned(seed=5, frames=1000, until_return=100.5, network="dense", assignments=("optimizer.step_size=0.5",))
+    one = planned(
+        seed=5, frames=1000, until_return=100.5, network="dense", assignments=("optimizer.learning_rate=0.5",)
+    )
     settings = one.settings
     assert settings.environment.id == "CartPole-v1"
     assert settings.environment.reward_scale == 0.1, "of the preset"
     assert (settings.seed, settings.limits.frames, settings.limits.until_return) == (5, 1000, 100.5)
-    assert (settings.network.kind, settings.optimizer.step_size) == ("dense", 0.5)
+    assert (settings.network.kind, settings.optimizer.learning_rate) == ("dense", 0.5)
     assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
 
 
@@ -94,10 +96,10 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
 
 
 def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
-    settings = settings_of("seed=9", "limits.frames=500", "optimizer.step_size=0.25")
+    settings = settings_of("seed=9", "limits.frames=500", "optimizer.learning_rate=0.25")
     create(tmp_path, settings).close()
     one = planned(resume=True, run_dir=tmp_path, frames=900)
-    assert (one.settings.seed, one.settings.optimizer.step_size, one.settings.limits.frames) == (9, 0.25, 900)
+    assert (one.settings.seed, one.settings.optimizer.learning_rate, one.settings.limits.frames) == (9, 0.25, 900)
     assert one.resume
     with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
         planned("Acrobot-v1", resume=True, run_dir=tmp_path)
@@ -171,7 +173,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             return one.children[-1]
 
     class Window:
-        def __init__(self, access: Access) -> None:
+        def __init__(self, access: LearnerEndpoint) -> None:
             one.address = access.address
 
         def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigurationError
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.wire import membership
 from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Hello, Refused, Stop, Welcome
 from deploy.backends.base import Condition, Ended
@@ -82,7 +82,7 @@ def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) ->
 def test_a_name_that_cannot_be_closes_the_backend_too(learner: Learner) -> None:
     actors = Actors()
     with pytest.raises(ConfigurationError, match="name"):
-        shell.run(Access(learner.address), slots=1, backend=actors, name="x" * 1000)
+        shell.run(LearnerEndpoint(learner.address), slots=1, backend=actors, name="x" * 1000)
     assert actors.calls == ["close"]
 
 

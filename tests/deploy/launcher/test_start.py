@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from deploy.backends.base import Backend
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import Host
@@ -20,7 +20,7 @@ from deploy.launcher import start as module
 from deploy.launcher.options import Options
 from deploy.launcher.start import start
 
-AT = Access(Address("gpu-box", 5555), source=Path("/keys/c"), insecure=True)
+AT = LearnerEndpoint(Address("gpu-box", 5555), source=Path("/keys/c"), insecure=True)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the shell is given; the backend is closed."""
     given: dict[str, Any] = {}
 
-    def run(access: Access, **options: Any) -> int:
+    def run(access: LearnerEndpoint, **options: Any) -> int:
         given.update(options, access=access)
         options["backend"].close()
         return 75

@@ -67,7 +67,7 @@ class Run:
     store: NotedStore = field(default_factory=NotedStore)
 
     def __post_init__(self) -> None:
-        chosen = settings_of("exchange.kind='actions'", f"environment.copies={COPIES}", *self.assignments)
+        chosen = settings_of("exchange.kind='actions'", f"environment.num_envs={COPIES}", *self.assignments)
         self.peers, self.plan = Peers(), plan_of(chosen)
         self.ledger = Ledger(Counters(), chosen.limits.window, Scaler(chosen.scaling).start(), now=0.0)
         self.inference = Inference(self.plan, self.network, self.store, self.ledger, self.peers)
@@ -281,7 +281,7 @@ def test_who_sends_what_cannot_be_used_is_set_aside(
 
 
 def test_the_core_hands_observations_on_and_gives_no_weights() -> None:
-    run = Run(("exchange.batch_wait_ms=10", f"environment.copies={2 * COPIES}"))
+    run = Run(("exchange.batch_wait_ms=10", f"environment.num_envs={2 * COPIES}"))
     core = LearnerCore(run.plan, run.store, run.ledger, Scaler(Scaling()), choose_codec, 0.0, run.network)
     *_, welcome = core.handle(0.0, b"a", hello_of("a", codecs=[]), None)
     assert isinstance(welcome, Send) and isinstance(welcome.message, Welcome)

@@ -187,9 +187,9 @@ def test_moments_that_cannot_be_are_refused_with_their_gradient(moments: Any, wh
 
 
 def test_the_largest_honest_gradient_is_taken() -> None:
-    run = Run(("exchange.accumulate=4", "algorithm.rollout=20", "environment.copies=16"))
+    run = Run(("exchange.accumulate=4", "algorithm.rollout_length=20", "environment.num_envs=16"))
     assert run.take(count=4, steps=4 * 20 * 16, episodes=[(1.0, 1, 0.1)] * 1280) == []
-    whole = Run(("algorithm.whole_episodes=true", "environment.copies=1"))
+    whole = Run(("algorithm.whole_episodes=true", "environment.num_envs=1"))
     assert whole.take(steps=100_000) == []
 
 

@@ -23,10 +23,10 @@ from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.moments import Moments
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import shaping_of
+from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
-from common.wire.bodies.observations import Bodies, Seen, group_seed, group_sizes, sampler
+from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes, sampler
 from common.wire.messages import Act
 from learner.exchange.policy_server import Acting
 from learner.parameters.batch_trainer import Trainer
@@ -36,7 +36,12 @@ from tests.helpers.run import settings_of, welcome_of
 SEEDS = (100_003, 100_004)
 """Of two actors."""
 ROLLOUT, ROLLOUTS = 7, 6
-SMALL = ("exchange.kind='actions'", f"algorithm.rollout={ROLLOUT}", "network.hidden=[16]", "environment.copies=5")
+SMALL = (
+    "exchange.kind='actions'",
+    f"algorithm.rollout_length={ROLLOUT}",
+    "network.hidden=[16]",
+    "environment.num_envs=5",
+)
 
 
 class Kept(Trainer):
@@ -94,7 +99,7 @@ def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> 
 
 def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
     """The same weights playing by themselves, with the same seeds, one group alone."""
-    copies = group_sizes(settings.environment.copies, settings.exchange.groups)[group]
+    copies = group_sizes(settings.environment.num_envs, settings.exchange.groups)[group]
     environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
     rng = sampler(seed, group)
     collector = Collector(
@@ -102,7 +107,7 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
         trainer.model.network,
         describe(environments.observation_space),
         algorithm=settings.algorithm,
-        shaping=shaping_of(settings, trainer.model, copies),
+        shaping=reward_transform(settings, trainer.model, copies),
         rng=rng,
         acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
     )
@@ -120,11 +125,11 @@ def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: i
     [
         (),
         ("exchange.groups=1",),
-        ("environment.copies=17",),
-        ("environment.stack=3",),
+        ("environment.num_envs=17",),
+        ("environment.frame_stack=3",),
         ("environment.id='Acrobot-v1'",),
         ("network.lstm=6",),
-        ("network.lstm=6", "environment.stack=3", "environment.copies=17"),
+        ("network.lstm=6", "environment.frame_stack=3", "environment.num_envs=17"),
     ],
     ids=["uneven groups", "one group", "vectors", "stacked", "Acrobot", "recurrent", "recurrent, stacked"],
 )
@@ -153,7 +158,7 @@ def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> Non
     found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
     expected = moments.none(trainer.model.normalization.counted)
     for rollouts in found.values():
-        shaping = shaping_of(settings, trainer.model, rollouts[0].rewards.shape[1])
+        shaping = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
         for one in rollouts:
             _, counted = shaping.shape(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
             assert counted is not None
@@ -164,15 +169,17 @@ def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> Non
 
 
 def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_on() -> None:
-    acting, trainer, _ = acting_of("environment.reward_scale=1e30", "algorithm.rollout=1", "exchange.groups=1")
-    bodies = Bodies(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
+    acting, trainer, _ = acting_of("environment.reward_scale=1e30", "algorithm.rollout_length=1", "exchange.groups=1")
+    bodies = ObservationCodec(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
     memory, yes = acting.open(0, 0), np.ones(5, np.bool_)
 
     def seen(reward: float) -> bytes:
-        given = Seen(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
+        given = StepBatch(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
         return bodies.pack_seen(given, begins=False)
 
-    acting.observe(memory, bodies.pack_seen(Seen(np.zeros((5, 4), np.float32), *[yes] * 3), begins=True), begins=True)
+    acting.observe(
+        memory, bodies.pack_seen(StepBatch(np.zeros((5, 4), np.float32), *[yes] * 3), begins=True), begins=True
+    )
     for reward, taken in ((1.0, 1), (1e30, 1), (1.0, 2)):
         acting.act([memory], 0)
         with pytest.raises(CodecError, match="no finite number") if reward > 1 else contextlib.nullcontext():
@@ -184,7 +191,7 @@ def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_
 def test_numbers_are_those_that_the_network_playing_by_itself_would_draw(spread: str) -> None:
     acting, trainer, settings = acting_of(
         *("environment.id='Pendulum-v1'", "environment.action_bounds='tanh'", "network.lstm=6"),
-        f"network.spread='{spread}'",
+        f"network.log_std='{spread}'",
     )
     found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
     for (actor, group), rollouts in found.items():
@@ -218,5 +225,5 @@ def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
 
 
 def test_the_largest_body_is_known_beforehand() -> None:
-    acting, _, _ = acting_of("environment.copies=3")
+    acting, _, _ = acting_of("environment.num_envs=3")
     assert acting.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"

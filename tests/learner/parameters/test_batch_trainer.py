@@ -16,7 +16,7 @@ from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
 from common.rl.gradient import gradient
 from common.rl.model import Model
-from common.rl.networks.recurrent_state import Memory
+from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
@@ -26,7 +26,7 @@ from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import ParameterStore
 from tests.helpers.rollouts import BOX, make
 
-PLAIN = Algorithm(gradient_clip=0.0)
+PLAIN = Algorithm(max_grad_norm=0.0)
 
 
 def rollouts(count: int) -> tuple[Model, list[Rollout]]:
@@ -37,7 +37,7 @@ def rollouts(count: int) -> tuple[Model, list[Rollout]]:
 
 
 def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> Trainer:
-    optimizer = make_optimizer(Optimizer(kind=kind, step_size=0.01), model.flat.vector, 0)  # type: ignore[arg-type]
+    optimizer = make_optimizer(Optimizer(kind=kind, learning_rate=0.01), model.flat.vector, 0)  # type: ignore[arg-type]
     return Trainer(model, optimizer, section, average=average)
 
 
@@ -51,7 +51,7 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
     there, _ = make(BOX)  # the actors' model, of the same parameters
     size, scale = model.flat.size, sum(weights) / len(weights)
     vector = there.flat.vector.clone()
-    section = Optimizer(kind=kind, step_size=0.01)  # type: ignore[arg-type]
+    section = Optimizer(kind=kind, learning_rate=0.01)  # type: ignore[arg-type]
     store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
     trainer = trainer_of(model, kind=kind, average=average)
     for rollout, weight in zip(parts, weights, strict=True):
@@ -90,7 +90,7 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("one_thread")
 def test_ppo_learns_from_minibatches_of_recurrent_rollouts() -> None:
     """Reward is for the action that the first observation of an episode asks for: the state alone tells it later."""
-    section = Algorithm(kind="ppo", gradient_clip=1.0, discount=0.0, entropy=0.0, epochs=4, minibatches=3)
+    section = Algorithm(kind="ppo", max_grad_norm=1.0, gamma=0.0, entropy_coef=0.0, epochs=4, minibatches=3)
     model, _ = make(BOX, lstm=8, algorithm="ppo")
     trainer = trainer_of(model, section, kind="adam")
     generator, rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
@@ -114,7 +114,7 @@ def _recalled(trainer: Trainer, generator: torch.Generator, rng: np.random.Gener
 def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
     """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
     steps, copies = 4, 16
-    memory, wanted = Memory(model.network, copies), torch.randint(0, 3, (copies,), generator=generator)
+    memory, wanted = RecurrentState(model.network, copies), torch.randint(0, 3, (copies,), generator=generator)
     observations = torch.zeros(steps + 1, copies, *BOX.shape)
     observations[0, torch.arange(copies), wanted] = 1.0
     state, shape = memory.state(), (steps, copies)
@@ -175,9 +175,9 @@ def test_a_body_is_unpacked_and_what_is_none_adds_nothing() -> None:
 
 def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
     model, parts = rollouts(2)
-    section = Algorithm(kind="ppo", epochs=3, minibatches=4, gradient_clip=0.0)
+    section = Algorithm(kind="ppo", epochs=3, minibatches=4, max_grad_norm=0.0)
     trainer, there = trainer_of(model, section), make(BOX)[0]
-    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.01), there.flat.vector, 0)
+    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01), there.flat.vector, 0)
     seen: list[list[float]] = []
 
     def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
@@ -206,7 +206,7 @@ def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_t
     vectors = []
     for limit, epochs in ((1e-9, 5), (0.0, 1)):
         model, (rollout,) = rollouts(1)
-        section = Algorithm(kind="ppo", epochs=epochs, minibatches=1, kl_limit=limit)
+        section = Algorithm(kind="ppo", epochs=epochs, minibatches=1, target_kl=limit)
         trainer = trainer_of(model, section)
         trainer.take(rollout)
         trainer.step(scale=1.0, frames=0)

@@ -67,7 +67,7 @@ def run(optimizer: optimizers.FlatOptimizer, steps: range) -> None:
 @pytest.mark.parametrize(("values", "reference"), CASES)
 @pytest.mark.parametrize("anneal", ["constant", "linear"])
 def test_equals_the_formula(values: dict[str, Any], reference: Reference, anneal: Any) -> None:
-    section = Optimizer(step_size=0.02, anneal=anneal, **values)
+    section = Optimizer(learning_rate=0.02, anneal=anneal, **values)
     vector = torch.from_numpy(START.copy())
     run(make(section, vector, TOTAL), range(STEPS))
     left = np.maximum(0.0, 1 - FRAMES / TOTAL) if anneal == "linear" else 1.0
@@ -78,7 +78,7 @@ def test_equals_the_formula(values: dict[str, Any], reference: Reference, anneal
 
 @pytest.mark.parametrize("values", [values for values, _ in CASES])
 def test_loading_the_state_continues_bit_exactly(values: dict[str, Any]) -> None:
-    section = Optimizer(step_size=0.02, **values)
+    section = Optimizer(learning_rate=0.02, **values)
     whole = torch.from_numpy(START.copy())
     run(make(section, whole, 0), range(STEPS))
 
@@ -101,11 +101,11 @@ def test_a_gradient_is_left_as_it_is() -> None:
 
 
 def test_step_size_is_annealed_to_zero_and_not_below() -> None:
-    optimizer = make(Optimizer(step_size=0.5, anneal="linear"), torch.zeros(2), 1000)
-    assert optimizer.step_size == 0.5
+    optimizer = make(Optimizer(learning_rate=0.5, anneal="linear"), torch.zeros(2), 1000)
+    assert optimizer.learning_rate == 0.5
     for frames, expected in ((250, 0.375), (1000, 0.0), (2000, 0.0)):
         optimizer.step(torch.ones(2), scale=0.1, frames=frames)
-        assert optimizer.step_size == expected
+        assert optimizer.learning_rate == expected
 
 
 def test_annealing_needs_an_end() -> None:

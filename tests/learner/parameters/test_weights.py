@@ -169,7 +169,7 @@ def test_what_is_not_finite_is_refused_with_every_codec(codec: str, bad: float) 
 @pytest.mark.parametrize(("codec", "error"), [("fp16", 2e-3), ("int8+zstd", 0.02), ("int8+lz4", 0.02)])
 def test_each_gradient_is_read_as_its_codec_says(codec: str, error: float) -> None:
     values = random(1)[0]
-    store = store_of(step_size=1.0)
+    store = store_of(learning_rate=1.0)
     store.add(packed(values, codec), codec, 1.0)
     store.step(scale=1.0, frames=0)
     np.testing.assert_allclose(1 - store.vector.numpy(), values, atol=error)
@@ -207,7 +207,7 @@ def test_deltas_are_against_the_keyframe_and_made_once_per_version() -> None:
 
 def test_the_step_is_annealed_by_the_frames_of_the_run() -> None:
     vector = torch.zeros(SIZE)
-    section = Optimizer(kind="sgd", step_size=1.0, anneal="linear")
+    section = Optimizer(kind="sgd", learning_rate=1.0, anneal="linear")
     store = ParameterStore(vector, make_optimizer(section, vector, 100))
     store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
     store.step(scale=1.0, frames=75)
@@ -273,7 +273,7 @@ def test_a_store_that_averages_takes_one_step_with_the_plain_mean(kind: str) -> 
     vectors = []
     for average in (True, False):
         vector = torch.ones(SIZE)
-        section = Optimizer(kind=kind, step_size=0.1)  # type: ignore[arg-type]
+        section = Optimizer(kind=kind, learning_rate=0.1)  # type: ignore[arg-type]
         store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
         for some in (gradients[:5], gradients[5:]):
             for one in some if average else [some.mean(axis=0)]:
@@ -287,7 +287,7 @@ def test_gradients_of_older_weights_are_compensated_each_by_its_own_lag() -> Non
     vector, strength = torch.ones(SIZE), 0.5
     store = ParameterStore(
         vector,
-        make_optimizer(Optimizer(kind="sgd", step_size=0.1), vector, 0),
+        make_optimizer(Optimizer(kind="sgd", learning_rate=0.1), vector, 0),
         compensation=Compensation(vector, 0.5, 1),
     )
     assert store.reach == 0
@@ -307,7 +307,7 @@ def test_gradients_of_older_weights_are_compensated_each_by_its_own_lag() -> Non
 @pytest.mark.parametrize("form", ["fp32", "fp16"])
 def test_the_target_network_travels_behind_the_weights_with_the_run_s_frames(form: str) -> None:
     vector, clock = torch.full((SIZE,), 1.0), torch.zeros(1)
-    optimizer = make_optimizer(Optimizer(kind="sgd", step_size=0.5), vector, 0)
+    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
     store = ParameterStore(vector, optimizer, extras=clock, target=Target(vector.clone(), 100, clock, 0))
     received, copied, frames = torch.zeros(SIZE), torch.zeros(SIZE), torch.zeros(1)
     seen = []

@@ -18,7 +18,7 @@ from common.settings.toml import override
 from learner.record import run_lock as folder
 from learner.record.run_lock import create, resume
 
-SETTINGS = Settings(seed=3, environment=Environment(id="X-v0", observation="state", skip=1, stack=1))
+SETTINGS = Settings(seed=3, environment=Environment(id="X-v0", observation="state", frame_skip=1, frame_stack=1))
 
 
 def new_run(path: Path, settings: Settings = SETTINGS) -> str:
@@ -159,7 +159,7 @@ def test_resume_with_settings_that_cannot_be_read_keeps_the_epoch(tmp_path: Path
     [
         ("environment.id=Y-v0", "environment.id is 'X-v0', not 'Y-v0'"),
         ("environment.options.level=2", "environment.options is {}, not {'level': 2}"),
-        ("environment.skip=4", "environment.skip is 1, not 4"),
+        ("environment.frame_skip=4", "environment.frame_skip is 1, not 4"),
         ("environment.reward_clip=1", "environment.reward_clip is 0.0, not 1.0"),
         ("network.hidden=[64]", "network.hidden is [128], not [64]"),
         ("network.shared=false", "network.shared is True, not False"),
@@ -194,10 +194,10 @@ def test_resume_names_every_key_that_differs(tmp_path: Path) -> None:
     "assignment",
     [
         "seed=4",
-        "environment.copies=1",
+        "environment.num_envs=1",
         "environment.step_seconds=0.5",
-        "algorithm.entropy=0.5",
-        "optimizer.step_size=0.5",
+        "algorithm.entropy_coef=0.5",
+        "optimizer.learning_rate=0.5",
         "limits.frames=1000",
         "scaling.maximum=9",
     ],
@@ -211,7 +211,7 @@ def test_resume_with_other_settings_keeps_them(tmp_path: Path, assignment: str) 
 
 
 def test_resume_takes_the_resolved_values_of_the_run(tmp_path: Path) -> None:
-    environment = Environment(id="X-v0", observation="frames", skip=4, stack=4)
+    environment = Environment(id="X-v0", observation="frames", frame_skip=4, frame_stack=4)
     resolved = Settings(environment=environment, network=Network(kind="conv-a3c"))
     new_run(tmp_path, resolved)
     written = Settings(

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
-from common.host.security.access import LEARNER_PAIR, SYSTEM_FOLDER, Access, accept, default_folder, find
+from common.host.security.access import LEARNER_PAIR, SYSTEM_FOLDER, LearnerEndpoint, accept, default_folder, find
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 
@@ -28,7 +28,7 @@ def credential(address: Address = FAR) -> Credential:
 
 def test_without_keys_on_this_machine() -> None:
     access = find(HERE)
-    assert access == Access(HERE)
+    assert access == LearnerEndpoint(HERE)
     assert access.arguments() == ["tcp://127.0.0.1:5555"]
     assert access.name("any-1") == "any-1"
 
@@ -76,7 +76,7 @@ def test_an_invitation_is_kept(home: Path) -> None:
 
 
 def test_names_stand_under_the_keys_name() -> None:
-    access = Access(FAR, credential())
+    access = LearnerEndpoint(FAR, credential())
     assert access.name("vm-4711") == "lab7/vm-4711"
     assert access.name("lab7") == "lab7"
     assert access.name("lab7/vm-4711") == "lab7/vm-4711"

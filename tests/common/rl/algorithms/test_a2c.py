@@ -12,7 +12,7 @@ from tests.helpers.rollouts import BOX, COPIES, STEPS, make
 @pytest.mark.parametrize("correction", ["vtrace", "none"])
 def test_it_is_the_n_step_loss_whatever_acted(correction: str) -> None:
     model, rollout = make(BOX)
-    section = Algorithm(kind="a2c", correction=correction, discount=0.9, entropy=0.03)  # type: ignore[arg-type]
+    section = Algorithm(kind="a2c", correction=correction, gamma=0.9, entropy_coef=0.03)  # type: ignore[arg-type]
     outputs = outputs_of(model, rollout)
     ours = a2c.loss(outputs, rollout, section, model.network.action).statistics
     pi, values = probabilities(outputs)

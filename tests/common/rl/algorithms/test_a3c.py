@@ -19,7 +19,7 @@ from common.settings.sections import Algorithm
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
 OWN = "tests.helpers.own_networks:Small"
-UNCLIPPED = Algorithm(gradient_clip=0.0)
+UNCLIPPED = Algorithm(max_grad_norm=0.0)
 
 
 def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[torch.Tensor, Statistics]:
@@ -159,7 +159,7 @@ def one_column(network: PolicyValue, *, terminated: bool) -> tuple[Rollout, floa
 def test_a_time_limit_bootstraps_and_a_termination_does_not(terminated: bool) -> None:
     model, _ = make(BOX)
     rollout, first, second = one_column(model.network, terminated=terminated)
-    section = Algorithm(discount=0.9, correction="none")
+    section = Algorithm(gamma=0.9, correction="none")
     statistics = gradient(model, rollout, section)
     assert statistics.value_loss == pytest.approx((first + second) / 2, rel=1e-4)
 

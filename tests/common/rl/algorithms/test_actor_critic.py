@@ -8,7 +8,7 @@ from common.rl.algorithms.actor_critic import ActorCritic
 from common.settings.sections import Algorithm
 from tests.helpers.rollouts import ACTIONS, BOX, COPIES, STEPS, make
 
-SECTION = Algorithm(entropy=0.3, value=0.7)
+SECTION = Algorithm(entropy_coef=0.3, value_coef=0.7)
 
 
 def test_the_derivative_is_that_of_its_terms() -> None:

@@ -12,7 +12,7 @@ from tests.helpers.rollouts import BOX, COPIES, STEPS, make
 @pytest.mark.parametrize(("rho_clip", "c_clip"), [(1.0, 1.0), (1.7, 0.6)])
 def test_it_is_the_actor_critic_loss_on_v_trace_s_targets(rho_clip: float, c_clip: float) -> None:
     model, rollout = make(BOX)
-    section = Algorithm(kind="vtrace", rho_clip=rho_clip, c_clip=c_clip, discount=0.9)
+    section = Algorithm(kind="vtrace", rho_clip=rho_clip, c_clip=c_clip, gamma=0.9)
     outputs = outputs_of(model, rollout)
     ours = impala.loss(outputs, rollout, section, model.network.action).statistics
     pi, values = probabilities(outputs)

@@ -24,7 +24,7 @@ ROWS = STEPS * COPIES
 )
 def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, Any]) -> None:
     model, rollout = make(BOX)
-    section = Algorithm(kind="ppo", discount=0.9, **changes)
+    section = Algorithm(kind="ppo", gamma=0.9, **changes)
     outputs = outputs_of(model, rollout)
     ours = loss(outputs, rollout, section, model.network.action)
 
@@ -60,10 +60,10 @@ def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_act
     pi, _ = probabilities(outputs_of(model, rollout))
     taken = np.take_along_axis(pi[:-1], rollout.actions.numpy()[:, :, None], axis=2)[:, :, 0]
     rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.from_numpy(np.log(taken)).float())
-    plain = Algorithm(correction="none", gae_lambda=0.9, gradient_clip=0.0)
+    plain = Algorithm(correction="none", gae_lambda=0.9, max_grad_norm=0.0)
     gradient(model, rollout, plain)
     expected = model.flat.gradient.clone()
-    statistics = gradient(model, rollout, Algorithm(kind="ppo", gae_lambda=0.9, gradient_clip=0.0))
+    statistics = gradient(model, rollout, Algorithm(kind="ppo", gae_lambda=0.9, max_grad_norm=0.0))
     assert (statistics.ratio, statistics.kl) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
     torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
 

@@ -19,13 +19,13 @@ from common.settings.sections import Algorithm
 from tests.helpers.rollouts import ACTIONS, BOX, COPIES, PICTURE, STEPS, make
 
 LOSSES = {name: method.loss for name, method in METHODS.items() if isinstance(method, ValueMethod)}
-SECTION = Algorithm(discount=0.9, gradient_clip=0.0)
+SECTION = Algorithm(gamma=0.9, max_grad_norm=0.0)
 Q = list[list[list[float]]]
 Naive = Callable[[Rollout, Q, int, int], float | None]
 
 
 def section_of(kind: str) -> Algorithm:
-    return Algorithm(kind=kind, discount=0.9, gradient_clip=0.0)  # type: ignore[arg-type]
+    return Algorithm(kind=kind, gamma=0.9, max_grad_norm=0.0)  # type: ignore[arg-type]
 
 
 def whole(seed: int = 0, kind: str = "one-step-q", observation: ObservationSpec = BOX) -> tuple[Model, Rollout]:

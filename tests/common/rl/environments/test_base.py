@@ -16,14 +16,16 @@ from common.settings.sections import Environment
 
 BROKEN = "broken_environments:"
 SECTIONS = {
-    "vector": Environment(id="CartPole-v1", copies=8),
-    "vector, limited": Environment(id="CartPole-v1", copies=8, max_episode_steps=7),
-    "sequential": Environment(id="FlappyBird-v0", copies=2, max_episode_steps=20),
-    "offset discrete": Environment(id=BROKEN + "Grid-v0", copies=2, max_episode_steps=9),
-    "pictures": Environment(id=BROKEN + "Picture-v0", copies=2, stack=2),
-    "repeated, stacked, paced": Environment(id="CartPole-v1", copies=2, skip=2, stack=3, step_seconds=1e-6),
-    "frames": Environment(id="CartPole-v1", copies=2, observation="frames", skip=4, max_episode_steps=4),
-    "atari": Environment(id="ALE/Pong-v5", copies=2, max_episode_steps=20),
+    "vector": Environment(id="CartPole-v1", num_envs=8),
+    "vector, limited": Environment(id="CartPole-v1", num_envs=8, max_episode_steps=7),
+    "sequential": Environment(id="FlappyBird-v0", num_envs=2, max_episode_steps=20),
+    "offset discrete": Environment(id=BROKEN + "Grid-v0", num_envs=2, max_episode_steps=9),
+    "pictures": Environment(id=BROKEN + "Picture-v0", num_envs=2, frame_stack=2),
+    "repeated, stacked, paced": Environment(
+        id="CartPole-v1", num_envs=2, frame_skip=2, frame_stack=3, step_seconds=1e-6
+    ),
+    "frames": Environment(id="CartPole-v1", num_envs=2, observation="frames", frame_skip=4, max_episode_steps=4),
+    "atari": Environment(id="ALE/Pong-v5", num_envs=2, max_episode_steps=20),
 }
 
 

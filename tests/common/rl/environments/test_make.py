@@ -32,12 +32,12 @@ def episode_length(environments: Environments, action: int = 0) -> tuple[int, bo
 @pytest.mark.parametrize(
     ("section", "kind"),
     [
-        (Environment(id="CartPole-v1", copies=8), VectorEnvironments),
-        (Environment(id="CartPole-v1", copies=7), SequentialEnvironments),
-        (Environment(id="CartPole-v1", copies=8, stack=2), StackedEnvironments),
-        (Environment(id="CartPole-v1", copies=8, skip=2), SequentialEnvironments),
-        (Environment(id="Acrobot-v1", copies=8), SequentialEnvironments),
-        (Environment(id="Acrobot-v1", copies=2, step_seconds=0.001), PacedEnvironments),
+        (Environment(id="CartPole-v1", num_envs=8), VectorEnvironments),
+        (Environment(id="CartPole-v1", num_envs=7), SequentialEnvironments),
+        (Environment(id="CartPole-v1", num_envs=8, frame_stack=2), StackedEnvironments),
+        (Environment(id="CartPole-v1", num_envs=8, frame_skip=2), SequentialEnvironments),
+        (Environment(id="Acrobot-v1", num_envs=8), SequentialEnvironments),
+        (Environment(id="Acrobot-v1", num_envs=2, step_seconds=0.001), PacedEnvironments),
     ],
 )
 def test_the_fastest_that_fits_is_taken(section: Environment, kind: type[Environments]) -> None:
@@ -82,7 +82,7 @@ def test_the_vectors_time_limit_too(limit: int, expected: int, copies: int) -> N
 @pytest.mark.parametrize(("limit", "expected"), [(0, 17), (5, 5)])
 def test_under_repeated_actions_the_environments_limit_counts_its_own_steps(limit: int, expected: int) -> None:
     section = Environment(
-        id="broken_environments:Counter-v0", options={"length": 1000}, skip=3, max_episode_steps=limit
+        id="broken_environments:Counter-v0", options={"length": 1000}, frame_skip=3, max_episode_steps=limit
     )
     environments = make(section, copies=1, seed=0)
     assert environments.frames_per_step == 3
@@ -119,7 +119,7 @@ def test_flappy_bird_has_twelve_features_unless_told_otherwise() -> None:
 
 
 def test_frames_show_what_happens() -> None:
-    environments = make(Environment(id="FlappyBird-v0", observation="frames", skip=2), copies=2, seed=0)
+    environments = make(Environment(id="FlappyBird-v0", observation="frames", frame_skip=2), copies=2, seed=0)
     first = environments.reset()
     assert (first.shape, first.dtype) == ((2, 4, 84, 84), np.uint8)
     np.testing.assert_array_equal(first[:, :1], first[:, 1:2])

@@ -16,10 +16,10 @@ from common.settings.sections import Environment
     ("section", "resolved"),
     [
         (Environment(id="CartPole-v1"), ("state", 1, 1, {})),
-        (Environment(id="CartPole-v1", observation="frames", skip=2), ("frames", 2, 4, {})),
-        (Environment(id="CartPole-v1", stack=3), ("state", 1, 3, {})),
+        (Environment(id="CartPole-v1", observation="frames", frame_skip=2), ("frames", 2, 4, {})),
+        (Environment(id="CartPole-v1", frame_stack=3), ("state", 1, 3, {})),
         (Environment(id="ALE/Pong-v5"), ("frames", 4, 4, {})),
-        (Environment(id="ale_py:ALE/Pong-v5", skip=1, stack=1), ("frames", 1, 1, {})),
+        (Environment(id="ale_py:ALE/Pong-v5", frame_skip=1, frame_stack=1), ("frames", 1, 1, {})),
         (Environment(id="FlappyBird-v0"), ("state", 1, 1, {"use_lidar": False})),
         (
             Environment(id="flappy_bird_gymnasium:FlappyBird-v0", options={"use_lidar": True, "pipe_gap": 120}),
@@ -29,14 +29,14 @@ from common.settings.sections import Environment
 )
 def test_auto_and_zero_become_what_applies(section: Environment, resolved: tuple[object, ...]) -> None:
     found = resolve(section)
-    assert (found.observation, found.skip, found.stack, found.options) == resolved
+    assert (found.observation, found.frame_skip, found.frame_stack, found.options) == resolved
     assert resolve(found) == found
 
 
 def test_what_is_not_auto_stays() -> None:
-    section = Environment(id="CartPole-v1", copies=3, max_episode_steps=9, step_seconds=0.5, reward_clip=1.0)
+    section = Environment(id="CartPole-v1", num_envs=3, max_episode_steps=9, step_seconds=0.5, reward_clip=1.0)
     found = resolve(section)
-    assert (found.copies, found.max_episode_steps, found.step_seconds, found.reward_clip) == (3, 9, 0.5, 1.0)
+    assert (found.num_envs, found.max_episode_steps, found.step_seconds, found.reward_clip) == (3, 9, 0.5, 1.0)
 
 
 def test_atari_games_have_no_state() -> None:

@@ -73,7 +73,7 @@ def test_the_pace_starts_at_reset() -> None:
 
 def test_all_else_is_that_of_the_batch() -> None:
     environments = make(
-        Environment(id="CartPole-v1", skip=3, step_seconds=1e-6), copies=2, seed=0, render_mode="rgb_array"
+        Environment(id="CartPole-v1", frame_skip=3, step_seconds=1e-6), copies=2, seed=0, render_mode="rgb_array"
     )
     assert isinstance(environments, PacedEnvironments)
     assert (environments.count, environments.action.width, environments.frames_per_step) == (2, 2, 3)

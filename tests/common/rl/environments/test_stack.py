@@ -49,11 +49,11 @@ def test_a_reset_right_after_an_end_is_no_dummy() -> None:
 
 def test_discrete_observations_cannot_be_stacked() -> None:
     with pytest.raises(ConfigurationError, match=r"environment\.stack: Discrete\(16\) cannot be stacked"):
-        make(Environment(id="broken_environments:Grid-v0", stack=2), copies=1, seed=0)
+        make(Environment(id="broken_environments:Grid-v0", frame_stack=2), copies=1, seed=0)
 
 
 def test_what_is_below_is_rendered_and_closed() -> None:
-    environments = make(Environment(id="CartPole-v1", stack=2), copies=1, seed=0, render_mode="rgb_array")
+    environments = make(Environment(id="CartPole-v1", frame_stack=2), copies=1, seed=0, render_mode="rgb_array")
     environments.reset()
     assert environments.render().shape == (400, 600, 3)
     environments.close()

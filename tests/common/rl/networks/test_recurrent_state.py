@@ -3,7 +3,7 @@ import torch
 
 from common.rl.action_spec import discrete
 from common.rl.networks.recurrent import Recurrent
-from common.rl.networks.recurrent_state import Memory
+from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.networks.registry import build
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Network
@@ -14,7 +14,7 @@ X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 def test_a_feed_forward_network_has_nothing_to_remember() -> None:
     network = build(Network(), BOX, discrete(2), 0)
-    memory = Memory(network, 3)
+    memory = RecurrentState(network, 3)
     first, second = memory.act(X), memory.act(X)
     assert torch.equal(first[0], second[0])
     assert torch.equal(first[1], network.act(X)[1])
@@ -25,7 +25,7 @@ def test_a_feed_forward_network_has_nothing_to_remember() -> None:
 def test_a_recurrent_one_carries_its_state() -> None:
     network = build(Network(lstm=6), BOX, discrete(2), 0)
     assert isinstance(network, Recurrent)
-    memory, state = Memory(network, 3), torch.zeros(3, 12)
+    memory, state = RecurrentState(network, 3), torch.zeros(3, 12)
     for _ in range(3):
         outputs, state = network.step(X, state)
         numbers, values = memory.act(X)
@@ -36,7 +36,7 @@ def test_a_recurrent_one_carries_its_state() -> None:
 
 
 def test_it_forgets_the_episodes_that_are_over() -> None:
-    memory = Memory(build(Network(lstm=6), BOX, discrete(2), 0), 3)
+    memory = RecurrentState(build(Network(lstm=6), BOX, discrete(2), 0), 3)
     first, _ = memory.act(X)
     memory.keep(np.array([True, False, True]))
     kept = memory.state()
@@ -50,14 +50,14 @@ def test_it_forgets_the_episodes_that_are_over() -> None:
 
 
 def test_what_was_no_number_is_forgotten_too() -> None:
-    memory = Memory(build(Network(lstm=6), BOX, discrete(2), 0), 3)
+    memory = RecurrentState(build(Network(lstm=6), BOX, discrete(2), 0), 3)
     memory.act(torch.full((3, 4), torch.nan))
     memory.keep(np.zeros(3, np.bool_))
     assert memory.act(X)[0].isfinite().all()
 
 
 def test_a_state_given_away_does_not_change() -> None:
-    memory = Memory(build(Network(lstm=6), BOX, discrete(2), 0), 3)
+    memory = RecurrentState(build(Network(lstm=6), BOX, discrete(2), 0), 3)
     memory.act(X)
     held = memory.state()
     assert held is not None

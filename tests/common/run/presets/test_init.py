@@ -100,7 +100,7 @@ def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
         assert presets.for_environment(environment, "a2c").staleness.policy == "synchronous"
         ppo = presets.for_environment(environment, "ppo").algorithm
         assert (ppo.kind, ppo.gae_lambda, ppo.normalize_advantages) == ("ppo", 0.95, True)
-        assert ppo.rollout == settings.algorithm.rollout
+        assert ppo.rollout == settings.algorithm.rollout_length
     with pytest.raises(ConfigurationError, match=r"algorithm\.kind = .*must be one of a2c, a3c"):
         presets.for_environment("Acrobot-v1", "../a3c")
 
@@ -124,7 +124,7 @@ def test_a_preset_of_ppo_leaves_its_steps_to_others(name: str) -> None:
     assert own == presets.for_environment(name, "ppo")
     assert (own.algorithm.kind, own.algorithm.normalize_advantages) == ("ppo", True)
     assert a3c.algorithm.kind == "a3c"
-    assert a3c.algorithm.rollout <= own.algorithm.rollout
+    assert a3c.algorithm.rollout_length <= own.algorithm.rollout_length
     assert (a3c.environment, a3c.limits) == (own.environment, own.limits)
 
 

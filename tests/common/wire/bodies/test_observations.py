@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from common.errors import CodecError
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.observation_spec import ObservationSpec
-from common.wire.bodies.observations import Bodies, Seen, group_seed, group_sizes, sampler, unstacked
+from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes, sampler, unstacked
 
 SPECS = {
     "box": ObservationSpec((2, 3), "box", 6),
@@ -23,11 +23,11 @@ COUNT = 9
 """One more than the bits of a byte."""
 
 
-def bodies_of(kind: str, count: int = COUNT, actions: int = 3) -> Bodies:
-    return Bodies(SPECS[kind], discrete(actions), count)
+def bodies_of(kind: str, count: int = COUNT, actions: int = 3) -> ObservationCodec:
+    return ObservationCodec(SPECS[kind], discrete(actions), count)
 
 
-def seen_of(kind: str, seed: int = 0, count: int = COUNT) -> Seen:
+def seen_of(kind: str, seed: int = 0, count: int = COUNT) -> StepBatch:
     rng, spec = np.random.default_rng(seed), SPECS[kind]
     shape = (count, *spec.shape)
     observations: NDArray[Any] = rng.integers(10, size=shape)
@@ -36,10 +36,10 @@ def seen_of(kind: str, seed: int = 0, count: int = COUNT) -> Seen:
     elif kind == "pixels":
         observations = observations.astype(np.uint8)
     rewards = rng.normal(size=count).astype(np.float32)
-    return Seen(observations, rewards, rng.random(count) < 0.5, rng.random(count) < 0.5)
+    return StepBatch(observations, rewards, rng.random(count) < 0.5, rng.random(count) < 0.5)
 
 
-def same(one: Seen, other: Seen) -> bool:
+def same(one: StepBatch, other: StepBatch) -> bool:
     pairs = zip(vars(one).values(), vars(other).values(), strict=True)
     return all(a.dtype == b.dtype and a.shape == b.shape and (a == b).all() for a, b in pairs)
 
@@ -58,18 +58,20 @@ def test_a_group_that_begins_shows_its_observations_alone(kind: str) -> None:
     bodies, seen = bodies_of(kind), seen_of(kind)
     body = bodies.pack_seen(seen, begins=True)
     none = np.zeros(COUNT, np.bool_)
-    assert same(bodies.read_seen(body, begins=True), Seen(seen.observations, np.zeros(COUNT, np.float32), none, none))
+    assert same(
+        bodies.read_seen(body, begins=True), StepBatch(seen.observations, np.zeros(COUNT, np.float32), none, none)
+    )
     assert len(bodies.pack_seen(seen, begins=False)) - len(body) == 4 * COUNT + 2 * 2
 
 
 def test_the_layout_of_an_observe() -> None:
-    seen = Seen(
+    seen = StepBatch(
         np.array([[1.0], [2.0]], np.float32),
         np.array([0.5, -1.0], np.float32),
         np.array([False, True]),
         np.array([True, True]),
     )
-    body = Bodies(ObservationSpec((1,), "box", 1), discrete(2), 2).pack_seen(seen, begins=False)
+    body = ObservationCodec(ObservationSpec((1,), "box", 1), discrete(2), 2).pack_seen(seen, begins=False)
     rewards, terminated, valid, observations = "0000003f 000080bf", "02", "03", "0000803f 00000040"
     assert body == bytes.fromhex(rewards + terminated + valid + observations)
 
@@ -147,7 +149,7 @@ def test_several_choices_and_numbers_travel_as_they_are() -> None:
     chosen = rng.integers(0, np.array(SEVERAL.sizes).reshape(2, 2), (COUNT, 2, 2))
     drawn = rng.standard_normal((COUNT, 3), np.float32)
     for action, actions, size in ((SEVERAL, chosen, 2), (NUMBERS, drawn, 4)):
-        bodies = Bodies(SPECS["box"], action, COUNT)
+        bodies = ObservationCodec(SPECS["box"], action, COUNT)
         body = bodies.pack_actions(actions)
         assert len(body) == size * actions.size
         read = bodies.read_actions(body)
@@ -159,10 +161,10 @@ def test_a_choice_beyond_its_own_number_and_a_number_that_is_none_are_refused() 
     chosen, drawn = np.zeros((COUNT, 2, 2), np.int64), np.zeros((COUNT, 3), np.float32)
     chosen[4, 1, 0], drawn[4, 1] = 2, np.nan
     with pytest.raises(CodecError, match="beyond the 3 x 300 x 2 x 5 there are"):
-        bodies = Bodies(SPECS["box"], SEVERAL, COUNT)
+        bodies = ObservationCodec(SPECS["box"], SEVERAL, COUNT)
         bodies.read_actions(bodies.pack_actions(chosen))
     with pytest.raises(CodecError, match="an action that is no finite number"):
-        bodies = Bodies(SPECS["box"], NUMBERS, COUNT)
+        bodies = ObservationCodec(SPECS["box"], NUMBERS, COUNT)
         bodies.read_actions(bodies.pack_actions(drawn))
 
 
@@ -170,7 +172,7 @@ def test_a_choice_beyond_its_own_number_and_a_number_that_is_none_are_refused() 
 def test_hostile_choices_and_numbers_are_refused_or_can_be_taken(body: bytes, several: bool) -> None:
     action = SEVERAL if several else NUMBERS
     try:
-        actions = Bodies(SPECS["box"], action, 4).read_actions(body)
+        actions = ObservationCodec(SPECS["box"], action, 4).read_actions(body)
     except CodecError:
         return
     assert actions.shape == (4, *action.shape)

@@ -20,7 +20,7 @@ from common.rl.environments.names import resolve
 from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import Shaping
+from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
 from common.settings.sections import Algorithm
@@ -96,8 +96,8 @@ def test_a_round_trip_changes_nothing(kind: str, acted: str, state: int, codec: 
     ("assignments", "steps", "largest"),
     [
         (("environment.id=ALE/Pong-v5", "environment.max_episode_steps=25"), 40, 0.32),
-        (("environment.id=FlappyBird-v0", "environment.observation=frames", "environment.skip=2"), 60, 0.30),
-        (("environment.id=CartPole-v1", "environment.stack=3"), 60, 0.75),
+        (("environment.id=FlappyBird-v0", "environment.observation=frames", "environment.frame_skip=2"), 60, 0.30),
+        (("environment.id=CartPole-v1", "environment.frame_stack=3"), 60, 0.75),
     ],
 )
 def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
@@ -109,11 +109,11 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
     try:
         observation = describe(environments.observation_space)
         network = build(settings, observation, environments.action).network
-        algorithm, rng = Algorithm(rollout=steps), np.random.default_rng(0)
+        algorithm, rng = Algorithm(rollout_length=steps), np.random.default_rng(0)
         collector = Collector(
             *(environments, network, observation),
             algorithm=algorithm,
-            shaping=Shaping(2),
+            shaping=RewardTransform(2),
             rng=rng,
             acting=Sampling(algorithm, environments.action, environments.count, rng, None),
         )
@@ -254,7 +254,7 @@ def test_every_codec_of_trajectories_is_known() -> None:
 
 
 def test_the_format_of_a_run_comes_from_its_settings() -> None:
-    settings = settings_of("algorithm.rollout=5", "environment.copies=3", "environment.stack=3")
+    settings = settings_of("algorithm.rollout_length=5", "environment.num_envs=3", "environment.frame_stack=3")
     spec, _ = SPECS["stacked box"]
     rollout = random_rollout(spec, 5, 3, state=4)
     body = TrajectoryFormat(spec, discrete(300), steps=5, copies=3, stack=3, state=4).pack([rollout], "none")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from common.host.addresses import Address
-from common.host.security.access import Access
+from common.host.security.access import LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.wire import sockets
@@ -39,7 +39,7 @@ def test_a_learner_of_another_protocol(start_learner: Callable[..., Any]) -> Non
 def test_what_listens_but_is_no_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(way, "ANSWER_SECONDS", 0.1)
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
-        (finding,) = answer(Access(Address("127.0.0.1", listener.getsockname()[1])))
+        (finding,) = answer(LearnerEndpoint(Address("127.0.0.1", listener.getsockname()[1])))
     assert finding.state == "bad"
     assert "no learner answered within 0.1 s" in finding.text
 
@@ -87,7 +87,7 @@ def test_a_name_nobody_knows_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -
         raise way.socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(way.socket, "getaddrinfo", unknown)
-    findings = look(Access(Address("no.such.host", 5555)))
+    findings = look(LearnerEndpoint(Address("no.such.host", 5555)))
     assert [(finding.state, finding.text) for finding in findings] == [
         ("bad", "no.such.host: Name or service not known")
     ]
@@ -100,9 +100,9 @@ def test_addresses_of_a_name_are_named_once() -> None:
 
 def test_the_key_that_is_shown() -> None:
     there = Address("gpu-box", 5555)
-    assert key(Access(there)) == "takes peers without keys"
+    assert key(LearnerEndpoint(there)) == "takes peers without keys"
     credential = Credential(there, KeyPair.generate("learner").public, KeyPair.generate("lab7"))
-    assert key(Access(there, credential)) == "lets the key of lab7 in"
+    assert key(LearnerEndpoint(there, credential)) == "lets the key of lab7 in"
 
 
 @pytest.mark.parametrize(
