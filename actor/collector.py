@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from common.rl.algorithms.exploration import Acting
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
+from common.rl.episode import Episode
 from common.rl.moments import Moments
 from common.rl.networks.heads import PolicyValue
 from common.rl.networks.recurrent_state import RecurrentState
@@ -31,7 +32,7 @@ class Played:
 
     data: Rollout
     steps: int
-    episodes: list[tuple[float, int, float]]
+    episodes: list[Episode]
     """Return, length, seconds of those that ended in it."""
     moments: Moments | None = None
     """Of what is counted for running statistics."""
@@ -57,7 +58,7 @@ class Collector:
         self._observation, self._whole = observation, algorithm.whole_episodes
         self._shaping = shaping
         self._allocate(observation, FIRST_CAPACITY if self._whole else algorithm.rollout_length)
-        self._episodes: list[tuple[float, int, float]] = []
+        self._episodes: list[Episode] = []
         self._begin(None)
 
     @property
@@ -107,7 +108,7 @@ class Collector:
         self._observation_rows[t + 1] = step.observations
         self._memory.keep(self._tracker.valid)
         finished = self._tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
-        self._episodes += [(episode.episode_return, episode.length, episode.seconds) for episode in finished]
+        self._episodes += finished
         self._t = t + 1
         if self._whole and self._t == self._capacity and not finished:
             self._grow()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from common.rl.episode import Episode
+
 
 @dataclass
 class Harvest:
@@ -13,7 +15,7 @@ class Harvest:
     steps: int = 0
     emulator_frames: int = 0
     count: int = 0
-    episodes: list[tuple[float, int, float]] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
     statistics: dict[str, float] = field(default_factory=dict)
     moments: list[tuple[int, list[float], list[float]]] = field(default_factory=list)
 

@@ -9,6 +9,10 @@ import math
 from collections import deque
 from collections.abc import Mapping
 
+import msgspec
+
+from common.rl.episode import Episode
+
 BUCKETS = 20
 """Slices of a sliding window: the oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
 LARGEST = 1e30
@@ -80,21 +84,21 @@ class EpisodeWindow:
         self.size = size
         self.episodes = episodes
         self.best_return = best_return
-        self._kept: deque[tuple[float, int, float]] = deque()
+        self._kept: deque[Episode] = deque()
         self._sums = (0.0, 0.0, 0.0)
         self._until_exact = size
 
-    def add(self, episode_return: float, length: int, seconds: float) -> bool:
+    def add(self, episode: Episode) -> bool:
         """A finished episode; False: not counted, since its figures cannot be (an actor sent nan, say)."""
-        if not (abs(episode_return) <= LARGEST and length >= 0 and 0.0 <= seconds <= LARGEST):
+        if not (abs(episode.episode_return) <= LARGEST and episode.length >= 0 and 0.0 <= episode.seconds <= LARGEST):
             return False
         self.episodes += 1
         returns, lengths, times = self._sums
         if len(self._kept) == self.size:
-            old_return, old_length, old_seconds = self._kept.popleft()
-            returns, lengths, times = returns - old_return, lengths - old_length, times - old_seconds
-        self._kept.append((episode_return, length, seconds))
-        self._sums = (returns + episode_return, lengths + length, times + seconds)
+            old = self._kept.popleft()
+            returns, lengths, times = returns - old.episode_return, lengths - old.length, times - old.seconds
+        self._kept.append(episode)
+        self._sums = (returns + episode.episode_return, lengths + episode.length, times + episode.seconds)
         self._until_exact -= 1
         if self._until_exact == 0:
             self._sum_exactly()
@@ -127,7 +131,9 @@ class EpisodeWindow:
 
     def _sum_exactly(self) -> None:
         """Once per window's length, so that rounding in the running sums does not pile up over days."""
-        returns, lengths, times = (math.fsum(column) for column in zip(*self._kept, strict=True))
+        returns, lengths, times = (
+            math.fsum(column) for column in zip(*map(msgspec.structs.astuple, self._kept), strict=True)
+        )
         self._sums = (returns, lengths, times)
         self._until_exact = self.size
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from common.rl.algorithms.statistics import Statistics
+from common.rl.episode import Episode
 from common.run.status import RunStatus
 from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
@@ -44,7 +45,7 @@ class Counters(msgspec.Struct, kw_only=True):
     last_addition: int = 0
     """Total episodes when actors were last added."""
     best_return: float | None = None
-    recent: list[tuple[float, int, float]] = []
+    recent: list[Episode] = []
     """The last episodes, so that means go on where they stopped."""
 
 
@@ -60,9 +61,9 @@ class Ledger:
         self.window = EpisodeWindow(
             window, episodes=counters.episodes - len(counters.recent), best_return=counters.best_return
         )
-        self._recent: deque[tuple[float, int, float]] = deque(maxlen=window)
+        self._recent: deque[Episode] = deque(maxlen=window)
         for episode in counters.recent:
-            self._episode(*episode)
+            self._episode(episode)
         self._started = now
         self._lag = LagMeter()
         self._losses = Smoothed()
@@ -90,7 +91,7 @@ class Ledger:
         self._frames.add(now, header.steps)
         self._bytes.add(now, size)
         for episode in header.episodes:
-            self._episode(*episode)
+            self._episode(episode)
         counters.episodes = self.window.episodes
 
     def lagged(self, now: float, lag: int) -> None:
@@ -149,7 +150,7 @@ class Ledger:
             **plain,
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
-            "recent": [list(episode) for episode in self._recent],
+            "recent": msgspec.to_builtins(list(self._recent)),
         }
 
     def measurement(self, now: float, actors: int) -> Measurement:
@@ -263,6 +264,6 @@ class Ledger:
             fleets=[peer.fleet_status() for _, peer in peers.role("launcher")],
         )
 
-    def _episode(self, episode_return: float, length: int, seconds: float) -> None:
-        if self.window.add(episode_return, length, seconds):
-            self._recent.append((episode_return, length, seconds))
+    def _episode(self, episode: Episode) -> None:
+        if self.window.add(episode):
+            self._recent.append(episode)

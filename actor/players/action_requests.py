@@ -12,6 +12,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
+from common.rl.episode import Episode
 from common.wire.messages import Act, Observe, Welcome
 
 RESEND_SECONDS = 2.0
@@ -24,7 +25,7 @@ class Tally:
 
     steps: int = 0
     emulator_frames: int = 0
-    episodes: list[tuple[float, int, float]] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
 
 
 class Asking:

@@ -150,7 +150,7 @@ class _Group:
         tally = Tally(
             steps,
             steps * self._environments.frames_per_step,
-            [(episode.episode_return, episode.length, episode.seconds) for episode in finished],
+            list(finished),
         )
         self._tracker = tracker
         return self._bodies.pack_seen(seen, begins=False), tally

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from common.rl.episode import Episode
+
 PROTOCOL = 1
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
 
@@ -103,7 +105,7 @@ class Contribution(Message, frozen=True):
     emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
     """Rollouts it is of."""
-    episodes: list[tuple[float, int, float]] = []
+    episodes: list[Episode] = []
     """Finished episodes: return, length in steps, seconds."""
     moments: list[tuple[int, list[float], list[float]]] = []
     """Of what its rollouts' steps saw, in runs that normalise: count, means, sums of squared deviations."""
@@ -182,7 +184,7 @@ class Observe(Message, frozen=True):
     steps: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Environment steps the agent acted on, in the last step."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**8)] = 0
-    episodes: list[tuple[float, int, float]] = []
+    episodes: list[Episode] = []
     """Episodes that the last step ended: return, length in steps, seconds."""
 
 

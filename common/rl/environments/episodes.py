@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-@dataclass(frozen=True)
-class Episode:
-    """One finished episode."""
-
-    episode_return: float
-    """Sum of the rewards, undiscounted, as the environment gave them; finite."""
-    length: int
-    """Steps of the agent."""
-    seconds: float
-    """From its first observation to its last."""
+from common.rl.episode import Episode
 
 
 class EpisodeTracker:

@@ -1,0 +1,16 @@
+"""One finished episode, as it travels from the environment to the learner's statistics."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Episode(msgspec.Struct, frozen=True, array_like=True):
+    """The figures of one finished episode; on the wire and in a run folder an array of three numbers."""
+
+    episode_return: float
+    """Sum of the rewards, undiscounted, as the environment gave them; finite."""
+    length: int
+    """Steps of the agent."""
+    seconds: float
+    """From its first observation to its last."""
