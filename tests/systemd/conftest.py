@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.install.software import Software, find
+from deploy.install.software import find
 from tests.systemd.machine import Machine, machine
 from tests.systemd.service import Service
 
@@ -21,7 +21,7 @@ _SHARED = "/opt/site-packages"
 
 
 @pytest.fixture(scope="session")
-def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     """a3cd as it is now, as a wheel."""
     return find(None, None, tmp_path_factory.mktemp("wheel"))
 
@@ -51,9 +51,9 @@ def host() -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def service(host: Machine, software: Software) -> Service:
+def service(host: Machine, wheels: tuple[Path, ...]) -> Service:
     """Learner and launcher deployed, two actors at work."""
-    one = Service(host, software)
+    one = Service(host, wheels)
     one.deploy_learner()
     one.deploy_launcher()
     one.training()
