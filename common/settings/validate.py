@@ -83,15 +83,15 @@ def _values(algorithm: Algorithm) -> Iterator[str]:
 
 
 def _episodes(settings: Settings) -> Iterator[str]:
-    copies, rollout, accumulate = (
-        settings.environment.num_envs,
-        settings.algorithm.rollout_length,
-        settings.exchange.accumulate,
-    )
-    most = copies * math.ceil(rollout / 2) * accumulate  # an episode takes a step, and another one to begin the next
+    num_envs = settings.environment.num_envs
+    rollout_length = settings.algorithm.rollout_length
+    accumulate = settings.exchange.accumulate
+    # An episode takes at least one step, and the environment's reset another.
+    most = num_envs * math.ceil(rollout_length / 2) * accumulate
     if most > MAX_ITEMS and not settings.algorithm.whole_episodes:
         yield (
-            f"environment.num_envs = {copies}, algorithm.rollout_length = {rollout} and exchange.accumulate = {accumulate}: "
+            f"environment.num_envs = {num_envs}, algorithm.rollout_length = {rollout_length} and "
+            f"exchange.accumulate = {accumulate}: "
             f"{most:,} episodes could end in one gradient, its message holds at most {MAX_ITEMS:,}; lower one of these"
         )
 
