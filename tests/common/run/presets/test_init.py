@@ -100,7 +100,7 @@ def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
         assert presets.for_environment(environment, "a2c").staleness.policy == "synchronous"
         ppo = presets.for_environment(environment, "ppo").algorithm
         assert (ppo.kind, ppo.gae_lambda, ppo.normalize_advantages) == ("ppo", 0.95, True)
-        assert ppo.rollout == settings.algorithm.rollout_length
+        assert ppo.rollout_length == settings.algorithm.rollout_length
     with pytest.raises(ConfigurationError, match=r"algorithm\.kind = .*must be one of a2c, a3c"):
         presets.for_environment("Acrobot-v1", "../a3c")
 
@@ -133,7 +133,7 @@ def test_a_preset_fits_its_environments_spaces(name: str) -> None:
     if name == "LunarLander-v3":
         pytest.importorskip("Box2D")
     settings = presets.for_environment(name)
-    environments = make(settings.environment, copies=2, seed=0)
+    environments = make(settings.environment, num_envs=2, seed=0)
     model = build(settings, describe(environments.observation_space), environments.action)
     assert model.normalization.observations == environments.observation_space.shape[0]  # type: ignore[index]
     environments.close()
