@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d, linear
 
 from common.errors import ConfigurationError
-from common.rl.networks.trunk import HIDDEN_GAIN, Trunk, orthogonal, zeros
+from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
 
@@ -34,6 +34,12 @@ class Convolution:
     def blocks(self) -> bool:
         """Whether it is computed on blocks of stride x stride values."""
         return self.stride > 1 and self.kernel == 2 * self.stride
+
+    def weight_shape(self, inputs: int) -> tuple[int, int, int, int]:
+        """Of the weight for `inputs` channels, as it is stored."""
+        if self.blocks:
+            return self.channels, 2, 2, inputs * self.stride**2
+        return self.channels, self.kernel, self.kernel, inputs
 
     def outputs(self, side: int) -> int:
         """Positions along an axis of `side` inputs."""
@@ -71,10 +77,8 @@ class ConvTrunk(Trunk):
         channels, height, width = picture_shape(observation)
         layers = []
         for index, convolution in enumerate(convolutions):
-            weight, bias = self._initial(convolution, channels, generator)
-            self.register_parameter(f"conv{index}_weight", weight)
-            self.register_parameter(f"conv{index}_bias", bias)
-            layers.append((weight, bias, convolution))
+            shape = convolution.weight_shape(channels)
+            layers.append((*self._layer(f"conv{index}", *shape, generator=generator), convolution))
             channels = convolution.channels
             height, width = convolution.outputs(height), convolution.outputs(width)
         if min(height, width) < 1:
@@ -83,23 +87,11 @@ class ConvTrunk(Trunk):
                 f"network; use dense, or larger pictures (84x84 is usual)"
             )
         self._layers = tuple(layers)
-        self.dense_weight = orthogonal(units, height * width * channels, gain=HIDDEN_GAIN, generator=generator)
-        self.dense_bias = zeros(units)
+        self._dense = self._layer("dense", units, height * width * channels, generator=generator)
         self.features = units
         self.architecture = "conv " + " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
 
-    @staticmethod
-    def _initial(
-        convolution: Convolution, channels: int, generator: torch.Generator
-    ) -> tuple[torch.nn.Parameter, torch.nn.Parameter]:
-        kernel, inputs = convolution.kernel, channels
-        if convolution.blocks:
-            kernel, inputs = 2, channels * convolution.stride**2
-        weight = orthogonal(convolution.channels, kernel, kernel, inputs, gain=HIDDEN_GAIN, generator=generator)
-        return weight, zeros(convolution.channels)
-
     def forward(self, observations: Tensor) -> Tensor:
-        """Return features (N, units) of uint8 pictures (N, channels, height, width)."""
         x = pixel_blocks(observations)
         for index, (weight, bias, convolution) in enumerate(self._layers):
             if index and convolution.blocks:
@@ -108,7 +100,7 @@ class ConvTrunk(Trunk):
             scaled = weight if index else weight * (1 / 255)
             stride = 1 if convolution.blocks else convolution.stride
             x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
-        return linear(x.flatten(1), self.dense_weight, self.dense_bias).relu_()
+        return linear(x.flatten(1), *self._dense).relu_()
 
 
 def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
