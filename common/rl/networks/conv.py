@@ -1,10 +1,10 @@
-"""Convolutions on stacked frames, in the form whose gradient is fastest on a CPU.
+"""Convolutions on stacked frames, in the form with the fastest gradient on a CPU.
 
 A convolution whose kernel is twice its stride s equals a 2x2 convolution of stride 1 on the picture cut into s x s
-blocks (space to depth), each block's values being the channels of one position. The parameters are stored in that
-form, (outputs, 2, 2, block values), channels last, so nothing is rearranged when they are used. A3C's net on
+blocks (space to depth); the values of a block are the channels of one position. The parameters are stored in that
+form, (outputs, 2, 2, block values), channels last, so that they need no rearrangement. A3C's network on
 84x84x4, one thread: a gradient takes 280 us a frame in chunks of 64, against 600-900 for nn.Conv2d on
-x.float() / 255 with 320 frames at once; acting on 16 frames takes the same, 130 us a frame
+x.float() / 255 with 320 frames at once; acting on 16 frames takes 130 us a frame either way
 (benchmarks/networks.py).
 """
 
@@ -63,7 +63,7 @@ class ConvTrunk(Trunk):
     smaller than the convolutions need.
     """
 
-    # Small enough that a chunk's activations stay in the cache and the allocator keeps their memory.
+    # The activations of a larger chunk leave the cache, and the allocator returns their memory.
     chunk = 64
 
     def __init__(
@@ -104,7 +104,7 @@ class ConvTrunk(Trunk):
 
 
 def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
-    """Channels, height and width; raises ConfigurationError for observations that are no pictures."""
+    """Channels, height and width; raises ConfigurationError for observations that are not pictures."""
     if observation.kind != "pixels" or len(observation.shape) != 3:
         raise ConfigurationError(
             f"network.kind: a conv network takes uint8 pictures (channels, height, width), but the observations "
@@ -117,8 +117,8 @@ def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
 def pixel_blocks(pictures: Tensor) -> Tensor:
     """Cut uint8 pictures (N, C, H, W) into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values still 0..255.
 
-    A block's values are in the order channel, row, column. Rows and columns beyond the last whole block are left out,
-    as an 8x8 convolution of stride 4 leaves them out.
+    The values of a block are in the order channel, row, column. Rows and columns beyond the last whole block are left
+    out, as by an 8x8 convolution of stride 4.
     """
     n, channels, height, width = pictures.shape
     rows, columns = height // 4, width // 4
