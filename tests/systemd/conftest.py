@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from deploy.install.software import find
@@ -35,7 +35,7 @@ def prepared(name: str, venv: str = "/opt/a3cd") -> Iterator[Machine]:
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     if found.stdout.strip() != "{}.{}".format(*sys.version_info[:2]):
         pytest.skip(f"{_SYSTEM_PYTHON} cannot use the packages of Python {sys.version}: {found.stdout or found.stderr}")
-    with machine(name, f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
+    with machine(name, f"--bind-ro={Path(msgspec.__file__).parents[1]}:{_SHARED}") as one:
         one.boot()
         one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", venv)
         (packages,) = (one.root / venv.lstrip("/") / "lib").glob("python3*/site-packages")
