@@ -130,7 +130,7 @@ class _Daemon:
         poller.register(self._link.socket, zmq.POLLIN)
         poller.register(self._signals, zmq.POLLIN)
         seconds = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
-        poller.poll(max(1, math.ceil(1e3 * min(seconds, WAIT_SECONDS))))
+        poller.poll(max(1, math.ceil(1e3 * min(max(0.0, seconds), WAIT_SECONDS))))
 
     def _play(self, player: Player) -> None:
         try:
