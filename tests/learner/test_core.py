@@ -101,10 +101,10 @@ def test_who_was_set_aside_is_not_let_in_again_but_its_successor_is() -> None:
     joined(core, "x")
     for sequence in (1, 2, 3):
         effects = core.handle(1.0, b"x", gradient_of(sequence), BAD)
-    assert sent(effects, Refused, b"x")[0].code == "set-aside"
+    assert sent(effects, Refused, b"x")[0].code == "quarantined"
     assert sent(core.handle(1.0, b"x", gradient_of(4), BODY), Refused)[0].code == "unknown"
     again = core.handle(2.0, b"x", hello_of("x"), None)
-    assert sent(again, Refused)[0].code == "set-aside" and not sent(again, Welcome)
+    assert sent(again, Refused)[0].code == "quarantined" and not sent(again, Welcome)
     assert sent(core.handle(3.0, b"x", hello_of("x", incarnation="restarted"), None), Welcome)
     assert (store.steps, core.peers.actors) == ([], 1)
 

@@ -199,7 +199,7 @@ def test_three_unusable_ones_in_a_row_set_an_actor_aside() -> None:
         assert run.verdict(body=BAD, sequence=sequence).verdict == "refused"
     effects = run.take(body=BAD, sequence=BAD_IN_A_ROW)
     (refused,) = sent(effects, Refused, b"0")
-    assert refused.code == "set-aside" and "not finite" in refused.reason
+    assert refused.code == "quarantined" and "not finite" in refused.reason
     assert sent(effects, Acknowledgement) == []
     assert logged(effects)[-1].startswith("error: 0 is set aside: 3 gradients in a row")
     assert run.peers.get(b"0") is None
