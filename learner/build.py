@@ -5,7 +5,6 @@ This is where torch and gymnasium are loaded; the ports are taken before.
 
 from __future__ import annotations
 
-import functools
 import platform
 import time
 from collections.abc import Callable, Collection
@@ -25,7 +24,6 @@ from common.rl.model import Model, build
 from common.rl.networks.registry import resolve as resolve_network
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint
-from common.settings.exchanges import is_measured
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Exchange, Settings
 from common.wire.bodies.trajectory import TrajectoryFormat, trajectory_format
@@ -44,8 +42,6 @@ from learner.record.run_lock import OwnedRun
 from learner.run_spec import Plan
 from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
-from learner.trials import Trials
-from learner.undecided import UndecidedStore, blank
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
@@ -73,8 +69,7 @@ class Assembled:
         if weights in ("auto", "delta"):
             weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
         _check_headers(model.normalization.counted, settings.exchange.accumulate)
-        self.settings = self.kept = settings
-        """As resolved; `kept`: for the run folder, where exchange.kind is `auto` until it is decided."""
+        self.settings = settings
         self.plan = Plan(
             run=run.record.run,
             epoch=run.record.epoch,
@@ -99,7 +94,6 @@ class Assembled:
             counted = moments.of_checkpoint(checkpoint.state, model.normalization.counted)
             running = Running(model.normalization, model.statistics, counted)
         network: Acting | None = None
-        trials: Trials | None = None
         if settings.exchange.kind == "trajectories":
             packing = trajectory_format(settings, observation, action, model.network.state_size)
             largest = _fitting(packing.max_bytes(settings.exchange.accumulate))
@@ -109,14 +103,6 @@ class Assembled:
             self.store = trainer
             network = Acting(trainer, settings, observation, action)
             largest = network.max_bytes
-        elif is_measured(run.settings) and (possible := _possible(settings, observation, model)) is not None:
-            largest = max(_largest_gradient(settings, flat.size), possible.max_bytes(settings.exchange.accumulate))
-            body = possible.pack([blank(settings, observation, model.network)], "none")
-            kind = functools.partial(UndecidedStore, body=body)
-            self.store = undecided = _trainer(settings, model, optimizer, running, possible, kind=kind)
-            self.kept = _with_exchange(settings, "auto")
-            later = functools.partial(_choose, _with_exchange(settings, "trajectories").exchange, flat.size)
-            trials = Trials(undecided, self.plan.host, later, settings)
         else:
             largest = _largest_gradient(settings, flat.size)
             self.store = _gradients(settings, model, optimizer, running, counters.frames)
@@ -124,9 +110,9 @@ class Assembled:
         self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
 
         def choose_codec(offered: Collection[str], loopback: bool) -> str:
-            return _choose(self.core.plan.settings.exchange, flat.size, offered, loopback)
+            return _choose(settings.exchange, flat.size, offered, loopback)
 
-        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network, trials)
+        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network)
         self.max_bytes = HEADER_BYTES + largest
 
     def _restore(
@@ -232,12 +218,6 @@ def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
 
 def _with_exchange(settings: Settings, kind: Any) -> Settings:
     return msgspec.structs.replace(settings, exchange=msgspec.structs.replace(settings.exchange, kind=kind))
-
-
-def _possible(settings: Settings, observation: ObservationSpec, model: Model) -> TrajectoryFormat | None:
-    """How trajectories would be packed; None: they cannot be."""
-    packing = trajectory_format(settings, observation, model.network.action, model.network.state_size)
-    return packing if packing.max_bytes(settings.exchange.accumulate) <= LARGEST_BODY else None
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

@@ -28,10 +28,9 @@ from common.wire.messages import (
     Pull,
     Status,
     Stop,
-    Trial,
     Welcome,
 )
-from learner.effects import Effect, Ending, Finish, Keep, Log, Record, Save, Send, refuse
+from learner.effects import Effect, Ending, Finish, Log, Record, Save, Send, refuse
 from learner.exchange.actions import Inference, Network
 from learner.exchange.gradients import Intake
 from learner.fleet import Fleet
@@ -40,7 +39,6 @@ from learner.peers import Peer, Peers
 from learner.run_spec import Plan, Store
 from learner.run_stats import Ledger
 from learner.scaling import Scaler
-from learner.trials import Trials
 
 RECORD_SECONDS = 1.0
 """Between two rows of metrics."""
@@ -62,12 +60,11 @@ class LearnerCore:
         choose_codec: Callable[[Collection[str], bool], str],
         now: float,
         network: Network | None = None,
-        trials: Trials | None = None,
     ) -> None:
         """`choose_codec(offered, loopback)` names the codec for an actor, or raises an A3cdError; `network` acts for
-        actors that hold environments only (exchange.kind = "actions"); with `trials` that kind is still open."""
+        actors that hold environments only (exchange.kind = "actions")."""
         self.plan, self.ledger, self.peers = plan, ledger, Peers()
-        self._choose_codec, self._trials = choose_codec, trials
+        self._choose_codec = choose_codec
         self._intake = Intake(plan, store, ledger, self.peers)
         self._inference = None if network is None else Inference(plan, network, store, ledger, self.peers)
         self._outlet = Outlet(plan, store, ledger, now)
@@ -83,7 +80,6 @@ class LearnerCore:
         """When `flush` or `tick` has something to do next."""
         return min(
             *(self._intake.deadline, self._outlet.deadline),
-            math.inf if self._trials is None else self._trials.deadline,
             math.inf if self._inference is None else self._inference.deadline,
             *(self._record_due, self._save_due, self._expire_due, self._scale_due),
         )
@@ -106,10 +102,6 @@ class LearnerCore:
                 effects = self._intake.take(now, routing_id, peer, message, body)
                 effects = self._outlet.ahead_of_answers(now, effects)
                 return effects + (self.flush(now) if self._intake.full else self._limits(now))
-            case Trial() if peer.hello.role == "actor":
-                if self._trials is not None:
-                    self._trials.told(now, peer, message)
-                return self._decide(now)
             case Pull() if peer.hello.role == "actor":
                 return self._outlet.pulled(now, routing_id, message)
             case Heartbeat():
@@ -150,8 +142,6 @@ class LearnerCore:
     def tick(self, now: float) -> list[Effect]:
         """Whatever is due: broadcast, scaling, expiry, metrics, checkpoint, limits."""
         effects = self._publish(now)
-        if self._trials is not None and now >= self._trials.deadline:
-            effects += self._decide(now)
         if now >= self._expire_due:
             self._expire_due = now + EXPIRE_SECONDS
             effects += self._expire(now)
@@ -166,19 +156,6 @@ class LearnerCore:
             self._saved, self._saved_best = now, self.ledger.window.best_return
             effects.append(Save())
         return effects
-
-    def _decide(self, now: float) -> list[Effect]:
-        """Gradients or trajectories, once that can be said. Whoever sends a gradient later is asked to join again."""
-        choice = None if self._trials is None else self._trials.decide(now, self.peers)
-        if self._trials is None or choice is None:
-            return []
-        trials, self._trials = self._trials, None
-        self.plan, effects = self.plan.chosen(choice.kind, choice.why), list[Effect]()
-        if choice.kind == "trajectories":
-            effects = self.flush(now)
-            trials.store.change_over()
-            self._intake.change_over(self.plan)
-        return [*effects, Keep(self.plan.settings), Log("info", f"exchange of {choice.kind}: {choice.why}")]
 
     def _improved(self, now: float) -> bool:
         """Whether the agent is at its best so far, and that best is not in a checkpoint."""
@@ -250,7 +227,6 @@ class LearnerCore:
             version=version,
             actors=self.peers.actors,
             seed=plan.actor_seed(peer.seed),
-            trial="" if self._trials is None else self._trials.codec(peer.hello),
         )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
         if version < self.ledger.counters.version:

@@ -24,7 +24,7 @@ from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
 from learner.authentication import Doorkeeper, Guard
-from learner.effects import Effect, Ending, Finish, Keep, Log, Publish, Record, Save, Send
+from learner.effects import Effect, Ending, Finish, Log, Publish, Record, Save, Send
 from learner.record import curve
 from learner.record import run_lock as folders
 from learner.record.checkpoint import CheckpointWriter
@@ -84,8 +84,7 @@ class _Daemon:
         port = listeners[1].getsockname()[1]
         parts = Assembled(owned, self._last_checkpoint(owned), port, time.monotonic())
         self._core, self._store, self._ledger, self._plan = parts.core, parts.store, parts.ledger, parts.plan
-        self._owned = owned
-        owned.keep(parts.kept)
+        owned.keep(parts.settings)
         self._checkpoints = CheckpointWriter(
             owned.folder, keep=parts.settings.checkpoint.keep, best=parts.settings.checkpoint.best
         )
@@ -215,8 +214,6 @@ class _Daemon:
                     self._record()
                 case Save():
                     self._save()
-                case Keep():
-                    self._keep(effect.settings)
                 case Log():
                     self._say(effect)
                 case Finish():
@@ -238,12 +235,6 @@ class _Daemon:
         if held is None:
             return
         _log.log(LEVELS[effect.level], "%s%s", effect.text, again(held))
-
-    def _keep(self, settings: Settings) -> None:
-        try:
-            self._owned.keep(settings)
-        except OSError as error:
-            self._say(Log("error", f"the settings could not be written: {error}"))
 
     def _record(self) -> None:
         now = time.monotonic()
@@ -280,7 +271,7 @@ class _Daemon:
         if ending != "failed":
             self._record()
             self._save()
-        status = self._ledger.status(time.monotonic(), self._core.plan, self._core.peers, whole_run=True)
+        status = self._ledger.status(time.monotonic(), self._plan, self._core.peers, whole_run=True)
         self._metrics.close()
         replace_file(self._folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
         curve.draw(self._folder.metrics_file, self._folder.curve, self._plan.settings.environment.id, status.goal)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from common.settings.sections import Settings
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, RefusalCode, Refused
 
@@ -39,13 +38,6 @@ class Save:
 
 
 @dataclass(frozen=True)
-class Keep:
-    """The run's settings are these from now on, for the run folder."""
-
-    settings: Settings
-
-
-@dataclass(frozen=True)
 class Log:
     """A line for the operator; `key` groups repetitions, which are counted, not printed."""
 
@@ -62,7 +54,7 @@ class Finish:
     reason: str
 
 
-Effect = Send | Publish | Record | Save | Keep | Log | Finish
+Effect = Send | Publish | Record | Save | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

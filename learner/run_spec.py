@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
-
-import msgspec
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from common.rl.moments import Moments
 from common.settings.sections import Settings
@@ -37,14 +35,6 @@ class Plan:
     clock: float = 0.0
     """Seconds since 1970 when the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
-    exchange_why: str = ""
-    """Why exchange.kind is what it is, where `auto` was measured."""
-
-    def chosen(self, kind: Literal["gradients", "trajectories"], why: str) -> Plan:
-        """The same plan with this exchange.kind."""
-        exchange = msgspec.structs.replace(self.settings.exchange, kind=kind)
-        settings = msgspec.structs.replace(self.settings, exchange=exchange)
-        return replace(self, settings=settings, plain=msgspec.to_builtins(settings), exchange_why=why)
 
     def actor_seed(self, ordinal: int) -> int:
         """The seed of an actor, by the order in which they came."""

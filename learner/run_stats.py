@@ -218,7 +218,6 @@ class Ledger:
             time=plan.clock + now,
             versions=plan.versions,
             exchange=settings.exchange.kind,
-            exchange_why=plan.exchange_why,
             state=self.state,
             env=settings.environment.id,
             algorithm=settings.algorithm.kind,

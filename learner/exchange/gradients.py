@@ -33,7 +33,6 @@ class Intake:
         self._settings = plan.settings
         self._synchronous = plan.settings.staleness.policy == "synchronous"
         self._kind = Trajectory if plan.settings.exchange.kind == "trajectories" else Gradient
-        self._changed_over = False
         self._deadline = math.inf
         self._waiting: list[tuple[bytes, Peer, Contribution, float]] = []
 
@@ -49,19 +48,12 @@ class Intake:
             return self._share_has_sent()
         return len(self._waiting) >= staleness.coalesce(self._peers.actors, self._settings.exchange.coalesce)
 
-    def change_over(self, plan: Plan) -> None:
-        """From now on the run is of trajectories; nothing may wait."""
-        self._plan, self._settings = plan, plan.settings
-        self._kind, self._changed_over = Trajectory, True
-
     def take(
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer | None
     ) -> list[Effect]:
         """Judges one gradient; what is good waits for `step`."""
         if (header.run, header.epoch) != (self._plan.run, self._plan.epoch):
             return [refuse(routing_id, "unknown", f"this is run {self._plan.run}, epoch {self._plan.epoch}")]
-        if self._changed_over and isinstance(header, Gradient):
-            return [refuse(routing_id, "unknown", "this run is of trajectories now: say hello again")]
         if self._peers.is_duplicate(peer, header.sequence):
             self._ledger.counters.duplicates += 1
             if self._synchronous and self._waits(peer, header):

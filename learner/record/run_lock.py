@@ -17,9 +17,9 @@ import msgspec
 from common.errors import ConfigurationError, UnavailableError
 from common.host.atomic_file import replace_file
 from common.run.folder import RunFolder, RunRecord
-from common.settings.exchanges import is_measured
 from common.settings.sections import Settings
 from common.settings.toml import dump
+from common.settings.validate import check
 
 try:
     import fcntl
@@ -153,7 +153,7 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
     exchange = given.exchange
-    if given.algorithm.kind == own.algorithm.kind and is_measured(given):  # it was, unless the run was too short
+    if exchange.kind == "auto":
         exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
     fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
     if differing := list(_differing(fitted, own)):
@@ -161,6 +161,7 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
             "another --run-dir"
         )
+    check(fitted, str(folder.path))
     return fitted
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
 from common.errors import CodecError, RefusedError
+from common.rl.episode import Episode
 from common.rl.moments import Moments
 from common.settings.codec_names import NAMES
 from common.settings.sections import Settings
@@ -20,7 +21,6 @@ from learner.effects import Effect, Log, Send
 from learner.run_spec import Plan
 from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
-from learner.trials import Trials
 
 M = TypeVar("M", bound=AnyMessage)
 
@@ -110,7 +110,6 @@ def learner_of(
     now: float = 0.0,
     epoch: int = 1,
     counters: Counters | None = None,
-    trials: Callable[[Settings], Trials] | None = None,
 ) -> tuple[LearnerCore, NotedStore]:
     """A learner's core for these settings, and its store; `counters` are those of a checkpoint."""
     settings = settings_of(*assignments)
@@ -119,8 +118,7 @@ def learner_of(
     scaler = Scaler(settings.scaling, counters.last_addition)
     ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
     plan = plan_of(settings, epoch=epoch)
-    open_ = None if trials is None else trials(settings)
-    return LearnerCore(plan, store, ledger, scaler, choose_codec, now, trials=open_), store
+    return LearnerCore(plan, store, ledger, scaler, choose_codec, now), store
 
 
 def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
@@ -147,6 +145,7 @@ def gradient_of(sequence: int = 1, version: int = 0, **changed: Any) -> Gradient
         "steps": 20,
         "emulator_frames": 80,
     }
+    changed["episodes"] = [Episode(*figures) for figures in changed.get("episodes", [])]
     return Gradient(**(fields | changed))
 
 

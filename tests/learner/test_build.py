@@ -82,22 +82,13 @@ def test_what_was_left_open_is_resolved(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignments", "asked", "kept"),
-    [
-        ((), "none+lz4", "auto"),
-        (("exchange.kind=gradients",), "", "gradients"),
-        (("environment.id=Pendulum-v1",), "none+lz4", "auto"),
-        (("network.lstm=8",), "none+lz4", "auto"),
-        (("algorithm.kind=a2c",), "", "trajectories"),
-    ],
+    ("assignments", "kind"),
+    [((), "gradients"), (("algorithm.kind=a2c",), "trajectories"), (("exchange.kind=trajectories",), "trajectories")],
 )
-def test_exchange_is_open_where_trajectories_are_possible(
-    start: Start, assignments: tuple[str, ...], asked: str, kept: str
-) -> None:
+def test_the_exchange_is_resolved_before_the_first_frame(start: Start, assignments: tuple[str, ...], kind: str) -> None:
     parts = start(*assignments)
     (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
-    assert (welcome.trial, parts.kept.exchange.kind) == (asked, kept)
-    assert welcome.settings["exchange"]["kind"] == ("trajectories" if kept == "trajectories" else "gradients")
+    assert parts.settings.exchange.kind == welcome.settings["exchange"]["kind"] == kind
 
 
 def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:

@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 
 def store_of(kind: str = "sgd", start: float = 1.0, **section: float) -> ParameterStore:
     vector = torch.full((SIZE,), start)
-    settings = Optimizer(kind=kind, **({"step_size": 0.1} | section))  # type: ignore[arg-type]
+    settings = Optimizer(kind=kind, **({"learning_rate": 0.1} | section))  # type: ignore[arg-type]
     return ParameterStore(vector, make_optimizer(settings, vector, 0))
 
 
