@@ -1,29 +1,24 @@
-"""What stays the same for one epoch of a run, and what the core asks of the weights."""
+"""What stays the same for one epoch of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from common.rl.moments import Moments
 from common.settings.sections import Settings
-from common.wire.frames import Buffer
 
 SEEDS_PER_RUN = 100_003
-"""Actors of runs whose seeds are neighbours do not share theirs."""
+"""Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run's identity and resolved settings; `plain` is `settings` as sent to actors."""
+class RunSpec:
+    """A run's identity and its resolved settings."""
 
     run: str
     epoch: int
     settings: Settings
-    plain: dict[str, Any]
-    network: str
     model: str
+    """Hash of the network."""
     parameters: int
     device: str
     host: str
@@ -37,37 +32,5 @@ class Plan:
     versions: dict[str, str] = field(default_factory=dict)
 
     def actor_seed(self, ordinal: int) -> int:
-        """The seed of an actor, by the order in which they came."""
+        """The seed of the actor that joined as number `ordinal`."""
         return self.settings.seed * SEEDS_PER_RUN + ordinal
-
-
-class Store(Protocol):
-    """The weights and what changes them (parameters/weights.py or parameters/batch_trainer.py)."""
-
-    @property
-    def reach(self) -> int | None:
-        """Largest lag of a gradient that can be added; None: any."""
-
-    def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
-        """Adds a packed gradient, the sum of `count`, or so many rollouts to the next step.
-
-        Raises CodecError and leaves all as it was.
-        """
-
-    def observe(self, moments: Moments) -> None:
-        """Takes in what rollouts saw, for statistics that go out with the weights."""
-
-    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
-        """One new version with what was added, at a step size times `scale`.
-
-        Returns the statistics of the loss where it was computed here, else nothing.
-        """
-
-    def body(self, form: str) -> bytes:
-        """The weights as sent."""
-
-    def keyframe(self, form: str, version: int) -> bytes:
-        """Takes the weights, which are of this version, for those that deltas are against; their body."""
-
-    def delta(self) -> tuple[bytes, bool]:
-        """The weights against the keyframe, and whether another is due."""
