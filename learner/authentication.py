@@ -90,7 +90,6 @@ class Authenticator:
         self._monitors[zsocket] = zsocket.get_monitor_socket(_FAILED)
 
     def serve(self) -> None:
-        """Answers all requests that wait."""
         while True:
             try:
                 request = self.socket.recv_multipart(zmq.NOBLOCK)

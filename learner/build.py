@@ -47,8 +47,7 @@ from learner.parameters.target_network import TARGET, TargetNetwork
 from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
-from learner.run import Run
-from learner.run_spec import RunSpec
+from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
 from learner.scaling import Scaler
 
@@ -194,7 +193,6 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
 
 
 def staleness_rule(settings: Settings) -> StalenessRule:
-    """How stale gradients are treated."""
     section = settings.staleness
     if section.policy == "synchronous":
         return StalenessRule(drop_above=0)
@@ -203,14 +201,12 @@ def staleness_rule(settings: Settings) -> StalenessRule:
 
 
 def step_rule(settings: Settings) -> StepRule:
-    """When a step is taken."""
     if settings.staleness.policy == "synchronous":
         return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
     return AtOnce(settings.exchange.coalesce)
 
 
 def occasion(settings: Settings) -> Occasion:
-    """When weights go out."""
     if settings.exchange.kind == "actions":
         return "never"
     return "answer" if settings.staleness.policy == "synchronous" else "broadcast"

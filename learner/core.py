@@ -116,7 +116,6 @@ class LearnerCore:
                 return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
-        """Bytes from a peer that are no message."""
         if isinstance(error, ProtocolError):
             return [
                 refuse(routing_id, "protocol", str(error)),
@@ -171,7 +170,6 @@ class LearnerCore:
         self.run.stats.busy.working(now, seconds)
 
     def revoke(self, key_names: Collection[str]) -> list[Effect]:
-        """The keys of these names are not allowed any more: their peers are gone."""
         return [
             effect
             for routing_id in self.run.peers.with_keys(key_names)

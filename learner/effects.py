@@ -75,5 +75,4 @@ Effect = Send | Publish | WriteMetrics | SaveCheckpoint | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
-    """The refusal of a peer."""
     return Send(peer, Refused(code=code, reason=reason))

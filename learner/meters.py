@@ -23,19 +23,16 @@ class Rate:
     """Amount per second over the last `window` seconds; from the start, until the window is full."""
 
     def __init__(self, window: float, now: float) -> None:
-        """`window` in seconds; counting starts at `now`."""
         self._width = window / BUCKETS
         self._started = now
         self._slots = [0.0] * (BUCKETS + 1)
         self._slot = self._number(now)
 
     def add(self, now: float, amount: float = 1.0) -> None:
-        """`amount` happened at `now`."""
         self._advance(now)
         self._slots[self._slot % len(self._slots)] += amount
 
     def value(self, now: float) -> float:
-        """Per second, as of `now`."""
         self._advance(now)
         since = max(self._started, (self._slot - BUCKETS) * self._width)
         return sum(self._slots) / max(now - since, self._width)
@@ -60,16 +57,13 @@ class Busy:
         self._worked = 0.0
 
     def working(self, now: float, seconds: float) -> None:
-        """A piece of work of `seconds` that ended at `now`."""
         self._recent.add(now, seconds)
         self._worked += seconds
 
     def recent(self, now: float) -> float:
-        """0 to 1, over the window."""
         return min(1.0, self._recent.value(now))
 
     def overall(self, now: float) -> float:
-        """0 to 1, since the start."""
         elapsed = now - self._started
         return min(1.0, self._worked / elapsed) if elapsed > 0.0 else 0.0
 
@@ -124,17 +118,15 @@ class EpisodeWindow:
 
 
 class LagMeter:
-    """Lag of gradients: mean and 95th percentile, of the last `window` of them and of all."""
+    """Lag of gradients: mean and 95th percentile, of the last `window` gradients and of all."""
 
     def __init__(self, window: int = 1024) -> None:
-        """`window` in gradients."""
         self._recent: deque[int] = deque(maxlen=window)
         self._sum = 0
         self._count = 0
         self._histogram = [0] * (LARGEST_LAG + 1)
 
     def add(self, lag: int) -> None:
-        """A gradient with this `lag`, 0 or more."""
         self._recent.append(lag)
         self._sum += lag
         self._count += 1

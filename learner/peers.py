@@ -55,7 +55,6 @@ class Peer:
         self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
 
     def status(self, now: float) -> PeerStatus:
-        """An actor as shown to people."""
         hello = self.hello
         return PeerStatus(
             name=hello.name,
@@ -75,7 +74,6 @@ class Peer:
         )
 
     def fleet_status(self) -> FleetStatus:
-        """A launcher as shown to people."""
         report = self.report or FleetReport(slots=self.hello.slots, running=0, starting=0, failed=0)
         return FleetStatus(
             name=self.hello.name,
@@ -92,8 +90,6 @@ class Peer:
 
 
 class Peers:
-    """All peers by routing id."""
-
     def __init__(self) -> None:
         self._by_id: dict[bytes, Peer] = {}
         self._actors: dict[bytes, tuple[str, str]] = {}
@@ -148,7 +144,6 @@ class Peers:
         return self._by_id.pop(routing_id, None)
 
     def silent(self, now: float, seconds: float) -> list[bytes]:
-        """Routing ids not heard from for that long."""
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
@@ -157,7 +152,6 @@ class Peers:
 
     @property
     def actors(self) -> int:
-        """Number of actors."""
         return len(self._actors)
 
     @property
@@ -166,7 +160,6 @@ class Peers:
         return self._actors.values()
 
     def everyone(self) -> list[bytes]:
-        """All routing ids."""
         return list(self._by_id)
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
@@ -201,5 +194,4 @@ class Peers:
         self.leave(routing_id)
 
     def is_quarantined(self, hello: Hello) -> bool:
-        """Whether this incarnation is in quarantine."""
         return (hello.name, hello.incarnation) in self._quarantined

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.run.status import RunStatus
+from common.settings.sections import Settings
 from learner.peers import Peers
-from learner.run_spec import RunSpec
 from learner.run_stats import RunStats
 
+SEEDS_PER_RUN = 100_003
+"""Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 METRICS = (
     "seconds", "frames", "episodes", "version", "gradients", "stale", "refused", "mean_return", "episode_length",
     "episode_seconds", "frames_per_second", "gradients_per_second", "bytes_per_second", "lag_mean", "lag_p95",
     "learner_busy", "actors_wanted", "why",
 )  # fmt: skip
 """Figures in each row of metrics, besides the number of actors and the losses."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run's identity and its resolved settings."""
+
+    run: str
+    epoch: int
+    settings: Settings
+    model: str
+    """Hash of the network."""
+    parameters: int
+    device: str
+    host: str
+    run_dir: str
+    weights_port: int
+    weights_format: str
+    counted: int = 0
+    """Numbers whose moments come with each gradient."""
+    clock: float = 0.0
+    """Seconds since 1970 when the core's clock showed 0."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def actor_seed(self, ordinal: int) -> int:
+        """The seed of the actor that joined as number `ordinal`."""
+        return self.settings.seed * SEEDS_PER_RUN + ordinal
 
 
 @dataclass(frozen=True)
@@ -27,7 +55,6 @@ class Run:
     stats: RunStats
 
     def metrics(self, now: float) -> dict[str, Any]:
-        """One row of metrics."""
         figures = self.stats.figures(now)
         return {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
 

@@ -77,7 +77,6 @@ class RunStats:
     # -- events: each is booked once, here, for the run and for the peer -----------------------------------------------
 
     def joined(self, actors: int) -> None:
-        """There are this many actors now."""
         self.counters.actors_peak = max(self.counters.actors_peak, actors)
 
     def played(self, now: float, peer: Peer, message: Contribution | Observe, size: int) -> None:
@@ -102,7 +101,6 @@ class RunStats:
         peer.smooth_lag(lag)
 
     def stale(self, peer: Peer) -> None:
-        """A contribution was too old."""
         peer.stale += 1
         self.counters.stale += 1
 
@@ -113,7 +111,6 @@ class RunStats:
         self.warn(text)
 
     def duplicate(self) -> None:
-        """A message came again."""
         self.counters.duplicates += 1
 
     def applied(self, peer: Peer, header: Contribution | None = None) -> None:
@@ -140,7 +137,6 @@ class RunStats:
         self._bytes.add(now, size)
 
     def decided(self, decision: Decision, last_addition: int) -> None:
-        """The number of actors wanted from now on."""
         self.decision = decision
         self.counters.wanted = decision.wanted
         self.counters.last_addition = last_addition
@@ -162,7 +158,6 @@ class RunStats:
         return self.window.mean_return if self.window.full else None
 
     def saved(self, now: float) -> dict[str, Any]:
-        """The counters as a checkpoint keeps them."""
         plain: dict[str, Any] = msgspec.to_builtins(self.counters)
         return {
             **plain,
@@ -172,7 +167,6 @@ class RunStats:
         }
 
     def measurement(self, now: float, actors: int) -> Measurement:
-        """The input of the scaling policies."""
         return Measurement(
             actors=actors,
             wanted=self.decision.wanted,

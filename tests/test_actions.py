@@ -26,6 +26,8 @@ Step = tuple[str, int, int]
 class Network:
     """Keeps what groups show: the number of steps that were taken, by which all can be told apart."""
 
+    max_bytes = 1000
+
     def __init__(self) -> None:
         self.seen: dict[int, list[tuple[Step, bool]]] = {}
         """By memory: each observation, and whether the group began with it."""

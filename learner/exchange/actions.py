@@ -31,14 +31,11 @@ class ActionExchange(Exchange):
         self._step_rule = step_rule
         self._trainer = trainer
         self._server = server
+        self.max_bytes = server.max_bytes
         self._sizes = group_sizes(settings.environment.num_envs, exchange.groups)
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
         """One for each rollout that waits for the next optimizer step."""
-
-    @property
-    def max_bytes(self) -> int:
-        return self._server.max_bytes
 
     @property
     def deadline(self) -> float:
@@ -101,7 +98,6 @@ class ActionExchange(Exchange):
         return []
 
     def left(self, routing_id: bytes) -> None:
-        """An actor is gone: its half rollouts are dropped."""
         self._queue.left(routing_id)
 
     def _open(self, peer: Peer, message: Observe, now: float) -> Group:

@@ -30,10 +30,8 @@ class Exchange(abc.ABC):
     and `answer` before that `step`, which takes its time.
     """
 
-    @property
-    @abc.abstractmethod
-    def max_bytes(self) -> int:
-        """Length that no body of an actor exceeds."""
+    max_bytes: int
+    """Length that no body of an actor exceeds."""
 
     @property
     @abc.abstractmethod

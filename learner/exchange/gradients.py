@@ -23,10 +23,7 @@ class GradientExchange(ContributionExchange):
     def __init__(self, run: Run, staleness: StalenessRule, step_rule: StepRule, gradient_sum: GradientSum) -> None:
         super().__init__(run, gradient_sum.weights, staleness, step_rule)
         self._sum = gradient_sum
-
-    @property
-    def max_bytes(self) -> int:
-        return self._sum.max_bytes
+        self.max_bytes = gradient_sum.max_bytes
 
     @property
     def reach(self) -> int | None:

@@ -39,7 +39,6 @@ class AtOnce(StepRule):
     wait_seconds = 0.0
 
     def __init__(self, cap: int) -> None:
-        """`cap` is exchange.coalesce."""
         self._cap = cap
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:

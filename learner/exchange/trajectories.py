@@ -32,10 +32,7 @@ class TrajectoryExchange(ContributionExchange):
         super().__init__(run, trainer.weights, staleness, step_rule)
         self._trainer = trainer
         self._packing = packing
-
-    @property
-    def max_bytes(self) -> int:
-        return self._packing.max_bytes(self._settings.exchange.accumulate)
+        self.max_bytes = packing.max_bytes(self._settings.exchange.accumulate)
 
     def choose_codec(self, hello: Hello) -> str:
         """Nothing may be lost, so only the entropy stage is chosen; frames shrink so far that lz4 saves time even on

@@ -154,12 +154,6 @@ def make(section: Optimizer, vector: Tensor, total_frames: int) -> FlatOptimizer
     Args:
         section: the run's settings.
         vector: float32 (size,), changed in place.
-        total_frames: frames at which linear annealing reaches 0 (limits.frames); 0: no such limit.
-
-    Raises ConfigurationError for linear annealing without `total_frames`.
+        total_frames: frames at which linear annealing reaches 0 (limits.frames).
     """
-    if section.anneal == "linear" and total_frames < 1:
-        raise ConfigurationError(
-            'optimizer.anneal: "linear" needs limits.frames, where the learning rate reaches 0; set it, or use "constant"'
-        )
     return _KINDS[section.kind](section, vector, total_frames)

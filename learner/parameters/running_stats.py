@@ -24,7 +24,6 @@ class RunningStats:
         self._moments = self._moments.merged(more)
 
     def refresh(self) -> None:
-        """Brings the extras up to date."""
         self._extras.copy_(self._normalization.extras(self._moments))
 
     def saved(self) -> Plain | None:

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +15,7 @@ import msgspec
 
 from common.errors import ConfigurationError, UnavailableError
 from common.host.atomic_file import replace_file
+from common.host.versions import versions
 from common.run.folder import RunFolder, RunRecord
 from common.settings.sections import Settings
 from common.settings.toml import dump
@@ -54,7 +54,6 @@ class LockedRun:
             self.folder.path.rmdir()
 
     def close(self) -> None:
-        """Unlock the folder."""
         self.lock.close()
 
 
@@ -67,7 +66,9 @@ def create(path: Path, settings: Settings) -> LockedRun:
     folder = RunFolder(path)
     with _locked(folder, _require_empty) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=_a3cd_version())
+        record = RunRecord(
+            run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
+        )
         return _begin(LockedRun(folder, record, settings, lock))
 
 
@@ -185,10 +186,3 @@ def _differing(given: Settings, own: Settings) -> Iterator[str]:
     for name, (its, wanted) in fixed.items():
         if its != wanted and name not in _FREE:
             yield f"{name} is {its!r}, not {wanted!r}"
-
-
-def _a3cd_version() -> str:
-    try:
-        return version("a3cd")
-    except PackageNotFoundError:  # Run from a source tree that is not installed.
-        return "not installed"

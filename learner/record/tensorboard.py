@@ -36,7 +36,6 @@ class TensorBoard:
                 self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
-        """Write the rest to the disk."""
         if self._writer is not None:
             with self._reported():
                 self._writer.close()

@@ -30,8 +30,7 @@ from learner.parameters.publisher import WeightPublisher
 from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.peers import Peers
-from learner.run import Run
-from learner.run_spec import RunSpec
+from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
 from learner.scaling import Scaler
 
@@ -94,6 +93,9 @@ class NotedSum(GradientSum):
 
 class Unpacked:
     """A trajectory format whose rollouts are the bodies themselves."""
+
+    def max_bytes(self, count: int) -> int:
+        return 1000 * count
 
     def unpack(self, body: Buffer, codec: str, count: int) -> bytes:
         return bytes(body)

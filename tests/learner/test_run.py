@@ -4,7 +4,7 @@ import pytest
 
 from learner.run import Run
 from learner.run_stats import Counters
-from tests.helpers.run import gradient_of, hello_of, run_of, settings_of
+from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
 
 
 def played() -> Run:
@@ -36,3 +36,8 @@ def test_a_row_of_metrics_has_the_figures_of_the_status_and_the_losses() -> None
     assert row.pop("entropy") == status.losses["entropy"] == 0.5
     assert row == {name: getattr(status, name) for name in row}
     assert (row["frames"], row["actors"], row["mean_return"]) == (20, 1, 1.0)
+
+
+def test_actors_of_neighbouring_runs_share_no_seed() -> None:
+    specs = [spec_of(settings_of(f"seed={seed}")) for seed in range(3)]
+    assert len({spec.actor_seed(ordinal) for spec in specs for ordinal in range(1000)}) == 3000

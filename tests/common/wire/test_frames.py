@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from common.errors import WireError
-from common.wire.frames import MAX_DETAIL, MAX_HEADER_BYTES, ProtocolError, pack, split, unpack
+from common.errors import ProtocolError, WireError
+from common.wire.frames import MAX_DETAIL, MAX_HEADER_BYTES, pack, split, unpack
 from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage, Goodbye, Heartbeat, Hello, Message, Pull, Stop
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text()
@@ -188,4 +188,4 @@ def test_a_text_that_is_too_long_is_sent_as_its_beginning() -> None:
 
 
 def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
-    assert unpack(pack(Heartbeat(trouble="no file \udcff"))) == Heartbeat(trouble="no file ?")
+    assert unpack(pack(Heartbeat(last_error="no file \udcff"))) == Heartbeat(last_error="no file ?")

@@ -33,6 +33,8 @@ COPIES, GROUPS, ROLLOUT = 4, 2, 3
 class NotedServer:
     """A group's memory is the list of what it showed; its actions are the number of the pass."""
 
+    max_bytes = 1000
+
     def __init__(self) -> None:
         self.opened: list[tuple[int, int]] = []
         self.passes: list[tuple[list[list[bytes]], int]] = []

@@ -262,18 +262,8 @@ def _refuse(_: Path) -> None:
     raise PermissionError
 
 
-def test_keep_writes_resolved_settings(tmp_path: Path) -> None:
+def test_resolved_settings_are_written(tmp_path: Path) -> None:
     run = create(tmp_path, Settings())
     run.save_settings(SETTINGS)
     assert run.folder.settings() == SETTINGS
     run.close()
-
-
-def test_version_of_a_source_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise folder.PackageNotFoundError(name)
-
-    monkeypatch.setattr(folder, "version", lambda name: f"{name} 1.2")
-    assert folder._a3cd_version() == "a3cd 1.2"
-    monkeypatch.setattr(folder, "version", missing)
-    assert folder._a3cd_version() == "not installed"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import CodecError
-from common.wire.bodies.broadcast import KEYFRAME
 from common.wire.bodies.delta import DeltaFormat
+from common.wire.bodies.keyframe import KEYFRAME
 from common.wire.codecs.int8 import BLOCK
 
 SIZE = 300
