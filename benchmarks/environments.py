@@ -53,7 +53,7 @@ def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, cop
 
 
 def ours(section: Environment, copies: int, seconds: float) -> float:
-    environments = make(section, copies=copies, seed=0)
+    environments = make(section, num_envs=copies, seed=0)
     environments.reset()
     rate = steps_per_second(environments.step, environments.action.width, copies, seconds)
     environments.close()

@@ -15,13 +15,13 @@ import torch
 
 from common.errors import ConfigurationError
 from common.host.versions import versions
-from common.rl import moments
 from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.spaces import describe
 from common.rl.model import Model
 from common.rl.model import build as build_model
+from common.rl.moments import Moments, bytes_in_header
 from common.rl.networks.registry import resolve as resolve_network
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint
@@ -96,13 +96,14 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
 def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
     """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
-    probe = make_environments(environment, copies=1, seed=settings.seed)
+    probe = make_environments(environment, num_envs=1, seed=settings.seed)
     try:
         observation, action = describe(probe.observation_space), probe.action
     finally:
         probe.close()
     network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))
-    kind: Any = resolve_exchange(settings.exchange.kind, settings.algorithm.kind)
+    device = str(resolve_device(settings.optimizer.device))
+    kind: Any = resolve_exchange(settings.exchange.kind, settings.algorithm.kind, network.kind, device)
     exchange = msgspec.structs.replace(settings.exchange, kind=kind)
     settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
     return settings, observation, action
@@ -137,7 +138,7 @@ def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tupl
     saved = None
     if checkpoint is not None:
         counters = _restore(spec, checkpoint, model, optimizer.load)
-        saved = moments.of_checkpoint(checkpoint.state, spec.counted)
+        saved = Moments.from_checkpoint(checkpoint.state, spec.counted)
     running = RunningStats(model.normalization, model.statistics, saved)
     target = None
     if model.target is not None:
@@ -214,7 +215,7 @@ def occasion(settings: Settings) -> Occasion:
 
 def _check_headers(counted: int, accumulate: int) -> None:
     """Raises ConfigurationError where a header could not hold the moments of all rollouts of a gradient."""
-    if (size := accumulate * moments.bytes_in_header(counted)) > HEADER_BYTES // 2:
+    if (size := accumulate * bytes_in_header(counted)) > HEADER_BYTES // 2:
         raise ConfigurationError(
             f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
             f"rollouts are {size} bytes of a message's header, which has room for {HEADER_BYTES // 2}; use false"

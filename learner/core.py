@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
-from common.errors import A3cdError, WireError
+from common.errors import A3cdError, ProtocolError, WireError
 from common.host.security.names import is_name_under
-from common.wire.frames import Buffer, ProtocolError
+from common.wire.frames import Buffer
 from common.wire.messages import (
     AnyMessage,
     Contribution,
@@ -221,7 +221,7 @@ class LearnerCore:
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
         if self.run.peers.is_quarantined(hello):
-            return [refuse(routing_id, "set-aside", "its gradients could not be used")]
+            return [refuse(routing_id, "quarantined", "its gradients could not be used")]
         codec = ""
         if hello.role == "actor":
             try:
@@ -272,9 +272,9 @@ class LearnerCore:
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         peer.state = message.state or peer.state
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
-        if message.trouble:
-            peer.last_error = message.trouble
-            text = f"{peer.hello.name}: {message.trouble}"
+        if message.last_error:
+            peer.last_error = message.last_error
+            text = f"{peer.hello.name}: {message.last_error}"
             self.run.stats.warn(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from common.rl.episode import Episode
 
@@ -167,16 +167,13 @@ def _rank95(count: int) -> int:
 class Smoothed:
     """Exponential means of named figures, the losses for example; the first of a name counts in full."""
 
-    def __init__(self, names: Sequence[str], weight: float = 0.02) -> None:
-        """Other names than `names` are left out; `weight` of a new figure, 0 to 1: 0.02 remembers about the last 50."""
-        self._names = names
+    def __init__(self, weight: float = 0.02) -> None:
+        """`weight` of a new figure, 0 to 1: 0.02 remembers about the last 50."""
         self._weight = weight
         self.values: dict[str, float] = {}
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """One gradient's statistics; a figure that is not finite or too large is left out."""
-        for name in self._names:
-            value = figures.get(name, math.nan)
-            if abs(value) <= LARGEST_FIGURE:
-                before = self.values.get(name, value)
-                self.values[name] = before + self._weight * (value - before)
+        """One gradient's statistics, each finite."""
+        for name, value in figures.items():
+            before = self.values.get(name, value)
+            self.values[name] = before + self._weight * (value - before)

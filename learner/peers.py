@@ -62,7 +62,7 @@ class Peer:
             pid=hello.pid,
             launcher=hello.launcher,
             state=self.state,
-            trouble=self.last_error,
+            last_error=self.last_error,
             frames=self.frames,
             frames_per_second=self.rate.value(now),
             gradients=self.gradients,

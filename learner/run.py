@@ -83,8 +83,8 @@ class Run:
             frames_left=max(0, limits.frames - counters.frames) if limits.frames else None,
             episodes_left=max(0, limits.episodes - counters.episodes) if limits.episodes else None,
             reached=stats.state == "reached",
-            actors=len(actors),
-            peers=[peer.status(now) for _, peer in actors],
-            fleets=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
+            actors_now=len(actors),
+            actors=[peer.status(now) for _, peer in actors],
+            launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
             **stats.figures(now, whole_run=whole_run),
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from common.rl.algorithms.statistics import Statistics
+from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
@@ -67,7 +67,7 @@ class RunStats:
             self._finished(episode)
         self._started = now
         self._lag = LagMeter()
-        self._losses = Smoothed(Statistics._fields)
+        self._losses = Smoothed()
         self._frames = Rate(WINDOW_SECONDS, now)
         self._received = Rate(WINDOW_SECONDS, now)
         self._steps = Rate(WINDOW_SECONDS, now)
@@ -118,13 +118,13 @@ class RunStats:
         peer.gradients += 1
         self.counters.gradients += 1
         if isinstance(header, Gradient):
-            self._losses.add(header.statistics)
+            self._losses.add(known(header.statistics))
 
     def stepped(self, now: float, statistics: Mapping[str, float]) -> None:
         """The weights changed; `statistics` of the loss where the learner computed it, else empty."""
         self.counters.version += 1
         self._steps.add(now)
-        self._losses.add(statistics)
+        self._losses.add(known(statistics))
 
     def sent_weights(self, now: float, size: int) -> None:
         """Weights of `size` bytes went out, all receivers together."""
@@ -207,6 +207,7 @@ class RunStats:
             "duplicates": counters.duplicates,
             "gradient_bytes": counters.gradient_bytes,
             "weight_bytes": counters.weight_bytes,
+            "action_bytes": counters.action_bytes,
             "mean_return": self.window.mean_return,
             "best_return": self.window.best_return,
             "episode_length": self.window.mean_length,

@@ -23,7 +23,7 @@ TORCH_FREE = (
     ),
     *("deploy.cli.command", "deploy.launcher.shell"),
 )
-LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "zmq"}
+LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "tomli_w", "zmq"}
 """What the torch-free modules may import besides the standard library."""
 UNSAFE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 INDEX_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "ana" + "conda.org", "download.py" + "torch.org"]

@@ -29,7 +29,6 @@ from deploy.cli.arguments import (
     sampled_option,
     set_option,
 )
-from deploy.hold.command import hold
 from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
@@ -213,7 +212,7 @@ def doctor(access: LearnerEndpoint | None, port: int) -> None:
     finish(examination.exit_code(findings))
 
 
-for command in (daemons.learner, daemons.actor, launcher, hold, keys.keys, deploy):
+for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy):
     cli.add_command(command)
 
 

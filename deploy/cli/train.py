@@ -7,8 +7,10 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,7 @@ from common.run.status import RunStatus
 from common.settings.sections import Settings
 from common.settings.toml import dump, override
 from common.wire import sockets
-from deploy.child import Child
-from deploy.children import Children
+from deploy.children import Child, Children, a3cd
 from deploy.cli.observer import Observer
 from deploy.cli.view.progress import View, open_view
 
@@ -111,8 +112,8 @@ def train(plan: Plan, *, as_json: bool) -> int:
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         view = stack.enter_context(open_view())
-        children = stack.enter_context(Children(view.say))
-        code = _Training(plan, children, view, signals, stack).run()
+        children = stack.enter_context(Children())
+        code = _Training(plan, partial(_start, children, view), view, signals, stack).run()
     summary = _summary(plan)
     if summary is not None and summary != earlier:  # a learner that was refused the folder leaves another run's there
         summary |= {"seconds": time.time() - psutil.Process().create_time(), "exit_code": code}
@@ -121,16 +122,16 @@ def train(plan: Plan, *, as_json: bool) -> int:
 
 
 class _Training:
-    def __init__(self, plan: Plan, children: Children, view: View, signals: Signals, stack: ExitStack) -> None:
+    def __init__(self, plan: Plan, start: Callable[..., Child], view: View, signals: Signals, stack: ExitStack) -> None:
         self._view, self._signals = view, signals
         self._folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(self._folder), "run.toml")
         config.write_text(dump(plan.settings), encoding="utf-8")
-        self._learner, address = _start_learner(children, plan, config)
+        self._learner, address = _start_learner(start, plan, config)
         named = (plan.settings.environment.id, plan.settings.network.kind)
         modules = sorted({module_of(name) for name in named} - {""})
         warm = min(plan.settings.scaling.minimum, plan.slots)
-        self._launcher = children.start(
+        self._launcher = start(
             *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),
             *(word for module in modules for word in ("--allow-module", module)),
         )
@@ -184,7 +185,12 @@ def _died(daemon: str, code: int) -> A3cdError:
     )
 
 
-def _start_learner(children: Children, plan: Plan, config: Path) -> tuple[Child, Address]:
+def _start(children: Children, view: View, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
+    """Starts a daemon, which inherits the descriptors `keep_open` and whose log is shown; it ends with this process."""
+    return children.start(a3cd(*arguments, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
+
+
+def _start_learner(start: Callable[..., Child], plan: Plan, config: Path) -> tuple[Child, Address]:
     """It inherits its ports, so that nobody takes them on the way (on Windows it must take them itself)."""
     listeners = _listeners()
     address = Address("127.0.0.1", listeners[0].getsockname()[1])
@@ -195,10 +201,10 @@ def _start_learner(children: Children, plan: Plan, config: Path) -> tuple[Child,
             closing.callback(listener.close)
         if sys.platform == "win32":
             closing.close()
-            return children.start(*words), address
+            return start(*words), address
         inherited = [listener.fileno() for listener in listeners]
         words += ["--listeners", ",".join(map(str, inherited))]
-        return children.start(*words, keep_open=inherited), address
+        return start(*words, keep_open=inherited), address
 
 
 def _listeners() -> tuple[socket.socket, socket.socket]:

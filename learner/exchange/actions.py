@@ -141,4 +141,4 @@ class ActionExchange(Exchange):
         self._run.peers.quarantine(routing_id, peer)
         self.left(routing_id)
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
-        return [Log("error", f"{text}; it is quarantined"), refuse(routing_id, "set-aside", reason)]
+        return [Log("error", f"{text}; it is quarantined"), refuse(routing_id, "quarantined", reason)]

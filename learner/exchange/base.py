@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from common.errors import CodecError
-from common.rl import moments
+from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
@@ -132,7 +132,7 @@ class ContributionExchange(Exchange):
             self._check(peer, message, lag)
             if body is None:
                 raise CodecError("without a body")
-            seen = moments.read_all(
+            seen = Moments.merge_all(
                 message.moments, self._run.spec.counted, rollouts=message.count, steps=message.steps
             )
         except CodecError as error:
@@ -205,7 +205,7 @@ class ContributionExchange(Exchange):
         reason = f"{BAD_IN_A_ROW} gradients in a row could not be used, the last one: {why}"
         return [
             line,
-            refuse(routing_id, "set-aside", reason),
+            refuse(routing_id, "quarantined", reason),
             Log("error", f"{peer.hello.name} is quarantined: {reason}"),
         ]
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from learner.exchange.rollout_buffer import RolloutBuffer
+from learner.exchange.rollout_buffer import GroupBuffer
 from learner.peers import Peer
 
 GroupKey = tuple[bytes, int]
@@ -25,7 +25,7 @@ class Group:
     """Some environments of one actor, stepped as one batch."""
 
     peer: Peer
-    buffer: RolloutBuffer
+    buffer: GroupBuffer
     step: int
     since: float
     """When its newest observations came."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from common.rl import moments
 from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 
@@ -16,7 +15,7 @@ class RunningStats:
         """`extras` are the model's, written in place; `saved` are the moments of a checkpoint."""
         self._normalization = normalization
         self._extras = extras
-        self._moments = moments.none(normalization.counted) if saved is None else saved
+        self._moments = Moments.empty(normalization.counted) if saved is None else saved
         self.refresh()
 
     def merge(self, more: Moments) -> None:

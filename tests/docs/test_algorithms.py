@@ -20,7 +20,7 @@ def test_the_table_has_every_algorithm_and_what_it_sends() -> None:
 
 def test_the_example_is_what_stands_in_the_code() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    source = (ROOT / "common" / "rl" / "algorithms" / "impala.py").read_text(encoding="utf-8")
+    source = (ROOT / "common" / "rl" / "algorithms" / "ppo.py").read_text(encoding="utf-8")
     assert all(line in source for line in code.splitlines())
     (diff,) = re.findall(r"```diff\n(.*?)```", TEXT, re.DOTALL)
     added = [

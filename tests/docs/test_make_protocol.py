@@ -78,7 +78,9 @@ def test_the_documented_header_of_a_broadcast_is_the_one_that_is_packed() -> Non
     frame = Broadcast(run=b"rrrrrrrr", epoch=1, version=2, format="delta", body=b"body").pack()
     content = {"magic": b"A3W\1", "run": b"rrrrrrrr", "epoch": b"\1\0\0\0", "version": b"\2", "format": b"\2"}
     content |= {"checksum": zlib.crc32(b"body").to_bytes(4, "little"), "body": b"body"}
-    assert {name: frame[offset:].startswith(content[name]) for name, offset in layout.items()} == dict.fromkeys(content, True)
+    assert {name: frame[offset:].startswith(content[name]) for name, offset in layout.items()} == dict.fromkeys(
+        content, True
+    )
 
 
 def test_without_keys_only_loopback_is_reached_unless_insecure(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_weights_are_published_and_junk_is_not_answered_with_the_end(
             assert len(news.body) == peer.weights.nbytes
         peer.say(Inspect())
         report = peer.hear(Status)[0].report
-        assert (report["state"], report["gradients"], report["actors"]) == ("running", version, 1)
+        assert (report["state"], report["gradients"], report["actors_now"]) == ("running", version, 1)
         interrupt()
 
     with caplog.at_level(logging.WARNING, "learner"):

@@ -88,7 +88,7 @@ def test_a_launcher_that_gives_up_is_told_of_once() -> None:
     assert lines == [["error: launcher l gave up starting actors: no such game"], [], []]
     status = core.run.status(2.0)
     assert status.warnings == ["launcher l gave up starting actors: no such game"]
-    assert (status.fleets[0].gave_up, status.fleets[0].exit_code) == (True, 78)
+    assert (status.launchers[0].gave_up, status.launchers[0].exit_code) == (True, 78)
 
 
 def test_a_scaling_decision_is_ordered_and_logged_with_its_numbers() -> None:

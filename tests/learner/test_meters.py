@@ -157,13 +157,7 @@ def test_p95_of_the_run_is_the_nearest_rank_up_to_the_largest_lag(lags: list[int
 
 
 def test_smoothed_starts_at_the_first_figure_and_moves_towards_the_next() -> None:
-    losses = Smoothed(("policy_loss", "entropy"), weight=0.1)
+    losses = Smoothed(weight=0.1)
     losses.add({"policy_loss": 1.0, "entropy": 5.0})
     losses.add({"policy_loss": 2.0})
     assert losses.values == {"policy_loss": pytest.approx(1.1), "entropy": 5.0}
-
-
-def test_smoothed_leaves_out_other_names_and_what_is_not_finite() -> None:
-    losses = Smoothed(("value_loss", "entropy"))
-    losses.add({"value_loss": math.nan, "entropy": math.inf, "another": 1.0})
-    assert losses.values == {}

@@ -1,15 +1,30 @@
-"""Rollouts as the body of a message: nothing twice, nothing lost, and nothing believed that the reader has not checked.
+"""The body of a trajectory: rollouts of T steps, joined along the environments (B in all). Little-endian.
 
-Both ends know every size but one from the settings and the spaces. Where observations are stacked, each step bears its
-newest frame alone, and the reader stacks them again; a step whose older frames are not those of the step before (an
-episode began) bears them too, and the number of such steps stands at the head of the body.
+First a uint32, the number of restarts R. Then, through the entropy stage of the codec in the header (`none`,
+`none+lz4`, `none+zstd`), without gaps:
+
+| part | type | shape |
+| --- | --- | --- |
+| rewards, scaled and clipped for learning | float32 | T, B |
+| log-probabilities of the actions under the policy that acted | float32 | T, B |
+| a recurrent network's state before the first observations (where `network.lstm` is not 0) | float32 | B, 2 lstm |
+| the first observations | as observed | B, observation |
+| the newest frame of each later observation (`environment.frame_stack` 1: all of it) | as observed | T, B, frame |
+| actions, of a Box before they are clipped | float32 (Box), else the smallest unsigned type | T, B, action |
+| terminated; valid; restarts | bits from the highest on | T x B each, padded to bytes |
+| of each restart the older frames | as observed | R, older |
+
+As observed: float32, uint8 (pictures), or the smallest unsigned type (discrete). A restart is an observation whose
+older frames are not those of the one before, since an episode began. Both ends know every size but R from the settings
+and the spaces. Another length, a number that is not finite or is beyond 1e16, and an observation or action out of range
+are refused.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,77 +32,74 @@ import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.rl.action_spec import ActionSpec, narrow
+from common.rl.action_spec import ActionSpec
+from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
 from common.settings.sections import Settings
-from common.wire.bodies.observations import unstacked
+from common.wire.bodies.observations import check_discrete, packed_dtype, unstacked
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.entropy import ENTROPY_STAGES
 from common.wire.frames import Buffer
 
-LARGEST = 1e16
-"""Of one number: the squares of many such still are float32 numbers."""
+MAX_ABS_VALUE = 1e16
+"""Of one number: the sum of the squares of many such numbers is still finite in float32."""
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
+Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 _NOTHING: Array = np.zeros(0, np.float32)
 
 
 class TrajectoryFormat:
-    """Rollouts of `steps` steps of `copies` environments to bodies and back; several are joined along the environments.
-
-    Restarts first (uint32, little endian), then, through the codec's entropy stage, one after the other: rewards and
-    log-probabilities; a recurrent network's state before them; the first observations in full; of each later one its
-    newest frame; the actions; termination, validity and restarts as bits; of each restart the older frames. Time first,
-    little endian.
-    """
+    """Packs and reads rollouts of `steps` steps of `num_envs` environments."""
 
     def __init__(
-        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, copies: int, stack: int, state: int = 0
+        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, num_envs: int, stack: int, state: int = 0
     ) -> None:
         """`stack`: frames in an observation, along its first axis; 1: no stack. `state`: the network's state_size."""
-        self._steps, self._copies, self._state = steps, copies, state
-        self._discrete = observation.kind == "discrete"
-        self._observation, self._action = observation, action
+        self._steps = steps
+        self._num_envs = num_envs
+        self._state = state
+        self._observation = observation
+        self._action = action
         shape = observation.shape
         self._frame = unstacked(observation, stack).shape
         self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
         self._stacked = stack > 1
-        pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
-        self._observed = narrow(observation.size) if self._discrete else pixels
-        self._acted = action.packed
+        self._frames = FrameStack(stack)
+        self._observed = packed_dtype(observation)
 
     def max_bytes(self, count: int) -> int:
-        """Length no body of `count` rollouts exceeds."""
-        raw = self._raw(count, self._most_restarts(count))
+        """Length that no body of `count` rollouts exceeds."""
+        raw = _size(self._layout(self._num_envs * count, self._most_restarts(count)))
         return _HEAD.size + max(stage(raw).max_bytes for stage in ENTROPY_STAGES.values())
 
     def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
-        """The body of rollouts, joined; `codec` names the entropy stage."""
+        """The body of these rollouts; `codec` names the entropy stage."""
         rollout = join(rollouts)
         observations = rollout.observations.numpy()
         restarts, older = self._restarts(observations)
-        newest = observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:]
-        parts = (
-            (rollout.rewards.numpy(), "<f4"),
-            (rollout.behaviour_log_probs.numpy(), "<f4"),
-            (_NOTHING if rollout.state is None else rollout.state.numpy(), "<f4"),
-            (observations[0], self._observed),
-            (newest, self._observed),
-            (rollout.actions.numpy(), self._acted),
-            (np.packbits(rollout.terminated.numpy()), np.uint8),
-            (np.packbits(rollout.valid.numpy()), np.uint8),
-            (np.packbits(restarts), np.uint8),
-            (older, self._observed),
-        )
-        raw = b"".join(np.ascontiguousarray(part, dtype).data.cast("B") for part, dtype in parts if part.size)
+        parts = {
+            "rewards": rollout.rewards,
+            "log_probs": rollout.behaviour_log_probs,
+            "state": _NOTHING if rollout.state is None else rollout.state,
+            "first": observations[0],
+            "newest": observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:],
+            "actions": rollout.actions,
+            "terminated": np.packbits(rollout.terminated),
+            "valid": np.packbits(rollout.valid),
+            "restarts": np.packbits(restarts),
+            "older": older,
+        }
+        layout = self._layout(rollout.rewards.shape[1], len(older))
+        raw = b"".join(np.ascontiguousarray(parts[name], dtype).tobytes() for name, (_, dtype) in layout.items())
         return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
 
     def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
-        """The rollout of all `count` that were packed, in memory of its own.
+        """One rollout with all `count` rollouts of the body, copied.
 
-        Raises CodecError for what `pack` makes of no rollout of this run.
+        Raises CodecError for a body that cannot be of this run.
         """
         if not _HEAD.size <= nbytes(body) <= self.max_bytes(count):
             raise CodecError(f"{count} rollouts in {nbytes(body)} bytes, at most {self.max_bytes(count)} hold them")
@@ -95,66 +107,62 @@ class TrajectoryFormat:
         (number,) = _HEAD.unpack_from(view)
         if number > self._most_restarts(count):
             raise CodecError(f"{number} restarts, {count} rollouts have at most {self._most_restarts(count)}")
-        size = self._raw(count, number)
+        layout = self._layout(self._num_envs * count, number)
+        size = _size(layout)
         raw = ENTROPY_STAGES[PARTS[codec][1]](size).decompress(view[_HEAD.size :])
         if nbytes(raw) != size:
             raise CodecError(f"{count} rollouts in {nbytes(raw)} bytes, not {size}")
-        return self._read(memoryview(raw).cast("B"), count, number)
+        parts: dict[str, Array] = {}
+        offset = 0
+        for name, (shape, dtype) in layout.items():
+            parts[name] = np.frombuffer(raw, dtype, math.prod(shape), offset).reshape(shape)
+            offset += parts[name].nbytes
+        return self._rollout(parts, number)
 
-    def _read(self, raw: memoryview, count: int, number: int) -> Rollout:
-        shape = (self._steps, self._copies * count)
-        arrays = self._arrays(raw, count, number)
-        rewards, log_probs = _finite(next(arrays), "a reward"), _finite(next(arrays), "a log-probability")
-        state = _finite(next(arrays), "a state")
-        first, newest = next(arrays), next(arrays)
-        actions = next(arrays)
+    def _rollout(self, parts: dict[str, Array], number: int) -> Rollout:
+        shape = parts["rewards"].shape
         terminated, valid, restarts = (
-            np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
+            np.unpackbits(parts[name], count=math.prod(shape)).view(np.bool_).reshape(shape)
+            for name in ("terminated", "valid", "restarts")
         )
         if np.count_nonzero(restarts) != number:
-            raise CodecError(f"{number} restarts are told, {np.count_nonzero(restarts)} are marked")
+            raise CodecError(f"the head states {number} restarts, {np.count_nonzero(restarts)} are marked")
+        actions = parts["actions"]
+        actions = _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
+        state = _finite(parts["state"], "a state")
         return Rollout(
-            observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
-            actions=torch.from_numpy(
-                _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
-            ),
-            rewards=torch.from_numpy(rewards),
+            observations=torch.from_numpy(self._stack(parts["first"], parts["newest"], restarts, parts["older"])),
+            actions=torch.from_numpy(actions),
+            rewards=torch.from_numpy(_finite(parts["rewards"], "a reward")),
             terminated=torch.from_numpy(terminated),
             valid=torch.from_numpy(valid),
-            behaviour_log_probs=torch.from_numpy(log_probs),
+            behaviour_log_probs=torch.from_numpy(_finite(parts["log_probs"], "a log-probability")),
             state=torch.from_numpy(state) if self._state else None,
         )
 
-    def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    def _layout(self, num_envs: int, restarts: int) -> Layout:
         """Shape and type of each part, in order."""
-        steps, copies, bits = self._steps, self._copies * count, -(-self._steps * self._copies * count // 8)
-        floats, packed = np.dtype("<f4"), ((bits,), np.dtype(np.uint8))
-        return [
-            ((steps, copies), floats),
-            ((steps, copies), floats),
-            ((copies, self._state), floats),
-            ((copies, *self._observation.shape), self._observed),
-            ((steps, copies, *self._frame), self._observed),
-            ((steps, copies, *self._action.shape), self._acted),
-            *(packed, packed, packed),
-            ((restarts, *self._older), self._observed),
-        ]
-
-    def _raw(self, count: int, restarts: int) -> int:
-        return sum(math.prod(shape) * kind.itemsize for shape, kind in self._layout(count, restarts))
+        steps = self._steps
+        floats = np.dtype("<f4")
+        flags = ((-(-steps * num_envs // 8),), np.dtype(np.uint8))
+        return {
+            "rewards": ((steps, num_envs), floats),
+            "log_probs": ((steps, num_envs), floats),
+            "state": ((num_envs, self._state), floats),
+            "first": ((num_envs, *self._observation.shape), self._observed),
+            "newest": ((steps, num_envs, *self._frame), self._observed),
+            "actions": ((steps, num_envs, *self._action.shape), self._action.packed),
+            "terminated": flags,
+            "valid": flags,
+            "restarts": flags,
+            "older": ((restarts, *self._older), self._observed),
+        }
 
     def _most_restarts(self, count: int) -> int:
-        return self._steps * self._copies * count if self._stacked else 0
-
-    def _arrays(self, raw: memoryview, count: int, restarts: int) -> Iterator[Array]:
-        offset = 0
-        for shape, kind in self._layout(count, restarts):
-            size = math.prod(shape)
-            yield np.frombuffer(raw, kind, size, offset).reshape(shape)
-            offset += size * kind.itemsize
+        return self._steps * self._num_envs * count if self._stacked else 0
 
     def _restarts(self, observations: Array) -> tuple[NDArray[np.bool_], Array]:
-        """Which steps' older frames are not the newest of the step before (T, B), and those frames (R, *older)."""
+        """Which steps (T, B) have older frames that are not those of the step before, and these frames (R, *older)."""
         if not self._stacked:
             return np.zeros(observations[1:].shape[:2], np.bool_), observations[:0, 0]
         frame = self._frame[0]
@@ -170,8 +178,7 @@ class TrajectoryFormat:
             return self._checked(observations)
         frame, used = self._frame[0], 0
         for t, (new, begins) in enumerate(zip(newest, restarts, strict=True)):
-            observations[t + 1, :, :-frame] = observations[t, :, frame:]
-            observations[t + 1, :, -frame:] = new
+            self._frames.push(observations[t + 1], observations[t], new)
             if begins.any():
                 here = np.flatnonzero(begins)
                 observations[t + 1, here, :-frame] = older[used : used + len(here)]
@@ -179,36 +186,38 @@ class TrajectoryFormat:
         return self._checked(observations)
 
     def _checked(self, observations: Array) -> Array:
-        if self._discrete:
-            if (observations >= self._observation.size).any():
-                raise CodecError(f"an observation beyond the {self._observation.size} there are")
-            return observations.astype(np.int64)
+        if self._observation.kind == "discrete":
+            return check_discrete(observations, self._observation.size)
         return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
 
 
 def trajectory_format(
     settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int
 ) -> TrajectoryFormat:
-    """The format of a run, from its resolved settings and its network's state_size; both ends have the same."""
+    """The format of a run, from its resolved settings and its network's state_size."""
     return TrajectoryFormat(
         observation,
         action,
         steps=settings.algorithm.rollout_length,
-        copies=settings.environment.num_envs,
+        num_envs=settings.environment.num_envs,
         stack=max(1, settings.environment.frame_stack),
         state=state,
     )
 
 
 def usable(rollout: Rollout) -> bool:
-    """Whether a reader would take the numbers of a rollout."""
+    """Whether all numbers of a rollout are finite and within MAX_ABS_VALUE, as `unpack` demands."""
     every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
     numbers = [one for one in every if one is not None and one.is_floating_point()]
-    return all(bool((one.abs() <= LARGEST).all()) for one in numbers)
+    return all(bool((one.abs() <= MAX_ABS_VALUE).all()) for one in numbers)
+
+
+def _size(layout: Layout) -> int:
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in layout.values())
 
 
 def _finite(values: Array, what: str) -> NDArray[np.float32]:
-    """A copy, in memory of its own and in the machine's byte order."""
-    if not (np.abs(values) <= LARGEST).all():
-        raise CodecError(f"{what} that is not finite, or beyond {LARGEST:g}")
+    """A copy in the machine's byte order; raises CodecError."""
+    if not (np.abs(values) <= MAX_ABS_VALUE).all():
+        raise CodecError(f"{what} that is not finite, or beyond {MAX_ABS_VALUE:g}")
     return values.astype(np.float32)

@@ -10,7 +10,7 @@ NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
 DEVICES = ("cpu", "cuda", "cuda:1")
 
 
-@pytest.mark.parametrize(("algorithm", "network", "device"), product(EXCHANGES, NETWORKS, DEVICES))
+@pytest.mark.parametrize(("algorithm", "network", "device"), list(product(EXCHANGES, NETWORKS, DEVICES)))
 def test_auto(algorithm: str, network: str, device: str) -> None:
     found = resolve("auto", algorithm, network, device)
     assert found in EXCHANGES[algorithm]

@@ -105,7 +105,7 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ({"network": {"shared": False, "lstm": 8}}, "network.lstm = 8 needs network.shared = true"),
         (
             {"staleness": {"policy": "compensate"}, "exchange": {"accumulate": 1}},
-            'staleness.policy = "compensate" must know the weights of each gradient: it needs algorithm.refresh = false',
+            "must know the weights of each gradient: it needs algorithm.refresh = false",
         ),
         (
             {"staleness": {"policy": "compensate"}, "algorithm": {"refresh": False}},
@@ -175,7 +175,7 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ),
         (
             {"optimizer": {"device": "auto"}, "exchange": {"codec": "int8"}, "network": {"kind": "conv-nature"}},
-            'exchange.kind = "trajectories" (from "auto" on a GPU; "gradients" is possible too) packs nothing with loss',
+            '(from "auto" on a GPU; "gradients" is possible too) packs nothing with loss: leave exchange.codec',
         ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],

@@ -270,7 +270,7 @@ def test_who_sends_what_cannot_be_used_is_quarantined(
     run.begin()
     effects = run.observe("a", group, 2, body, **changed)
     (refusal,) = sent(effects, Refused)
-    assert refusal.code == "set-aside"
+    assert refusal.code == "quarantined"
     assert why in refusal.reason
     assert why in logged(effects)[0]
     assert run.peers.is_quarantined(hello_of("a"))

@@ -209,7 +209,7 @@ def test_three_unusable_ones_in_a_row_quarantine_an_actor() -> None:
         assert run.verdict(body=BAD, sequence=sequence).verdict == "refused"
     effects = run.send(body=BAD, sequence=BAD_IN_A_ROW)
     (refused,) = sent(effects, Refused, b"0")
-    assert refused.code == "set-aside" and "not finite" in refused.reason
+    assert refused.code == "quarantined" and "not finite" in refused.reason
     assert sent(effects, Acknowledgement) == []
     assert logged(effects)[-1].startswith("error: 0 is quarantined: 3 gradients in a row")
     assert run.peers.get(b"0") is None

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from actor.collector import Collector
 from actor.players.environments import Remote
 from common.errors import CodecError
-from common.rl import moments
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
 from common.rl.environments.spaces import describe
 from common.rl.model import build
+from common.rl.moments import Moments
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
@@ -64,7 +64,7 @@ class Kept(BatchTrainer):
 def server_of(*assignments: str) -> tuple[PolicyServer, Kept, Settings]:
     settings = settings_of(*SMALL, *assignments)
     settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
-    environments = make(settings.environment, copies=1, seed=0)
+    environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
     observation, action = describe(environments.observation_space), environments.action
     trainer = Kept(settings, observation, action)
@@ -101,16 +101,16 @@ def exchanged(
 def local(server: PolicyServer, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
     """The same weights playing by themselves, with the same seeds, one group alone."""
     copies = group_sizes(settings.environment.num_envs, settings.exchange.groups)[group]
-    environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
+    environments = make(settings.environment, num_envs=copies, seed=group_seed(seed, group))
     rng = sampler(seed, group)
     collector = Collector(
         environments,
         trainer.model.network,
         describe(environments.observation_space),
         algorithm=settings.algorithm,
-        shaping=reward_transform(settings, trainer.model, copies),
+        rewards=reward_transform(settings, trainer.model, copies),
         rng=rng,
-        acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
+        exploration=Sampling(trainer.model.network.action, rng),
     )
     rollouts = []
     for _ in range(ROLLOUTS):
@@ -157,11 +157,11 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
 def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
     server, trainer, settings = server_of("network.normalize=true", "environment.reward_normalize=true")
     found = exchanged(server, settings, trainer, ROLLOUT * ROLLOUTS)
-    expected = moments.none(trainer.model.normalization.counted)
+    expected = Moments.empty(trainer.model.normalization.counted)
     for rollouts in found.values():
-        shaping = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
+        transform = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
         for one in rollouts:
-            _, counted = shaping.shape(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
+            _, counted = transform.apply(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
             assert counted is not None
             expected = expected.merged(counted)
     assert trainer.weights.moments is not None

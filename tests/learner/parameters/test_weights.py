@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from common.rl import moments
+from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from learner.parameters.optimizers import make as make_optimizer
@@ -30,7 +30,7 @@ def test_weights_that_are_no_numbers_are_seen() -> None:
 def test_running_statistics_change_between_two_versions_only() -> None:
     weights = weights_of(torch.zeros(1), rewards=True)
     assert weights.moments is None
-    weights.running.merge(moments.of(np.array([[0.0], [4.0]])))
+    weights.running.merge(Moments.from_rows(np.array([[0.0], [4.0]])))
     weights.step(torch.ones(SIZE), scale=1.0, frames=0)
     assert weights.extras.tolist() == [1.0], "there may be more optimizer steps to this version"
     weights.end_version()

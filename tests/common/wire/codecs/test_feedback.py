@@ -9,6 +9,7 @@ from common.settings.codec_names import COARSE, NAMES, PARTS
 from common.wire.codecs.feedback import ErrorFeedback
 from common.wire.codecs.packed import PackedCodec
 from common.wire.codecs.registry import make
+from tests.helpers.bounds import bound
 
 SIZE = 700
 LOSSY = pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("none")])
@@ -47,10 +48,10 @@ def test_the_error_of_the_sum_never_exceeds_that_of_one_vector(name: str) -> Non
     feedback = ErrorFeedback(packed)
     error = plain_error = torch.zeros(SIZE, dtype=torch.float64)
     for vector in gradients(30):
-        bound = packed.bound(vector - error.float())
+        allowed = bound(packed, vector - error.float())
         error = error + decoded(packed, feedback.encode(vector)) - vector.double()
         plain_error = plain_error + decoded(packed, packed.encode(vector)) - vector.double()
-        assert (error.abs() <= 1.001 * bound + 1e-7).all()
+        assert (error.abs() <= 1.001 * allowed + 1e-7).all()
     assert error.norm() < 0.2 * plain_error.norm()
 
 
@@ -136,22 +137,19 @@ def test_the_vector_is_left_alone() -> None:
 def test_what_is_applied_and_still_owed_is_the_sum_of_the_vectors_that_were_not_dropped(
     name: str, steps: list[tuple[bool, bool]]
 ) -> None:
-    """Each step encodes a vector; the oldest open one is answered in each step that says so, or in the end."""
     feedback = ErrorFeedback(make(name, SIZE))
     vectors = gradients(len(steps))
-    open_: list[tuple[int, torch.Tensor, bool]] = []
+    unanswered: list[tuple[int, bool]] = []
     applied = expected = torch.zeros(SIZE, dtype=torch.float64)
-    for number, (vector, (answers, dropped)) in enumerate(zip(vectors, steps, strict=True)):
+    for number, (vector, (answers_oldest, dropped)) in enumerate(zip(vectors, steps, strict=True)):
         body = decoded(feedback.packed, feedback.encode(vector, number))
-        open_.append((number, body, dropped))
+        unanswered.append((number, dropped))
         if not dropped:
             applied = applied + body
             expected = expected + vector.double()
-        else:  # what the body carried of earlier vectors is lost with it, and owed again
-            expected = expected + 0.0
-        if answers:
-            first, _, was_dropped = open_.pop(0)
-            feedback.answered(first, dropped=was_dropped)
-    for first, _, was_dropped in open_:
-        feedback.answered(first, dropped=was_dropped)
+        if answers_oldest:
+            oldest, was_dropped = unanswered.pop(0)
+            feedback.answered(oldest, dropped=was_dropped)
+    for oldest, was_dropped in unanswered:
+        feedback.answered(oldest, dropped=was_dropped)
     assert torch.allclose(applied + feedback.residual.double(), expected, rtol=1e-4, atol=1e-6)

@@ -1,0 +1,115 @@
+"""The protocol as tables: who sends which message, what answers it, and how a peer's membership changes.
+
+The learner refuses by these tables, `common.wire.membership` follows them, and docs/protocol.md shows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from common.errors import A3cdError, RefusedError, UnavailableError
+from common.wire import messages
+from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused, Role, Welcome
+
+State = Literal["joining", "member"]
+"""Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
+Event = Literal["welcome", "refused unknown", "silence"]
+Side = Role | Literal["learner"]
+PEERS: tuple[Role, ...] = ("actor", "launcher", "observer")
+ACTOR: tuple[Role, ...] = ("actor",)
+LAUNCHER: tuple[Role, ...] = ("launcher",)
+OBSERVER: tuple[Role, ...] = ("observer",)
+LEARNER: tuple[Side, ...] = ("learner",)
+EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
+
+
+@dataclass(frozen=True)
+class Port:
+    """One of the learner's two TCP ports; peers only connect."""
+
+    offset: int
+    """Added to the port of `--bind`."""
+    learner: str
+    """Socket of the learner, which binds."""
+    peer: str
+    """Socket of the peers, which connect."""
+    roles: tuple[Role, ...]
+    carries: str
+
+
+PORTS = (
+    Port(0, "ROUTER", "DEALER", PEERS, "every message below, in both directions"),
+    Port(1, "PUB", "SUB", ACTOR, "broadcasts of weights, from the learner"),
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When one message may be sent. All messages travel on the first port."""
+
+    senders: tuple[Side, ...]
+    receivers: tuple[Side, ...]
+    state: State | None = "member"
+    """Of the peer, at either end; None: any."""
+    answers: tuple[type[Message], ...] = ()
+    """What the receiver may answer with; a peer that is not a member is always answered with Refused."""
+    body: str = ""
+    """Content of frame 1; empty: there is no such frame."""
+
+
+RULES: dict[type[Message], Rule] = {
+    messages.Hello: Rule(PEERS, LEARNER, "joining", (Welcome, Refused)),
+    messages.Welcome: Rule(LEARNER, PEERS, "joining", body="for an actor the weights, unless the learner acts for it"),
+    messages.Refused: Rule(LEARNER, PEERS, None),
+    messages.Gradient: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="the packed gradient"),
+    messages.Trajectory: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="`count` packed rollouts"),
+    messages.Acknowledgement: Rule(LEARNER, ACTOR),
+    messages.Pull: Rule(ACTOR, LEARNER, answers=(messages.Weights,)),
+    messages.Weights: Rule(LEARNER, ACTOR, body="the weights; none if the actor has them already"),
+    messages.Observe: Rule(ACTOR, LEARNER, answers=(messages.Act, Refused), body="rewards, flags and observations"),
+    messages.Act: Rule(LEARNER, ACTOR, body="one action for each environment of the group"),
+    messages.FleetOrder: Rule(LEARNER, LAUNCHER),
+    messages.FleetReport: Rule(LAUNCHER, LEARNER, answers=(messages.FleetOrder,)),
+    messages.Heartbeat: Rule(EVERYONE, EVERYONE, answers=(messages.Heartbeat,)),
+    messages.Inspect: Rule(OBSERVER, LEARNER, answers=(messages.Status,)),
+    messages.Status: Rule(LEARNER, OBSERVER),
+    messages.Stop: Rule(LEARNER, PEERS),
+    messages.Goodbye: Rule(PEERS, LEARNER),
+}
+
+
+def may_send(role: Side, message: Message) -> bool:
+    """Whether `role` is a sender of `message`; a learner refuses any other with the code `role`."""
+    return role in RULES[type(message)].senders
+
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    ("joining", "welcome"): "member",
+    ("joining", "refused unknown"): "joining",
+    ("member", "welcome"): "member",
+    ("member", "refused unknown"): "joining",
+    ("member", "silence"): "joining",
+}
+"""How a peer's state follows from what it hears. `silence`: nothing for the welcome's `expiry_seconds`."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a refusal code means."""
+
+    meaning: str
+    error: type[A3cdError] | None
+    """What ends the peer; None: it says hello again."""
+
+
+REFUSALS: dict[RefusalCode, Refusal] = {
+    "protocol": Refusal("its hello has another protocol number", RefusedError),
+    "codec": Refusal("it has no codec that this run allows", RefusedError),
+    "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
+    "role": Refusal("it sent a message that its role may not send", RefusedError),
+    "quarantined": Refusal(
+        "several of its gradients in a row could not be used; holds for this incarnation", UnavailableError
+    ),
+    "unknown": Refusal("it is not a member, or its message is of another run or epoch", None),
+}
