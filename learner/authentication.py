@@ -56,7 +56,7 @@ class LearnerKeys:
 
 def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes], str]:
     """The reply to one ZAP request, and the public key that is refused (empty: the peer is allowed)."""
-    version, number, mechanism, credentials = request[0], request[1], request[5], request[6:7]
+    version, number, _, _, _, mechanism, *credentials = request  # RFC 27, section 4.1
     key = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" and credentials else ""
     name = names.get(key, "")
     if name:

@@ -9,7 +9,7 @@ go out by `learner.parameters.publisher`, and `learner.fleet` decides how many a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,6 +31,7 @@ from common.wire.messages import (
     Stop,
     Welcome,
 )
+from common.wire.protocol import may_send
 from learner.effects import Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
@@ -46,19 +47,14 @@ EXPIRE_SECONDS = 1.0
 """Between two searches for silent peers."""
 BEST_SECONDS = 5.0
 """Shortest time between a checkpoint and one for the sake of a new best mean return."""
+NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
 
 
 class LearnerCore:
     """One run towards all its peers."""
 
     def __init__(
-        self,
-        run: Run,
-        weights: Weights,
-        exchange: Exchange,
-        publisher: WeightPublisher,
-        scaler: Scaler,
-        now: float,
+        self, run: Run, weights: Weights, exchange: Exchange, publisher: WeightPublisher, scaler: Scaler, now: float
     ) -> None:
         self.run = run
         self._settings = run.spec.settings
@@ -97,23 +93,25 @@ class LearnerCore:
         if peer is None or peer.key_name != key_name:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
         peer.seen = now
+        if not may_send(peer.hello.role, message):
+            return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
         match message:
-            case Contribution() | Observe() if peer.hello.role == "actor":
+            case Contribution() | Observe():
                 effects = self._exchange.handle(now, routing_id, peer, message, body)
                 effects = self._publisher.ahead_of_answers(now, effects)
                 return effects + self.flush(now) if self._exchange.is_ready else effects
-            case Pull() if peer.hello.role == "actor":
+            case Pull():
                 return self._publisher.pulled(now, routing_id, message)
             case Heartbeat():
                 return self._heartbeat(routing_id, peer, message)
-            case FleetReport() if peer.hello.role == "launcher":
+            case FleetReport():
                 return self._fleet.reported(routing_id, peer, message)
             case Inspect():
                 return [self._report(now, routing_id)]
             case Goodbye():
                 return self._gone(routing_id, "info", f"left: {message.reason}")
             case _:
-                return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
+                raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
         if isinstance(error, ProtocolError):
@@ -144,14 +142,10 @@ class LearnerCore:
         over = self.run.stats.over(now, self._settings.limits)
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
-            if not self._weights.finite:
-                over = (
-                    "failed",
-                    "the weights are no longer finite: "
-                    "try a smaller optimizer.learning_rate or algorithm.max_grad_norm",
-                )
-            else:
+            if self._weights.finite:
                 effects.append(self._metrics(now))
+            else:
+                over = "failed", NOT_FINITE
         if over is not None and not self._finished:
             return effects + self._finish(now, *over, final=True)
         if now >= self._save_due or self._improved(now):
@@ -170,11 +164,8 @@ class LearnerCore:
         self.run.stats.busy.working(now, seconds)
 
     def revoke(self, key_names: Collection[str]) -> list[Effect]:
-        return [
-            effect
-            for routing_id in self.run.peers.with_keys(key_names)
-            for effect in self._gone(routing_id, "warning", "was cut off: its key is not allowed any more")
-        ]
+        text = "was cut off: its key is not allowed any more"
+        return self._all_gone(self.run.peers.with_keys(key_names), "warning", text)
 
     def _finish(self, now: float, ending: Ending, reason: str, *, final: bool) -> list[Effect]:
         """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
@@ -228,9 +219,8 @@ class LearnerCore:
                 codec = self._exchange.choose_codec(hello)
             except A3cdError as error:
                 return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
-        effects: list[Effect] = []
-        for before in self.run.peers.replaced_by(hello):
-            effects += self._gone(before, "info", "was started again: the one before is removed")
+        text = "was started again: the one before is removed"
+        effects = self._all_gone(self.run.peers.replaced_by(hello), "info", text)
         peer, new = self.run.peers.join(routing_id, hello, now, key_name)
         peer.codec = codec
         if new and hello.role != "observer":
@@ -282,8 +272,10 @@ class LearnerCore:
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
         text = f"has been silent for {seconds:g} s: it is removed"
-        gone = [self._gone(routing_id, "warning", text) for routing_id in self.run.peers.silent(now, seconds)]
-        return [effect for effects in gone for effect in effects]
+        return self._all_gone(self.run.peers.silent(now, seconds), "warning", text)
+
+    def _all_gone(self, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str) -> list[Effect]:
+        return [effect for routing_id in routing_ids for effect in self._gone(routing_id, level, text)]
 
     def _gone(self, routing_id: bytes, level: Literal["info", "warning"], text: str) -> list[Effect]:
         """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""

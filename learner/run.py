@@ -60,8 +60,9 @@ class Run:
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
         """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""
-        spec, settings, stats = self.spec, self.spec.settings, self.stats
-        limits, counters = settings.limits, stats.counters
+        spec, stats = self.spec, self.stats
+        settings, counters = spec.settings, stats.counters
+        limits = settings.limits
         actors = self.peers.role("actor")
         return RunStatus(
             run=spec.run,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection
 
 ACTORS_PER_GRADIENT = 5
-"""Coalescing: one more gradient per step for so many actors; with a larger share learning is short of steps."""
+"""Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
 
 Incarnation = tuple[str, str]
 """Name of an actor, and which of its processes."""

@@ -36,7 +36,7 @@ class Peer:
     """Talks to a learner in the way of an actor."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address) -> None:
-        self._context, self._address = context, address
+        self._context, self.address = context, address
         self.dealer = context.socket(zmq.DEALER)
         self.dealer.connect(str(address))
         self.welcome: Welcome
@@ -78,7 +78,7 @@ class Peer:
     def subscribe(self) -> zmq.Socket[bytes]:
         subscriber = self._context.socket(zmq.SUB)
         subscriber.setsockopt(zmq.SUBSCRIBE, b"")
-        subscriber.connect(str(self._address.with_port(self.welcome.weights_port)))
+        subscriber.connect(str(self.address.with_port(self.welcome.weights_port)))
         return subscriber
 
 
@@ -174,7 +174,7 @@ def test_a_signal_pauses_the_run_and_resume_goes_on(learn: Callable[..., int], t
 
 
 def test_weights_are_published_and_junk_is_not_answered_with_the_end(
-    learn: Callable[..., int], caplog: pytest.LogCaptureFixture
+    learn: Callable[..., int], caplog: pytest.LogCaptureFixture, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
     def script(peer: Peer) -> None:
         peer.join(hello_of("a", host="elsewhere"))
@@ -189,8 +189,10 @@ def test_weights_are_published_and_junk_is_not_answered_with_the_end(
             assert (news.run, news.epoch, news.format) == (run_mark(peer.welcome.run), 1, "fp32")
             assert 1 <= news.version <= version
             assert len(news.body) == peer.weights.nbytes
-        peer.say(Inspect())
-        report = peer.hear(Status)[0].report
+        observer = Peer(context, peer.address)
+        observer.say(hello_of("o", "observer"))
+        observer.say(Inspect())
+        report = observer.hear(Status)[0].report
         assert (report["state"], report["gradients"], report["actors_now"]) == ("running", version, 1)
         interrupt()
 
