@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from common.errors import DamagedCheckpointError
 from common.host.atomic_file import sync_folder, write_synced
-from common.run.folder import CheckpointPaths, CheckpointState, DamagedCheckpointError, RunFolder
+from common.run.folder import CheckpointPaths, CheckpointState, RunFolder
 
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
@@ -30,8 +31,10 @@ class CheckpointWriter:
     """
 
     def __init__(self, folder: RunFolder, *, keep: int, best: bool) -> None:
-        """`keep`: so many of the last are kept, 1 or more; `best`: and the one with the highest score."""
-        self._folder, self._keep, self._best = folder, keep, best
+        """`keep` of the last are kept, 1 or more; with `best` also the one with the highest score."""
+        self._folder = folder
+        self._keep = keep
+        self._best = best
         folder.checkpoints.mkdir(exist_ok=True)
         self._remove_partial()
         self._written = list(_readable(folder))

@@ -152,7 +152,7 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
     after = crew.status_when_all_work(before.version + 50)
     assert after.epoch == before.epoch
     assert crew.learner.running
-    assert 1 <= crew.learner.said.count("what is no message") <= 10
+    assert 1 <= crew.learner.said.count("bytes that are no message") <= 10
     assert "Traceback" not in crew.learner.said
 
 
@@ -189,7 +189,7 @@ def test_a_learner_that_comes_back_goes_on(crew: House, restart: Restart) -> Non
     assert restart.summary["state"] == "stopped"
     assert restart.summary["frames"] == counters["frames"]
     assert RunFolder(crew.run_dir).record().epoch == 2
-    assert f"goes on at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
+    assert f"resumed at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
     now = restart.resumed
     assert now.epoch == 2
     for name in ("version", "frames", "episodes", "gradients", "seconds"):
