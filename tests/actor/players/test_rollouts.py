@@ -169,7 +169,7 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
         rollouts.weights.offer(number, body(frames / 100, 0.5, frames))
         assert rollouts.advance(NO_TIME) is None, "loaded in the middle of a rollout: there is nothing to correct"
         seen.append((held(rollouts), float(rollouts.model.target.flat.vector[0])))
-        assert exploring.epsilons == pytest.approx(acting.finals + (1 - frames / 100) * (1 - acting.finals))
+        assert exploring.epsilons == pytest.approx(exploring.finals + (1 - frames / 100) * (1 - exploring.finals))
     assert seen == [(pytest.approx(value), 0.5) for value in (0.4, 0.7, 1.0)]
     rollouts.weights.offer(13, weights(0.25))
     with pytest.raises(CodecError, match="were expected"):
