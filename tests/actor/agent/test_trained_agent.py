@@ -134,16 +134,16 @@ def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeR
         observations = one.environments.reset(0)
         one.begin()
         one.act(observations)
-        first = one._memory.state()
+        first = one._state.state()
         one.keep(np.array([True, False]))
         one.act(observations)
-        second = one._memory.state()
+        second = one._state.state()
         assert first is not None and second is not None
         assert not torch.allclose(second[0], first[0])
         assert torch.allclose(second[1], first[1])
         one.begin()
         one.act(observations)
-        third = one._memory.state()
+        third = one._state.state()
         assert third is not None and torch.allclose(third, first)
 
 

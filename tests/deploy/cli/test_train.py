@@ -22,15 +22,15 @@ from common.run.status import FleetStatus, RunStatus, summary
 from common.settings.toml import dump, parse, read
 from common.wire import sockets
 from deploy.cli import train as module
-from deploy.cli.train import Plan, plan, train
+from deploy.cli.train import TrainRequest, request, train
 from learner.record.run_lock import create
 from tests.helpers.run import settings_of
 
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
 
 
-def planned(env: str = "CartPole-v1", **given: Any) -> Plan:
-    return plan(env, **{**NOTHING, **given})
+def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
+    return request(env, **{**NOTHING, **given})
 
 
 # -- from the command line to settings --------------------------------------------------------------------------------
