@@ -108,8 +108,8 @@ def table(results: list[Measured]) -> Table:
     """One row for each way."""
     shown = Table(box=None, pad_edge=False)
     shown.add_column("exchange.kind")
-    for heading in ("frames/s", "uploads/s", "upload bytes/frame", "lag", "lag p95", "learner busy"):
-        shown.add_column(heading, justify="right")
+    for heading in ("frames/s", "uploads/s", "bytes up/frame", "lag", "lag p95", "learner busy"):
+        shown.add_column(heading, justify="right", no_wrap=True)
     for way in results:
         shown.add_row(
             way.exchange,
