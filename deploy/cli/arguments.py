@@ -59,7 +59,9 @@ class RangeType(click.ParamType[tuple[int, int]]):
         except ValueError:
             self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
         if not 1 <= bounds[0] <= bounds[1]:
-            self.fail(f"{value!r}: a range has at least 1 actor, and a maximum that is not below its minimum", param, ctx)
+            self.fail(
+                f"{value!r}: a range has at least 1 actor, and a maximum that is not below its minimum", param, ctx
+            )
         return bounds
 
 

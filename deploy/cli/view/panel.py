@@ -1,6 +1,6 @@
-"""The live panel as a pure function: a status and its history in, a rich renderable out, and the same in one line.
+"""The live panel and the plain line: pure functions from a status to text.
 
-Text from the network is cleaned and never read as markup.
+Text from the network is stripped of control characters and never read as markup.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ from deploy.cli.view.formatting import NOTHING, amount, duration, number, share,
 from deploy.cli.view.history import History
 
 WIDTH, HEIGHT = 80, 24
-"""The terminal everything fits into."""
+"""The smallest terminal in which everything fits."""
 MAX_WARNINGS = 2
 _SPARK = 24
-_LABEL, _DIM, _STRONG, _WARN, _BAD = "cyan", "bright_black", "bold", "yellow", "bold red"
+_LABEL = "cyan"
+_DIM = "bright_black"
+_STRONG = "bold"
+_WARN = "yellow"
+_BAD = "bold red"
 _STATES = {"running": "green", "reached": "bold green", "finished": "bold", "stopped": _WARN, "failed": _BAD}
 _BUSY_WARN = 0.8
 
 
 def render(status: RunStatus, history: History, height: int = HEIGHT) -> RenderableType:
-    """The panel, at most `height` rows; rows that the figures leave over show actors, those in trouble first."""
+    """The panel in at most `height` rows; actors, those with errors first, get the rows that are left."""
     warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
     table = figures(status, history)
     blocks: list[RenderableType] = [table, Text(), progress(status)]
-    border, gaps, bar, heading = 2, 2, 1, 1
-    room = height - table.row_count - len(warnings) - border - gaps - bar - heading
+    fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
+    room = height - table.row_count - len(warnings) - fixed
     if status.peers and room >= 1:
         blocks += [Text(), actors_table(status.peers, room)]
     return frame(status, Group(*blocks, *warnings))
 
 
 def frame(status: RunStatus, body: RenderableType) -> Panel:
-    """`body` in a border that says which run this is and how it stands."""
+    """`body` in a border with the run's name, state and duration."""
     state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
     parts = ("a3cd", status.env, status.algorithm, status.network)
     title = Text(" · ".join(map(printable, parts)), style=_STRONG)
@@ -54,7 +58,7 @@ def frame(status: RunStatus, body: RenderableType) -> Panel:
 
 
 def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
-    """Label, value and what belongs to it; `whole`: folded where a row is too short, else cut to one row each."""
+    """Label, value and details, a row each; `whole`: fold long details instead of cutting them."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style=_LABEL, no_wrap=True)
     table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
@@ -65,8 +69,6 @@ def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
 
 
 def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
-    rates = history.rates()
-    flow = f"in {size(rates[0])}/s   out {size(rates[1])}/s" if rates else f"{size(status.bytes_per_second)}/s"
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
     length, seconds = number(status.episode_length), number(status.episode_seconds)
@@ -91,18 +93,20 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
         ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + _learner(status)),
         (
             "network",
-            Text(size(status.gradient_bytes + status.weight_bytes)),
-            Text(f"{flow}   {printable(status.codec)}"),
+            Text(f"{size(status.bytes_per_second)}/s"),
+            Text(f"in {size(status.gradient_bytes)}   out {size(status.weight_bytes)}   {_exchange(status)}"),
         ),
         ("actors", _actors(status), Text(printable(status.why))),
     ]
-    if status.exchange_why:
-        rows.append(("exchange", Text(status.exchange), Text(printable(status.exchange_why))))
     if status.losses:
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
         rows.append(("losses", Text(number(value)), Text(losses)))
     return rows
+
+
+def _exchange(status: RunStatus) -> str:
+    return printable(" ".join(filter(None, (status.exchange, status.codec))))
 
 
 def _short(name: str) -> str:
@@ -126,7 +130,7 @@ def _actors(status: RunStatus) -> Text:
 
 
 def limit(status: RunStatus) -> tuple[float, str] | None:
-    """Fraction of the limit that is nearest, and what is left of it in words; None: the run has no limit."""
+    """The fraction done of the nearest limit, and a text about it; None: the run has no limit."""
     found: list[tuple[float, str]] = []
     if status.frames_left is not None:
         left = status.frames_left / status.frames_per_second if status.frames_per_second > 0 else None
@@ -145,7 +149,7 @@ def _done(past: float, left: float) -> float:
 
 
 def progress(status: RunStatus) -> RenderableType:
-    """A bar towards the nearest limit, one row."""
+    """A bar towards the nearest limit, in one row."""
     nearest = limit(status)
     if nearest is None:
         return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
@@ -159,7 +163,7 @@ def progress(status: RunStatus) -> RenderableType:
 
 
 def actors_table(peers: list[PeerStatus], rows: int) -> Table:
-    """At most `rows` rows under a heading: actors in trouble first, then by name; the last row counts the rest."""
+    """At most `rows` rows under a heading: actors with errors first, then by name; the last row counts the rest."""
     ordered = sorted(peers, key=lambda peer: (not peer.trouble, peer.name))
     shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
     table = Table.grid(padding=(0, 2), expand=True)
@@ -201,7 +205,7 @@ def fleets_table(fleets: list[FleetStatus]) -> Table:
 
 
 def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:
-    """One after the other; `whole`: folded into more rows where one is too short, else cut."""
+    """A line for each warning; `whole`: fold long ones instead of cutting them."""
     return [
         Text(f"! {printable(text)}", style=_WARN, no_wrap=not whole, overflow="fold" if whole else "ellipsis")
         for text in warnings
@@ -219,7 +223,6 @@ def line(status: RunStatus) -> str:
         f"lag {status.lag_mean:.1f}",
         f"busy {share(status.learner_busy)}",
         f"actors {status.actors}/{status.actors_wanted}",
-        *([printable(status.exchange)] if status.exchange_why else []),
     ]
     nearest = limit(status)
     if nearest is not None:

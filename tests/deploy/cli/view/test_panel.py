@@ -41,7 +41,7 @@ def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
         *("FlappyBird-v0", "a3c", "dense", "running", "12:04"),
         *("87.3", "▁", "█", "best 92.1", "goal 100", "12,345", "86.4 steps", "23.1 s each"),
         *("1,204,320", "4,312/s", "60,216", "215.3/s", "stale 12", "1.2", "p95 4", "34 %", "17.5k parameters on cpu"),
-        *("5.3 GB", "in 1.6 MB/s", "out 4.5 MB/s", "int8+lz4", "12 / 13", "mean episode 23.1 s > 20 s"),
+        *("5.0 MB/s", "in 1.1 GB", "out 4.2 GB", "int8+lz4", "12 / 13", "mean episode 23.1 s > 20 s"),
         *("-0.0123  policy  value 0.231", "entropy 0.612", "norm 1.73", "60 %", "1.2M of 2.0M frames", "3:04 left"),
         *("lab-01", "30.1k", "1,071", "1.1", "working", "! lab-01: it hurts"),
     ):
@@ -155,13 +155,8 @@ def test_the_line(run_status: Run) -> None:
     assert line(run_status(state="reached")).endswith("  reached")
 
 
-def test_what_actors_send_is_shown_where_it_was_measured(run_status: Run) -> None:
-    measured = run_status(exchange="trajectories", exchange_why="3 rollouts/s as gradients, 9 as trajectories")
-    shown = " ".join(text(render(measured, History())).split())
-    assert "exchange trajectories 3 rollouts/s as gradients" in shown
-    assert "trajectories" in line(measured)
-    given = run_status(exchange="trajectories")
-    assert "trajectories" not in text(render(given, History())) + line(given)
+def test_the_exchange_is_shown_with_its_codec(run_status: Run) -> None:
+    assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), History()))
 
 
 def test_export_svg_writes_a_picture(run_status: Run, tmp_path: Path) -> None:
