@@ -4,7 +4,7 @@ ENV ?= FlappyBird-v0
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: install train test check format bench clean
+.PHONY: install train quick test fuzz check format bench clean
 
 install: $(INSTALLED)
 
@@ -16,8 +16,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 train: install
 	$(BIN)/a3cd train $(ENV)
 
+# The unit tests alone: no daemons, hosts or trainings, in under two minutes on two cores.
+quick: install
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -m 'not (slow or system or hosts or learning)'
+
 test: install
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+# The tests that read bytes from outside and the fake link, with random examples for an hour or so.
+fuzz: install
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m 'not (slow or system or hosts or learning)' --timeout 7200
 
 check: install
 	$(BIN)/ruff format --check .

@@ -18,6 +18,7 @@ from learner.exchange.gradients import BAD_IN_A_ROW, Intake
 from learner.peers import Peer, Peers
 from learner.run_stats import Counters, Ledger
 from learner.scaling import Scaler
+from tests.helpers.examples import examples
 from tests.helpers.run import BAD, CODEC, NotedStore, gradient_of, hello_of, logged, plan_of, sent, settings_of
 
 BODY = b"gradient"
@@ -218,7 +219,7 @@ def test_a_good_one_in_between_starts_the_count_anew() -> None:
     assert run.peers.get(b"0") is not None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(
     fields=st.fixed_dictionaries(
         {

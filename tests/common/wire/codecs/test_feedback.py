@@ -12,6 +12,7 @@ from common.wire.codecs.feedback import ErrorFeedback
 from common.wire.codecs.packed import PackedCodec
 from common.wire.codecs.registry import make
 from common.wire.messages import Acknowledgement, Refused, Verdict, Welcome
+from tests.helpers.examples import examples
 from tests.helpers.run import hello_of, welcome_of
 
 SIZE = 700
@@ -204,7 +205,7 @@ class Flow:
 
 
 @pytest.mark.parametrize("name", ["int8", *COARSE])
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(25))
 @given(
     credit=st.integers(1, 3),
     events=st.lists(
