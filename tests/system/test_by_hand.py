@@ -1,11 +1,10 @@
-"""Learner, launcher and actor started one by one, as in three terminals; each test but the last leaves them at work."""
+"""Learner, launcher and actor started one by one, as in three terminals; each test leaves the crew at work."""
 
 from __future__ import annotations
 
 import json
 import signal
 import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +58,7 @@ class House:
         return status_when(self.address, good, f"three actors at work and version {beyond}")
 
 
-@pytest.fixture(scope="module")
-def crew(house: Daemons) -> Iterator[House]:
+def begin(house: Daemons) -> House:
     """The actor is there before its learner, and the launcher after."""
     address = free_address()
     actor = house.start("actor", address, "--name", "by-hand")
@@ -72,7 +70,12 @@ def crew(house: Daemons) -> Iterator[House]:
     launcher = house.start("launcher", address, "--slots", 2, "--name", "here")
     one = House(house, address, actor, launcher, learner)
     one.status_when_all_work()
-    yield one
+    return one
+
+
+@pytest.fixture(scope="module")
+def crew(house: Daemons) -> House:
+    return begin(house)
 
 
 def test_all_are_named_by_status(crew: House) -> None:
@@ -156,57 +159,38 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
     assert "Traceback" not in crew.learner.said
 
 
-@dataclass
-class Restart:
-    """Of the learner: what was before and after."""
-
-    code: int
-    pids: dict[str, int]
-    stopped: Checkpoint
-    summary: dict[str, object]
-    resumed: RunStatus
-
-
-@pytest.fixture(scope="module")
-def restart(crew: House) -> Restart:
-    pids = {peer.name: peer.pid for peer in crew.status_when_all_work().peers}
+def test_a_learner_that_comes_back_goes_on_with_the_same_actors(crew: House) -> None:
+    before = crew.status_when_all_work()
+    pids = {peer.name: peer.pid for peer in before.peers}
     status_when(crew.address, lambda status: status.mean_return is not None, "an episode")
     crew.learner.signal(signal.SIGTERM)
-    code = crew.learner.wait()
+    assert crew.learner.wait() == EXIT_SIGTERM
     folder = RunFolder(crew.run_dir)
     newest = folder.newest()
     assert newest is not None
+    stopped = newest.read()
     summary = json.loads(folder.summary_file.read_text())
     crew.learner = crew.daemons.start("learner", "--bind", crew.address, "--run-dir", crew.run_dir, "--resume")
-    resumed = crew.status_when_all_work(newest.order[0])
-    return Restart(code, pids, newest.read(), summary, resumed)
+    resumed = crew.status_when_all_work(stopped.version)
 
-
-def test_a_learner_that_comes_back_goes_on(crew: House, restart: Restart) -> None:
-    assert restart.code == EXIT_SIGTERM
-    counters = restart.stopped.state["counters"]
-    assert restart.stopped.version == counters["version"] > 0
-    assert restart.summary["state"] == "stopped"
-    assert restart.summary["frames"] == counters["frames"]
-    assert RunFolder(crew.run_dir).record().epoch == 2
+    counters = stopped.state["counters"]
+    assert stopped.version == counters["version"] > 0
+    assert (summary["state"], summary["frames"]) == ("stopped", counters["frames"])
+    assert resumed.epoch == folder.record().epoch == before.epoch + 1
     assert f"goes on at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
-    now = restart.resumed
-    assert now.epoch == 2
     for name in ("version", "frames", "episodes", "gradients", "seconds"):
-        assert getattr(now, name) >= counters[name], name
-    assert now.mean_return is not None, "the episodes before the restart count"
-    assert restart.stopped.optimizer
-    assert all(np.isfinite(tensor).all() for tensor in restart.stopped.optimizer.values())
+        assert getattr(resumed, name) >= counters[name], name
+    assert resumed.mean_return is not None, "the episodes before the restart count"
+    assert stopped.optimizer
+    assert all(np.isfinite(tensor).all() for tensor in stopped.optimizer.values())
 
-
-def test_the_actors_live_through_it(crew: House, restart: Restart) -> None:
-    assert {peer.name: peer.pid for peer in restart.resumed.peers} == restart.pids
+    assert {peer.name: peer.pid for peer in resumed.peers} == pids
     assert crew.actor.running
     assert "the learner was stopped; it may come back" in crew.launcher.said
 
 
-def test_all_end_when_they_are_told_to(crew: House) -> None:
-    """The last test: nobody is at work after it."""
+def test_all_end_when_they_are_told_to(daemons: Daemons) -> None:
+    crew = begin(daemons)
     assert terminate(crew.actor, crew.launcher) == [EXIT_SIGTERM] * 2
     assert crew.launcher.family() == []
     for name in ("actor by-hand", "actor here-0", "actor here-1", "launcher here"):
