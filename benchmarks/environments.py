@@ -53,7 +53,7 @@ def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, num
 
 
 def ours(section: Environment, num_envs: int, seconds: float) -> float:
-    environments = make(section, copies=num_envs, seed=0)
+    environments = make(section, num_envs=num_envs, seed=0)
     environments.reset()
     rate = steps_per_second(environments.step, environments.action.width, num_envs, seconds)
     environments.close()

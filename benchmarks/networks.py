@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from common.rl.action_spec import discrete
 from common.rl.gradient import gradient
 from common.rl.model import build
-from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
@@ -55,10 +54,10 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
     step = rollout.observations[0]
     if section.lstm:
         rollout = replace(rollout, state=torch.zeros(COPIES, network.state_size))
-    one, all_ = RecurrentState(network, 1), RecurrentState(network, COPIES)
+    state = torch.zeros(COPIES, network.state_size)
     times = (
-        seconds(lambda: one.act(step[:1])),
-        seconds(lambda: all_.act(step)),
+        seconds(lambda: network.step(step[:1], state[:1])),
+        seconds(lambda: network.step(step, state)),
         seconds(lambda: gradient(model, rollout, Algorithm())),
     )
     print_row(name, model.flat.size, *times)

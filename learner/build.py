@@ -16,12 +16,12 @@ import torch
 
 from common.errors import ConfigurationError
 from common.host.versions import versions
-from common.rl import moments
 from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.spaces import describe
 from common.rl.model import Model, build
+from common.rl.moments import Moments, bytes_in_header
 from common.rl.networks.registry import resolve as resolve_network
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint
@@ -96,7 +96,7 @@ class Assembled:
         counters, running = Counters(), Running(model.normalization, model.statistics)
         if checkpoint is not None:
             counters = self._restore(checkpoint, vector, optimizer.load, model.target)
-            counted = moments.of_checkpoint(checkpoint.state, model.normalization.counted)
+            counted = Moments.from_checkpoint(checkpoint.state, model.normalization.counted)
             running = Running(model.normalization, model.statistics, counted)
         network: Acting | None = None
         trials: Trials | None = None
@@ -215,7 +215,7 @@ def _fitting(size: int) -> int:
 def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
     """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
-    probe = make_environments(environment, copies=1, seed=settings.seed)
+    probe = make_environments(environment, num_envs=1, seed=settings.seed)
     try:
         observation, action = describe(probe.observation_space), probe.action
     finally:
@@ -242,7 +242,7 @@ def _possible(settings: Settings, observation: ObservationSpec, model: Model) ->
 
 def _check_headers(counted: int, accumulate: int) -> None:
     """Raises ConfigurationError where a header could not hold the moments of all rollouts of a gradient."""
-    if (size := accumulate * moments.bytes_in_header(counted)) > HEADER_BYTES // 2:
+    if (size := accumulate * bytes_in_header(counted)) > HEADER_BYTES // 2:
         raise ConfigurationError(
             f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
             f"rollouts are {size} bytes of a message's header, which has room for {HEADER_BYTES // 2}; use false"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from common.rl.algorithms.statistics import Statistics
+from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.run.status import RunStatus
 from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
 from learner.effects import Ending
-from learner.meters import LARGEST, Busy, EpisodeWindow, LagMeter, Rate, Smoothed
+from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
 from learner.peers import Peers
 from learner.run_spec import Plan
 from learner.scaling import Decision, Measurement
@@ -112,8 +111,7 @@ class Ledger:
         self._learnt(learnt or {})
 
     def _learnt(self, given: Mapping[str, float]) -> None:
-        statistics = {name: given.get(name, math.nan) for name in Statistics._fields}
-        self._losses.add({name: value for name, value in statistics.items() if abs(value) <= LARGEST})
+        self._losses.add(known(given))
 
     def sent(self, now: float, size: int) -> None:
         """Weights of `size` bytes went out, all receivers together."""

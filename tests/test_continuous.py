@@ -76,9 +76,9 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         model.network,
         observation,
         algorithm=settings.algorithm,
-        shaping=reward_transform(settings, model, 16),
+        rewards=reward_transform(settings, model, 16),
         rng=rng,
-        acting=Sampling(settings.algorithm, environments.action, environments.count, rng, None),
+        exploration=Sampling(environments.action, rng),
     )
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
     running = Running(model.normalization, model.extras)
@@ -103,7 +103,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
 )
 def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, error: float) -> None:
     model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.log_std={spread!r}")
-    numbers, _ = model.network.act(torch.tensor([[999.0], [1001.0]]))
+    numbers, _ = model.network(torch.tensor([[999.0], [1001.0]]))
     policy = distribution(model.network.action, numbers.numpy())
     taken = environments._actions.own(policy.mode())
     np.testing.assert_allclose(taken, [[-2.0, 17.0], [2.0, 11.0]], atol=error)
@@ -116,7 +116,7 @@ def test_an_actor_draws_from_the_policy_that_learns(spread: str) -> None:
         *("environment.id=Pendulum-v1", "environment.num_envs=2", "algorithm.rollout_length=5", "network.hidden=[8]"),
         f"network.log_std={spread}",
     )
-    probe = make_environments(settings.environment, copies=1, seed=0)
+    probe = make_environments(settings.environment, num_envs=1, seed=0)
     model = build(settings, describe(probe.observation_space), probe.action)
     probe.close()
     work = Work(welcome_of(model=model.flat.hash, codec="none"), settings, None)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.rl.environments.make import VECTOR_COPIES, make
+from common.rl.environments.make import VECTOR_ENVS, make
 from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
 
-@pytest.mark.parametrize("copies", [1, VECTOR_COPIES])
+@pytest.mark.parametrize("copies", [1, VECTOR_ENVS])
 def test_position_and_angle_are_all_that_is_seen(copies: int) -> None:
     hidden, whole = (
-        make(Environment(id=name), copies=copies, seed=4)
+        make(Environment(id=name), num_envs=copies, seed=4)
         for name in ("benchmarks.masked:MaskedCartPole-v0", "CartPole-v1")
     )
-    assert isinstance(hidden, VectorEnvironments) == (copies == VECTOR_COPIES)
+    assert isinstance(hidden, VectorEnvironments) == (copies == VECTOR_ENVS)
     assert hidden.observation_space.shape == (2,)
     np.testing.assert_array_equal(hidden.reset(), whole.reset()[:, [0, 2]])
     actions = np.arange(copies) % 2

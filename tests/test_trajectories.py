@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def model_of(settings: Settings) -> tuple[Model, Any]:
-    environments = make_environments(settings.environment, copies=1, seed=0)
+    environments = make_environments(settings.environment, num_envs=1, seed=0)
     try:
         observation = describe(environments.observation_space)
         model = build(settings, observation, environments.action)

@@ -76,7 +76,7 @@ def evaluate(
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
     trained = open_run(run, checkpoint)
-    with closing(TrainedAgent(trained, copies=min(NUM_ENVS, episodes), seed=seed, sampled=sampled)) as agent:
+    with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=seed, sampled=sampled)) as agent:
         played = play_episodes(agent.environments, agent, episodes=episodes, max_steps=max_steps, seed=seed)
     returns = [episode.episode_return for episode in played]
     lengths = [episode.length for episode in played]

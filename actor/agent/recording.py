@@ -63,7 +63,7 @@ def record(
             left -= picture.length
             returns.append(picture.episode_return)
 
-    with closing(TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")) as agent:
+    with closing(TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")) as agent:
         try:
             out.write_bytes(b"")  # a file that cannot be written is told before anything is played
             write(out, frames(agent), rate)

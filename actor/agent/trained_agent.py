@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 
 from common.errors import ConfigurationError
-from common.rl.algorithms.registry import METHODS
+from common.rl.algorithms.registry import exploration
 from common.rl.environments.base import Actions, Observations
 from common.rl.environments.make import make
 from common.rl.environments.spaces import describe
 from common.rl.model import build
-from common.rl.moments import of_checkpoint
+from common.rl.moments import Moments
 from common.rl.networks.recurrent_state import RecurrentState
 from common.run.folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
@@ -47,9 +47,9 @@ class TrainedAgent:
     """A network with a run's weights, and environments that it plays in; the caller must `close` it."""
 
     def __init__(
-        self, run: TrainedRun, *, copies: int, seed: int, sampled: bool, render_mode: str | None = None
+        self, run: TrainedRun, *, num_envs: int, seed: int, sampled: bool, render_mode: Literal["rgb_array"] | None = None
     ) -> None:
-        """Make the network and `copies` environments; `seed` is 0 or more.
+        """Make the network and `num_envs` environments; `seed` is 0 or more.
 
         sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best.
         Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the checkpoint holds
@@ -59,15 +59,16 @@ class TrainedAgent:
         torch.set_num_threads(1)
         self.settings = run.settings
         section = msgspec.structs.replace(run.settings.environment, step_seconds=0.0)
-        self.environments = make(section, copies=copies, seed=seed, render_mode=render_mode)
+        self.environments = make(section, num_envs=num_envs, seed=seed, render_mode=render_mode)
         self._sampled = sampled
         try:
             observation = describe(self.environments.observation_space)
             model = build(run.settings, observation, self.environments.action)
-            self._model, flat = model, model.flat
+            self._model = model
+            flat = model.flat
             rng = np.random.default_rng(seed)
             algorithm = run.settings.algorithm
-            self._acting = METHODS[algorithm.kind].acting(algorithm, model.network.action, copies, rng, None)
+            self._exploration = exploration(algorithm, model.network.action, num_envs, rng, None)
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
@@ -75,9 +76,9 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
-            self._state = RecurrentState(model.network, copies)
+            self._state = RecurrentState(num_envs, model.network.state_size)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
-            moments = of_checkpoint(run.checkpoint.state, model.normalization.counted)
+            moments = Moments.from_checkpoint(run.checkpoint.state, model.normalization.counted)
             model.statistics.copy_(model.normalization.extras(moments))
         except BaseException:
             self.close()
@@ -93,8 +94,9 @@ class TrainedAgent:
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        outputs, _ = self._state.act(torch.from_numpy(observations))
-        return self._acting.draw(outputs.numpy())[0] if self._sampled else self._acting.best(outputs.numpy())
+        outputs, self._state.value = self._model.network.step(torch.from_numpy(observations), self._state.value)
+        numbers = outputs.numpy()[:, :-1]
+        return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 
     def close(self) -> None:
         """Close the environments."""

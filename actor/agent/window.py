@@ -48,7 +48,7 @@ def play(
         stack.callback(pygame.quit)
         # The display comes first: making the environment keeps SDL off the screen from then on.
         window = _Window(pygame, section.id, rate)
-        agent = TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+        agent = TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")
         stack.enter_context(closing(agent))
         for episode in itertools.count() if episodes == 0 else range(episodes):
             for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from actor.players.action_requests import Asking, Tally
 from common.errors import A3cdError, CodecError, UnavailableError
-from common.rl.environments.base import Environments, failure
+from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
-from common.rl.environments.tolerant import Survived
 from common.settings.sections import Environment, Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
@@ -37,7 +36,7 @@ class Remote:
         try:
             for number, copies in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
                 seed = group_seed(welcome.seed, number)
-                self._groups.append(_Group(settings.environment, copies, seed, self._survived))
+                self._groups.append(_Group(settings.environment, copies, seed))
         except A3cdError:
             self.close()
             raise
@@ -104,20 +103,15 @@ class Remote:
         for group in self._groups:
             group.close()
 
-    def _survived(self, doing: str, error: Exception) -> None:
-        self.trouble = f"{failure(self._name, doing, error)}; playing on"
-
 
 class _Group:
     """Some of the copies, stepped as one."""
 
-    def __init__(self, section: Environment, copies: int, seed: int, survived: Survived) -> None:
+    def __init__(self, section: Environment, copies: int, seed: int) -> None:
         self.actions: NDArray[Any] | None = None
         """For the next step."""
         self._name = section.id
-        self._environments: Environments = make_environments(
-            unstacking(section), copies=copies, seed=seed, survived=survived
-        )
+        self._environments: Environments = make_environments(unstacking(section), num_envs=copies, seed=seed)
         self._bodies = ObservationCodec(
             describe(self._environments.observation_space), self._environments.action, copies
         )

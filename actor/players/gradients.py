@@ -14,9 +14,8 @@ from actor.rollout_summary import Harvest
 from actor.timing import Timing
 from actor.weight_inbox import Incoming
 from common.errors import RefusedError
-from common.rl.algorithms.registry import METHODS, ValueMethod
+from common.rl.algorithms.registry import METHODS, exploration
 from common.rl.algorithms.statistics import Statistics
-from common.rl.environments.base import failure
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.gradient import gradient
@@ -42,9 +41,7 @@ class Work:
         self._name = section.id
         self.trouble = ""
         """What went wrong last and was survived; for the caller to take away."""
-        self._environments = make_environments(
-            section, copies=section.num_envs, seed=welcome.seed, survived=self._survived
-        )
+        self._environments = make_environments(section, num_envs=section.num_envs, seed=welcome.seed)
         observation = describe(self._environments.observation_space)
         self._model = build(settings, observation, self._environments.action)
         self._flat = self._model.flat
@@ -74,7 +71,7 @@ class Work:
         self._kept: list[Rollout] = []
         """Played and not packed yet."""
         method = METHODS[self._algorithm.kind]
-        minded = isinstance(method, ValueMethod) or (method.corrects and self._algorithm.correction == "vtrace")
+        minded = method.has_target or (method.corrects and self._algorithm.correction == "vtrace")
         self._mixes = self._algorithm.refresh and minded
         self._epochs = self._algorithm.epochs if method.repeats else 1
         self._again: tuple[Rollout, int] | None = None
@@ -86,15 +83,15 @@ class Work:
         self._foreign = False
         """Whether it was begun in the epoch before."""
         rng = np.random.default_rng([welcome.seed, 1])
-        action, copies, frames = self._model.network.action, self._environments.count, self._model.frames
+        action, num_envs, frames = self._model.network.action, self._environments.count, self._model.frames
         self._collector = Collector(
             self._environments,
             self._model.network,
             observation,
             algorithm=self._algorithm,
-            shaping=reward_transform(settings, self._model, copies),
+            rewards=reward_transform(settings, self._model, num_envs),
+            exploration=exploration(self._algorithm, action, num_envs, rng, frames),
             rng=rng,
-            acting=method.acting(self._algorithm, action, copies, rng, frames),
         )
         if body is not None:
             self.offer(welcome.version, body)
@@ -214,9 +211,6 @@ class Work:
     def close(self) -> None:
         """Closes the environments."""
         self._environments.close()
-
-    def _survived(self, doing: str, error: Exception) -> None:
-        self.trouble = f"{failure(self._name, doing, error)}; playing on"
 
     def _load(self) -> None:
         version = self._incoming.load()

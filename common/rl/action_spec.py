@@ -1,4 +1,4 @@
-"""What a network decides on: the kind and shape of one action."""
+"""The kind and shape of one action."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from common.errors import CodecError
 
 Kind = Literal["discrete", "multi-discrete", "box"]
-Spread = Literal["parameter", "state"]
+LogStd = Literal["parameter", "state"]
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,20 @@ class ActionSpec:
     """One action, without the batch axis.
 
     `discrete`: one int64 in 0..sizes[0]-1, shape (). `multi-discrete`: several, in the order of `sizes`, in an array of
-    `shape`. `box`: float32 of `shape`, drawn from a Gaussian of independent numbers that has no bounds; what the
-    environment is given is made of it there (`common.rl.environments.actions`).
+    `shape`. `box`: float32 of `shape`, drawn from a Gaussian of independent numbers without bounds, which
+    `common.rl.environments.actions` maps into the environment's bounds.
     """
 
     kind: Kind
     sizes: tuple[int, ...] = ()
-    """Choices of each number; none for a box."""
+    """Number of choices of each number; empty for a box."""
     shape: tuple[int, ...] = ()
-    """Of one action as an array."""
+    """Shape of one action as an array."""
     squashed: tuple[bool, ...] = ()
-    """Of a box: which numbers the environment takes the tanh of; their log-probabilities are those of the tanh."""
-    spread: Spread = "parameter"
-    """Of a box: the logarithms of the standard deviations are parameters, or softplus of outputs of their own."""
+    """Of a box: the numbers that are squashed by tanh; their log-probabilities are those of the tanh."""
+    log_std: LogStd = "parameter"
+    """Of a box: "parameter": the log standard deviations are parameters; "state": the deviations are softplus of
+    outputs of their own."""
 
     def __post_init__(self) -> None:
         count = math.prod(self.shape)
@@ -46,41 +47,43 @@ class ActionSpec:
 
     @property
     def count(self) -> int:
-        """Numbers in an action."""
+        """Number of numbers in an action."""
         return math.prod(self.shape)
 
     @property
     def width(self) -> int:
-        """What describes the distribution of an action, or values each action: logits, or means and then spreads."""
+        """Numbers that describe the distribution of an action: logits (or values), or means and then log-stds."""
         return 2 * self.count if self.kind == "box" else sum(self.sizes)
 
     @property
     def outputs(self) -> int:
-        """How much of `width` depends on the state: all, or without spreads that are parameters."""
-        return self.count if self.kind == "box" and self.spread == "parameter" else self.width
+        """Numbers of `width` that depend on the state: all but log-stds that are parameters."""
+        return self.count if self.kind == "box" and self.log_std == "parameter" else self.width
 
     @property
     def dtype(self) -> DTypeLike:
-        """Of actions as arrays."""
+        """Element type of an array of actions."""
         return np.float32 if self.kind == "box" else np.int64
 
     @property
     def packed(self) -> np.dtype[Any]:
-        """Of actions in a message: float32, or the smallest unsigned integer that holds all choices; little-endian."""
+        """Element type in a message: float32, or the smallest unsigned integer for all choices; little-endian."""
         return np.dtype("<f4") if self.kind == "box" else narrow(max(self.sizes))
 
     def choices(self, packed: NDArray[Any]) -> NDArray[np.int64]:
-        """Packed choices (..., *shape) as they are; raises CodecError for one that there is not."""
+        """Unpack choices (..., *shape); raises CodecError for one out of range."""
         if (packed >= np.array(self.sizes).reshape(self.shape)).any():
             raise CodecError(f"an action beyond the {' x '.join(map(str, self.sizes))} there are")
         return packed.astype(np.int64)
 
     @property
-    def text(self) -> str:
-        """What the width does not say of how actions come about."""
+    def suffix(self) -> str:
+        """Added to a network's architecture: the properties of the distribution that `width` does not tell."""
+        if self.kind == "discrete":
+            return ""
         if self.kind == "box":
-            return f"box {self.spread} {''.join('nt'[one] for one in self.squashed)}"
-        return f"{self.kind} {self.sizes}"
+            return f" box {self.log_std} {''.join('nt'[one] for one in self.squashed)}"
+        return f" {self.kind} {self.sizes}"
 
 
 def narrow(values: int) -> np.dtype[Any]:
@@ -89,5 +92,5 @@ def narrow(values: int) -> np.dtype[Any]:
 
 
 def discrete(actions: int) -> ActionSpec:
-    """One of so many actions."""
+    """One of `actions` actions."""
     return ActionSpec("discrete", (actions,))

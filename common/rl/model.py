@@ -1,4 +1,4 @@
-"""A network with its parameters in one vector: what plays, what learns, and what the two ends of the wire compare."""
+"""A run's network, with its parameters in one vector."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from common.errors import ConfigurationError
 from common.rl.action_spec import ActionSpec
-from common.rl.algorithms.registry import METHODS, ValueMethod
+from common.rl.algorithms.registry import METHODS
 from common.rl.networks import registry
 from common.rl.networks.flat import FlatParameters, flatten
 from common.rl.networks.heads import PolicyValue
-from common.rl.networks.normalization import Normalization, normalized
+from common.rl.networks.normalization import Normalization, Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Settings
 
@@ -25,11 +25,11 @@ class Model:
     network: PolicyValue
     flat: FlatParameters
     extras: Tensor
-    """float32 (E,) on the CPU: what acting needs besides parameters and no gradient changes; it travels with them."""
+    """float32 (E,) on the CPU: numbers that acting needs and no gradient changes; they travel with the parameters."""
     normalization: Normalization
-    """What is in the first of the extras."""
+    """The layout of the first of the extras."""
     target: Model | None = None
-    """Of the target network, for algorithms that learn values: its parameters are the learner's to set."""
+    """The target network, of algorithms that have one; the learner sets its parameters."""
 
     @property
     def statistics(self) -> Tensor:
@@ -38,16 +38,16 @@ class Model:
 
     @property
     def frames(self) -> Tensor:
-        """(1,), the last of the extras, with a target network: frames of the run when these weights were made."""
+        """(1,), the last of the extras where there is a target network: frames of the run up to these weights."""
         return self.extras[-1:]
 
     @property
     def vectors(self) -> tuple[Tensor, ...]:
-        """Of parameters, as they travel: the network's own first, then the target network's."""
+        """The parameters as they travel: the network's, then the target network's."""
         return (self.flat.vector,) if self.target is None else (self.flat.vector, self.target.flat.vector)
 
     def to(self, device: torch.device) -> Model:
-        """This model with network and vectors on `device`; the one before must not be used any more."""
+        """This model with network and vectors on `device`; the old one must not be used any more."""
         target = None if self.target is None else self.target.to(device)
         return replace(self, flat=flatten(self.network.to(device)), target=target)
 
@@ -56,9 +56,9 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     """The model of a run; the same arguments give the same one on every host.
 
     Raises ConfigurationError as `common.rl.networks.registry.build` does, for an algorithm that learns the values of
-    actions where these cannot be counted, and for network.normalize where observations are no box.
+    actions if these are not discrete, and for network.normalize if observations are not of kind box.
     """
-    values = isinstance(METHODS[settings.algorithm.kind], ValueMethod)
+    values = METHODS[settings.algorithm.kind].has_target
     if values and action.kind != "discrete":
         space = action.kind.title().replace("-", "")
         raise ConfigurationError(
@@ -75,10 +75,10 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     extras = torch.cat([normalization.extras(), torch.zeros(int(values))])
 
     def one() -> Model:
-        spec = replace(action, spread=settings.network.log_std) if action.kind == "box" else action
+        spec = replace(action, log_std=settings.network.log_std) if action.kind == "box" else action
         network = registry.build(settings.network, observation, spec, settings.seed)
         if normalization.observations:
-            network = normalized(network, extras, normalization.observations)
+            network = Normalized(network, extras, normalization.observations)
         return Model(network, flatten(network), extras, normalization)
 
     return replace(one(), target=one()) if values else one()

@@ -1,4 +1,4 @@
-"""What a network is given: the kind and shape of one observation."""
+"""The kind and shape of one observation."""
 
 from __future__ import annotations
 

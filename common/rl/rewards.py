@@ -1,4 +1,4 @@
-"""What is made of a rollout's rewards before it is learnt from, and what running statistics count of it."""
+"""Scale and clip a rollout's rewards, and collect the moments for running statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import A3cdError
-from common.rl import moments
 from common.rl.model import Model
 from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
@@ -24,80 +23,90 @@ class NonFiniteError(A3cdError):
 
 
 class RewardTransform:
-    """For the rollouts of one batch of environments, in order: an episode's rewards add up from one to the next."""
+    """For the consecutive rollouts of one batch of environments: discounted sums go on from one rollout to the next."""
 
     def __init__(
         self,
-        copies: int,
+        num_envs: int,
         *,
-        discount: float = 0.99,
+        gamma: float = 0.99,
         scale: float = 1.0,
         clip: float = 0.0,
         normalization: Normalization = UNCHANGED,
         extras: Tensor = NO_EXTRAS,
     ) -> None:
-        """`discount` per step. Rewards are multiplied by `scale`, and by what `normalization` finds in the model's
-        `extras`; then clipped to +-`clip` (0: not)."""
-        self._normalization, self._extras, self._discount = normalization, extras, discount
-        self._scale, self._clip = scale, clip
-        self._sums = np.zeros(copies)
+        """Rewards are multiplied by `scale` and by the normalization's factor, then clipped to +-`clip` (0: not).
+
+        extras: the model's, which may change in place.
+        """
+        self._normalization = normalization
+        self._extras = extras
+        self._gamma = gamma
+        self._scale = scale
+        self._clip = clip
+        self._sums = np.zeros(num_envs)
 
     def restart(self) -> None:
-        """New episodes begin in every copy."""
+        """New episodes begin in every environment."""
         self._sums.fill(0.0)
 
-    def shape(
+    def apply(
         self, observations: NDArray[Any], rewards: NDArray[np.float32], valid: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float32], Moments | None]:
-        """Rewards to learn from, and moments of the valid steps; None where nothing is counted, or there is no such.
+        """Return the rewards to learn from (T, B), and the moments of the valid steps; None where there are none.
 
-        observations: (T, B, *shape), that were acted on. rewards: (T, B), as the environment gave them. valid: (T, B).
-        Raises NonFiniteError where one of them would spoil what is learnt; the next rollout is not touched by that.
+        Raises NonFiniteError for a reward or an observation that is not finite; the next rollout is not affected.
+
+        Args:
+            observations: (T, B, *shape), before each step.
+            rewards: (T, B), as the environment gave them.
+            valid: (T, B).
         """
         scale = np.float32(self._scale * self._normalization.reward_scale(self._extras))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is seen below
-            shaped = rewards * scale
-        if not np.isfinite(shaped).all():
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
+            scaled = rewards * scale
+        if not np.isfinite(scaled).all():
             raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
         counted = self._count(observations, rewards, valid)
         if counted is not None and not counted.usable:
-            raise NonFiniteError("the environment gave what no statistics can be kept of: rollout dropped")
+            raise NonFiniteError(
+                "the environment gave an observation that is not finite or too large for statistics: rollout dropped"
+            )
         if self._clip:
-            np.clip(shaped, -self._clip, self._clip, out=shaped)
-        return shaped, counted
+            np.clip(scaled, -self._clip, self._clip, out=scaled)
+        return scaled, counted
 
     def _count(
         self, observations: NDArray[Any], rewards: NDArray[np.float32], valid: NDArray[np.bool_]
     ) -> Moments | None:
         if not self._normalization.counted:
             return None
-        sums = self._discounted(rewards, valid) if self._normalization.rewards else None
+        sums = self._discounted(rewards, valid)[valid] if self._normalization.rewards else None
         if not valid.any():
             return None
-        parts = []
+        columns = []
         if self._normalization.observations:
-            parts.append(moments.of(observations[valid].reshape(np.count_nonzero(valid), -1)))
+            columns.append(observations[valid].reshape(np.count_nonzero(valid), -1).astype(np.float64))
         if sums is not None:
-            parts.append(moments.of(sums[valid][:, np.newaxis]))
-        means, squares = (np.concatenate(one) for one in zip(*((p.means, p.squares) for p in parts), strict=True))
-        return Moments(parts[0].count, means, squares)
+            columns.append(sums[:, np.newaxis])
+        return Moments.from_rows(np.concatenate(columns, axis=1))
 
     def _discounted(self, rewards: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(T, B): after each step, the sum of its episode's rewards so far, each discounted by its age."""
+        """(T, B): after each step, the discounted sum of its episode's rewards so far, the newest with factor 1."""
         sums = np.empty(rewards.shape)
         for t, row in enumerate(rewards):
-            # A step that is not valid begins an episode.
-            self._sums = np.where(valid[t], self._discount * self._sums + row, 0.0)
+            # After a dummy step an episode begins.
+            self._sums = np.where(valid[t], self._gamma * self._sums + row, 0.0)
             sums[t] = self._sums
         return sums
 
 
-def reward_transform(settings: Settings, model: Model, copies: int) -> RewardTransform:
-    """As a run's settings have it, for so many of its environments."""
+def reward_transform(settings: Settings, model: Model, num_envs: int) -> RewardTransform:
+    """The transformation of a run's settings, for `num_envs` of its environments."""
     environment = settings.environment
     return RewardTransform(
-        copies,
-        discount=settings.algorithm.gamma,
+        num_envs,
+        gamma=settings.algorithm.gamma,
         scale=environment.reward_scale,
         clip=environment.reward_clip,
         normalization=model.normalization,

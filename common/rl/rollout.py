@@ -1,4 +1,4 @@
-"""What an actor gathered: some steps of several environments."""
+"""A rollout: some steps of several environments."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ class Rollout:
     rewards: Tensor
     """(T, B) float32, scaled and clipped for learning."""
     terminated: Tensor
-    """(T, B) bool: nothing follows this step: the episode ended in the task's own sense, not by a time limit, or a life
-    was lost that counts as an end (then no dummy follows)."""
+    """(T, B) bool: the discount after this step is 0: the episode ended, not by a time limit, or a life was lost that
+    counts as an end (then no dummy follows)."""
     valid: Tensor
-    """(T, B) bool: the action was really taken."""
+    """(T, B) bool: False for a dummy step."""
     behaviour_log_probs: Tensor
     """(T, B) float32: log-probability of the action under the policy that acted."""
     state: Tensor | None = None
     """(B, state_size) float32 of a recurrent network, before the first observation; None: it is feed-forward.
 
-    As it was when the rollout was played, by the weights of then: it is not computed anew on newer ones (the "stored
-    state" of Kapturowski et al. 2019, R2D2; IMPALA does the same). Within the rollout it is, and is 0 after a dummy.
+    The state of the policy that acted; it is not computed anew on newer weights (the "stored state" of Kapturowski et
+    al. 2019, R2D2; IMPALA does the same). The states within the rollout are, and are 0 after a dummy.
     """
 
     def __post_init__(self) -> None:
-        steps, copies = self.actions.shape[:2]
+        steps, num_envs = self.actions.shape[:2]
         for name in ("rewards", "terminated", "valid", "behaviour_log_probs"):
-            if (shape := tuple(getattr(self, name).shape)) != (steps, copies):
-                raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, copies)}")
-        if (shape := tuple(self.observations.shape[:2])) != (steps + 1, copies):
-            raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, copies)}")
-        if self.state is not None and (self.state.ndim != 2 or len(self.state) != copies):
-            raise ValueError(f"rollout: the state has shape {tuple(self.state.shape)}, not ({copies}, state_size)")
+            if (shape := tuple(getattr(self, name).shape)) != (steps, num_envs):
+                raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, num_envs)}")
+        if (shape := tuple(self.observations.shape[:2])) != (steps + 1, num_envs):
+            raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, num_envs)}")
+        if self.state is not None and (self.state.ndim != 2 or len(self.state) != num_envs):
+            raise ValueError(f"rollout: the state has shape {tuple(self.state.shape)}, not ({num_envs}, state_size)")
 
     @cached_property
     def steps(self) -> int:
@@ -58,26 +58,25 @@ class Rollout:
         return int(self.valid.sum())
 
     def columns(self, chosen: Tensor) -> Rollout:
-        """The rollout of some of its environments; `chosen` (n,) int64 are their numbers, on the CPU."""
+        """The rollout of the environments `chosen` (n,) int64, on the CPU."""
         parts = self._parts()
         return Rollout(**{name: part.index_select(_axis(name), chosen.to(part.device)) for name, part in parts.items()})
 
     def copy(self) -> Rollout:
-        """The same in memory of its own."""
+        """A copy in memory of its own."""
         return Rollout(**{name: part.clone() for name, part in self._parts().items()})
 
     def _parts(self) -> dict[str, Tensor]:
-        """All that it has."""
         return {field.name: part for field in fields(self) if (part := getattr(self, field.name)) is not None}
 
 
 def _axis(name: str) -> int:
-    """Of the environments."""
+    """The axis of the environments."""
     return 0 if name == "state" else 1
 
 
 def join(rollouts: Sequence[Rollout]) -> Rollout:
-    """Rollouts of equally many steps as one of all their environments."""
+    """Join rollouts of the same number of steps into one of all their environments."""
     if len(rollouts) == 1:
         return rollouts[0]
     parts = [rollout._parts() for rollout in rollouts]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from common.errors import CodecError
-from common.rl import moments
+from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Trajectory, Verdict
 from learner.effects import Effect, Log, Send, refuse
@@ -72,7 +72,7 @@ class Intake:
             self._check(peer, header, lag)
             if body is None:
                 raise CodecError("without a body")
-            seen = moments.read_all(header.moments, self._plan.counted, rollouts=header.count, steps=header.steps)
+            seen = Moments.merge_all(header.moments, self._plan.counted, rollouts=header.count, steps=header.steps)
         except CodecError as error:
             return self._bad(routing_id, peer, header, str(error))
         self._ledger.received(now, header, len(body), lag)

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from common.errors import CodecError
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.registry import distribution
 from common.rl.environments.names import is_atari
-from common.rl.networks.recurrent import Recurrent
+from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import NonFiniteError, reward_transform
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, group_sizes, sampler, unstacked
 from common.wire.frames import Buffer
-from learner.exchange.rollout_buffer import RolloutBuffer
+from learner.exchange.rollout_buffer import GroupBuffer
 from learner.parameters.batch_trainer import Trainer
 
 
@@ -37,29 +36,28 @@ class Acting:
         travels = unstacked(observation, environment.frame_stack)
         self._sizes = group_sizes(environment.num_envs, settings.exchange.groups)
         self._bodies = {count: ObservationCodec(travels, action, count) for count in set(self._sizes)}
-        self._padded = is_atari(environment.id)
+        # ALE pads with zeros, so that these rollouts are like those of other exchanges.
+        self._stack = FrameStack(environment.frame_stack, padded=is_atari(environment.id))
 
     @property
     def max_bytes(self) -> int:
         """Length that no body of observations exceeds."""
         return max(bodies.max_bytes for bodies in self._bodies.values())
 
-    def open(self, seed: int, group: int) -> RolloutBuffer:
+    def open(self, seed: int, group: int) -> GroupBuffer:
         """The memory of a new group, of the actor with that seed."""
-        environment = self._settings.environment
-        return RolloutBuffer(
+        return GroupBuffer(
             self._observation,
             self._action,
             count=self._sizes[group],
             steps=self._settings.algorithm.rollout_length,
-            stack=environment.frame_stack,
-            padded=self._padded,
-            shaping=reward_transform(self._settings, self._trainer.model, self._sizes[group]),
-            state=self._network.state_size,
+            stack=self._stack,
+            rewards=reward_transform(self._settings, self._trainer.model, self._sizes[group]),
+            state_size=self._network.state_size,
             rng=sampler(seed, group),
         )
 
-    def observe(self, memory: RolloutBuffer, body: Buffer, *, begins: bool) -> int | None:
+    def observe(self, memory: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
         """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
 
         Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
@@ -70,7 +68,7 @@ class Acting:
             memory.begin(seen)
             return None
         try:
-            completed = memory.took(seen)
+            completed = memory.stepped(seen)
         except NonFiniteError as error:
             raise CodecError(str(error)) from error
         if completed is None:
@@ -80,27 +78,19 @@ class Acting:
         self._trainer.take(completed.rollout)
         return completed.version
 
-    def act(self, memories: Sequence[RolloutBuffer], version: int) -> list[bytes]:
+    def act(self, memories: Sequence[GroupBuffer], version: int) -> list[bytes]:
         """One pass for all of them; the body of an `act` for each. `version`: of the weights."""
         device = self._trainer.vector.device
         parts = [memory.observations for memory in memories]
         observations = parts[0] if len(parts) == 1 else torch.cat(parts)
-        outputs, states = self._pass(observations.to(device, non_blocking=True), memories)
-        rows = outputs.cpu().numpy()
+        states = torch.cat([memory.state for memory in memories])
+        outputs, after = self._network.step(observations.to(device, non_blocking=True), states.to(device))
+        rows, after = outputs.cpu().numpy()[:, :-1], after.cpu()
         bodies, first = [], 0
         for memory in memories:
-            own = rows[first : first + memory.count]
-            state = None if states is None else states[first : first + memory.count].clone()
+            own = slice(first, first + memory.count)
             first += memory.count
-            actions, log_probs = distribution(self._network.action, own).sample(memory.rng)
-            memory.acted(actions, log_probs, version, state)
+            actions, log_probs = distribution(self._network.action, rows[own]).sample(memory.rng)
+            memory.acted(actions, log_probs, version, after[own].clone())
             bodies.append(self._bodies[memory.count].pack_actions(actions))
         return bodies
-
-    def _pass(self, observations: Tensor, memories: Sequence[RolloutBuffer]) -> tuple[Tensor, Tensor | None]:
-        """What describes the policies, and the states after them, on the CPU, of a recurrent network."""
-        if not isinstance(self._network, Recurrent):
-            return self._network.act(observations)[0], None
-        states = torch.cat([memory.state for memory in memories])
-        outputs, after = self._network.step(observations, states.to(observations.device))
-        return outputs[:, :-1], after.cpu()

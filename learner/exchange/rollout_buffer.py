@@ -1,36 +1,35 @@
-"""What the learner keeps of one group of environments that it acts for: the rollout under way."""
+"""The rollout under way of one group of environments that the learner acts for."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
+from common.rl.frame_stack import FrameStack
 from common.rl.moments import Moments
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
-from common.wire.bodies.observations import StepBatch, unstacked
+from common.rl.rollout_buffer import RolloutBuffer
+from common.wire.bodies.observations import StepBatch
 
 
 class Completed(NamedTuple):
-    """A rollout; its memory is its own."""
+    """A rollout in memory of its own."""
 
     rollout: Rollout
     version: int
-    """Of the weights that acted, on average."""
+    """Mean version of the weights that acted."""
     moments: Moments | None = None
-    """Of what is counted for running statistics."""
+    """For running statistics."""
 
 
-class RolloutBuffer:
-    """Rollouts of so many steps, one after the other."""
+class GroupBuffer:
+    """Rollouts of `steps` steps, one after the other, from observations that travel without their stacked frames."""
 
     def __init__(
         self,
@@ -39,106 +38,61 @@ class RolloutBuffer:
         *,
         count: int,
         steps: int,
-        stack: int = 1,
-        padded: bool = False,
-        shaping: RewardTransform,
-        state: int = 0,
+        stack: FrameStack,
+        rewards: RewardTransform,
+        state_size: int,
         rng: np.random.Generator,
     ) -> None:
-        """`observation`: as the network sees it, of `stack` that came one by one. An episode begins with its first one
-        repeated, or `padded` with zeros, as the environments' own stacks do. `state`: the network's state_size.
-        `rng` draws the group's actions.
-        """
+        """observation: stacked, as the network takes it. count: environments. rng: draws the group's actions."""
         self.rng = rng
-        self._observation, self._action = observation, action
-        self._count, self._steps = count, steps
-        self._parts_shape = (count, stack, *unstacked(observation, stack).shape)
-        self._padded = padded
-        self._shaping = shaping
-        self.state = self._first_state = torch.zeros(count, state)
-        """(B, state_size) of a recurrent network, before `observations`; 0 where an episode starts. Never written."""
-        self._allocate()
-
-    @property
-    def count(self) -> int:
-        """Environments."""
-        return self._count
+        self.count = count
+        self._stack = stack
+        self._versions = 0
+        """Sum over the steps taken."""
+        self._buffer = RolloutBuffer(
+            observation, action, num_envs=count, capacity=steps, state_size=state_size, rewards=rewards
+        )
 
     @property
     def observations(self) -> Tensor:
-        """(B, *shape): what the next actions are for."""
-        return self._observations[self._t]
+        """(B, *shape): those that the next actions are for."""
+        return self._buffer.observations
+
+    @property
+    def state(self) -> Tensor:
+        """(B, state_size): the network's, before `observations`; never changed in place."""
+        return self._buffer.state.value
 
     def begin(self, seen: StepBatch) -> None:
-        """From here on; what there was of a rollout is dropped."""
-        self._t = 0
+        """Drop the rollout under way; new episodes begin with `seen`."""
         self._versions = 0
-        self._shaping.restart()
-        self.state = self._first_state = torch.zeros_like(self.state)
-        self._show(0, seen, np.ones(self._count, np.bool_))
+        self._buffer.begin()
+        self._stack.begin(self._buffer.rows[0], seen.observations, np.ones(self.count, np.bool_))
 
-    def acted(self, actions: Actions, log_probs: Floats, version: int, state: Tensor | None = None) -> None:
-        """These (B, *action.shape) actions, with their log-probabilities (B,), answer `observations`.
+    def acted(self, actions: Actions, log_probs: Floats, version: int, state: Tensor) -> None:
+        """actions: (B, *action.shape) for `observations`; log_probs: (B,); version: of the weights that acted.
 
-        `state`: (B, state_size) of a recurrent network after them.
+        state: (B, state_size) of the network after them.
         """
-        if state is not None:
-            self.state = state
-        self._actions[self._t], self._log_probs[self._t] = actions, log_probs
+        self._buffer.state.value = state
+        self._buffer.acted(actions, log_probs)
         self._versions += version
 
-    def took(self, seen: StepBatch) -> Completed | None:
-        """What the step with these actions led to, and the rollout if it was its last step.
+    def stepped(self, seen: StepBatch) -> Completed | None:
+        """The step with these actions led to `seen`; return the rollout if it was its last step.
 
-        Raises NonFiniteError as `RewardTransform.shape`: the rollout is dropped, the episodes go on.
+        Raises NonFiniteError as `RolloutBuffer.finish`.
         """
-        t = self._t
-        self._rewards[t], self._terminated[t], self._valid[t] = seen.rewards, seen.terminated, seen.valid
-        self._show(t + 1, seen, ~seen.valid)  # a step that does not count shows the first of an episode
-        if not seen.valid.all():
-            self.state = torch.where(torch.from_numpy(seen.valid).unsqueeze(1), self.state, 0.0)
-        self._t = t + 1
-        return self._complete() if self._t == self._steps else None
-
-    def _show(self, t: int, seen: StepBatch, fresh: NDArray[np.bool_]) -> None:
-        if self._parts_shape[1] == 1:
-            self._rows[t] = seen.observations.reshape(self._rows.shape[1:])
-            return
-        parts = self._rows[t].reshape(self._parts_shape)
-        newest = seen.observations.reshape(parts[:, 0].shape)
-        if t:
-            parts[:, :-1] = self._rows[t - 1].reshape(self._parts_shape)[:, 1:]
-        if fresh.any():
-            parts[fresh, :-1] = 0 if self._padded else newest[fresh, None]
-        parts[:, -1] = newest
-
-    def _complete(self) -> Completed:
-        given, rows, valid = self._rewards, self._rows, self._valid
-        rollout = Rollout(
-            observations=self._observations,
-            actions=torch.from_numpy(self._actions),
-            rewards=torch.from_numpy(given),
-            terminated=torch.from_numpy(self._terminated),
-            valid=torch.from_numpy(valid),
-            behaviour_log_probs=torch.from_numpy(self._log_probs),
-            state=self._first_state if self.state.shape[1] else None,
-        )
-        self._first_state = self.state
-        version = self._versions // self._steps
-        self._allocate()
-        self._observations[0] = rollout.observations[-1]
-        rewards, counted = self._shaping.shape(rows[:-1], given, valid)
-        return Completed(replace(rollout, rewards=torch.from_numpy(rewards)), version, counted)
-
-    def _allocate(self) -> None:
-        self._t = self._versions = 0
-        shape = (self._steps, self._count)
-        self._observations = torch.zeros(
-            (self._steps + 1, self._count, *self._observation.shape), dtype=self._observation.dtype
-        )
-        self._rows = self._observations.numpy()
-        self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
-        self._log_probs = np.zeros(shape, np.float32)
-        self._rewards = np.zeros(shape, np.float32)
-        self._terminated = np.zeros(shape, np.bool_)
-        self._valid = np.zeros(shape, np.bool_)
+        buffer = self._buffer
+        t = buffer.t
+        self._stack.push(buffer.rows[t + 1], buffer.rows[t], seen.observations)
+        self._stack.begin(buffer.rows[t + 1], seen.observations, ~seen.valid)  # after a dummy step
+        buffer.stepped(seen.rewards, seen.terminated, seen.valid)
+        if not buffer.full:
+            return None
+        version, self._versions = self._versions // buffer.t, 0
+        try:
+            rollout, moments = buffer.finish()
+        finally:
+            buffer.carry_on(reuse=False)
+        return Completed(rollout, version, moments)

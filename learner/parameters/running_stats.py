@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from common.rl import moments
 from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 
@@ -15,7 +14,7 @@ class Running:
     def __init__(self, normalization: Normalization, extras: Tensor, saved: Moments | None = None) -> None:
         """`extras` are the model's, written in place; `saved`: those of a checkpoint."""
         self._normalization, self._extras = normalization, extras
-        self._moments = moments.none(normalization.counted) if saved is None else saved
+        self._moments = Moments.empty(normalization.counted) if saved is None else saved
         self.refresh()
 
     def add(self, more: Moments) -> None:

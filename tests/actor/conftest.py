@@ -24,7 +24,7 @@ def trained_run(tmp_path: Path) -> MakeRun:
 
     def make_run(*assignments: str, favoured: int = 0, named: str | None = None, moments: Plain | None = None) -> Path:
         settings = override(Settings(), assignments)
-        environments = make(resolve(settings.environment), copies=1, seed=0)
+        environments = make(resolve(settings.environment), num_envs=1, seed=0)
         model = build(settings, describe(environments.observation_space), environments.action)
         flat, network = model.flat, getattr(model.network, "inner", model.network)
         environments.close()

@@ -30,7 +30,7 @@ def collector_of(
     *,
     seed: int = 0,
     lstm: int = 0,
-    shaping: RewardTransform | None = None,
+    rewards: RewardTransform | None = None,
     **algorithm: Any,
 ) -> Collector:
     observation = describe(environments.observation_space)
@@ -40,9 +40,9 @@ def collector_of(
         build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
         observation,
         algorithm=section,
-        shaping=shaping or RewardTransform(environments.count),
+        rewards=rewards or RewardTransform(environments.count),
         rng=rng,
-        acting=Sampling(section, environments.action, environments.count, rng, None),
+        exploration=Sampling(environments.action, rng),
     )
 
 
@@ -52,6 +52,11 @@ def played(collector: Collector) -> Played:
     return rollout
 
 
+def told(rollout: Played) -> list[tuple[float, int]]:
+    """Return and length of each episode that ended."""
+    return [(episode.episode_return, episode.length) for episode in rollout.episodes]
+
+
 def column(tensor: torch.Tensor, copy: int = 0) -> list[Any]:
     values: list[Any] = tensor[:, copy].tolist()
     return values
@@ -59,7 +64,7 @@ def column(tensor: torch.Tensor, copy: int = 0) -> list[Any]:
 
 def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> None:
     environments = Scripted((3, 5), rewards=(1.0, 2.0, 4.0, 8.0, 16.0), cut=(1,))
-    rollout = played(collector_of(environments, rollout=6))
+    rollout = played(collector_of(environments, rollout_length=6))
     data = rollout.data
     assert column(data.observations) == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [1, 2]]
     assert column(data.rewards) == [1.0, 2.0, 4.0, 0.0, 1.0, 2.0]
@@ -69,21 +74,21 @@ def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> Non
     assert column(data.rewards, 1) == [1.0, 2.0, 4.0, 8.0, 16.0, 0.0]
     assert column(data.valid, 1) == [True] * 5 + [False]
     assert column(data.terminated, 1) == [False] * 6, "a time limit is no termination"
-    assert [(value, length) for value, length, _ in rollout.episodes] == [(7.0, 3), (31.0, 5)]
+    assert told(rollout) == [(7.0, 3), (31.0, 5)]
     assert rollout.steps == data.steps == 10
     assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
     assert {tensor.dtype for tensor in (data.rewards, data.behaviour_log_probs)} == {torch.float32}
 
 
 def test_a_lost_life_is_an_end_for_learning_and_the_episode_goes_on() -> None:
-    rollout = played(collector_of(Scripted((5,), life_ends=2), rollout=7))
+    rollout = played(collector_of(Scripted((5,), life_ends=2), rollout_length=7))
     assert column(rollout.data.terminated) == [False, True, False, False, True, False, False]
     assert column(rollout.data.valid) == [True] * 5 + [False, True], "no dummy comes after a life"
-    assert [(value, length) for value, length, _ in rollout.episodes] == [(5.0, 5)]
+    assert told(rollout) == [(5.0, 5)]
 
 
 def test_the_next_rollout_goes_on_where_the_last_one_ended() -> None:
-    collector = collector_of(Scripted((3, 100)), rollout=3)
+    collector = collector_of(Scripted((3, 100)), rollout_length=3)
     first = played(collector).data
     assert column(first.observations)[-1] == [0, 3]
     assert column(first.valid) == [True, True, True]
@@ -92,15 +97,15 @@ def test_the_next_rollout_goes_on_where_the_last_one_ended() -> None:
     assert column(second.data.valid) == [False, True, True], "the dummy comes first in this one"
     assert column(second.data.observations, 1) == [[0, 3], [0, 4], [0, 5], [0, 6]]
     assert (second.steps, second.episodes) == (5, [])
-    assert [length for _, length, _ in played(collector).episodes] == [3]
+    assert [length for _, length in told(played(collector))] == [3]
 
 
 def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     environments = Scripted((3, 5))
-    collector = collector_of(environments, rollout=8)
+    collector = collector_of(environments, rollout_length=8)
     data = played(collector).data
     network = build(Network(hidden=[4]), describe(environments.observation_space), discrete(3), 0)
-    logits, _ = network.act(data.observations[:-1].flatten(0, 1))
+    logits, _ = network(data.observations[:-1].flatten(0, 1))
     expected = torch.log_softmax(logits, 1).gather(1, data.actions.view(-1, 1)).view(8, 2)
     torch.testing.assert_close(data.behaviour_log_probs, expected)
 
@@ -109,7 +114,7 @@ def test_the_same_seed_takes_the_same_actions_and_another_takes_others() -> None
     taken = []
     for seed in (1, 1, 2):
         environments = Scripted((50,) * 4)
-        played(collector_of(environments, rollout=20, seed=seed))
+        played(collector_of(environments, rollout_length=20, seed=seed))
         taken.append(np.stack(environments.taken))
     assert np.array_equal(taken[0], taken[1])
     assert not np.array_equal(taken[0], taken[2])
@@ -117,7 +122,7 @@ def test_the_same_seed_takes_the_same_actions_and_another_takes_others() -> None
 
 def test_it_stops_in_between_when_time_is_up_and_nothing_is_lost() -> None:
     environments = Scripted((3, 5))
-    collector = collector_of(environments, rollout=6)
+    collector = collector_of(environments, rollout_length=6)
     assert collector.fresh
     for _ in range(5):
         assert collector.advance(NO_TIME) is None
@@ -136,11 +141,13 @@ def test_it_stops_in_between_when_time_is_up_and_nothing_is_lost() -> None:
 def test_rewards_are_scaled_then_clipped_and_returns_are_not(scale: float, clip: float, expected: list[float]) -> None:
     rollout = played(
         collector_of(
-            Scripted((3,), rewards=(1.0, -4.0, 100.0)), shaping=RewardTransform(1, scale=scale, clip=clip), rollout=3
+            Scripted((3,), rewards=(1.0, -4.0, 100.0)),
+            rewards=RewardTransform(1, scale=scale, clip=clip),
+            rollout_length=3,
         )
     )
     assert column(rollout.data.rewards) == pytest.approx(expected)
-    assert rollout.episodes[0][0] == 97.0
+    assert rollout.episodes[0].episode_return == 97.0
 
 
 def test_a_whole_episode_is_one_rollout_and_longer_ones_find_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +159,7 @@ def test_a_whole_episode_is_one_rollout_and_longer_ones_find_room(monkeypatch: p
         assert column(first.data.observations) == observations
         assert column(first.data.rewards) == ([1.0, 2.0] * length)[:length]
         assert column(first.data.terminated) == [False] * (length - 1) + [True]
-        assert (first.steps, [episode[1] for episode in first.episodes]) == (length, [length])
+        assert (first.steps, [length for _, length in told(first)]) == (length, [length])
         second = played(collector)
         assert column(second.data.observations) == [[0, length]] + [[1, step] for step in range(length + 1)]
         assert column(second.data.valid) == [False] + [True] * length
@@ -168,19 +175,19 @@ def test_a_whole_episode_cut_off_by_a_time_limit_is_complete_too() -> None:
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_no_number_drops_the_rollout_and_playing_goes_on(reward: float) -> None:
     environments = Scripted((4,), rewards=(1.0, reward, 1.0, 1.0))
-    collector = collector_of(environments, rollout=4, shaping=RewardTransform(environments.count, clip=1.0))
+    collector = collector_of(environments, rollout_length=4, rewards=RewardTransform(environments.count, clip=1.0))
     with pytest.raises(NonFiniteError, match="no finite number"):
         collector.advance(FOREVER)
     environments.rewards[1] = 2.0
     collector.restart()
     rollout = played(collector)
     assert column(rollout.data.rewards) == [1.0, 1.0, 1.0, 1.0]
-    assert [value for value, *_ in rollout.episodes] == [5.0], "no episode of the dropped rollout is told"
+    assert [value for value, _ in told(rollout)] == [5.0], "no episode of the dropped rollout is told"
 
 
 def test_a_restart_begins_other_episodes_than_the_first_ones() -> None:
     environments = Scripted((10,))
-    collector = collector_of(environments, rollout=4)
+    collector = collector_of(environments, rollout_length=4)
     collector.advance(NO_TIME)
     collector.restart()
     collector.restart()
@@ -192,18 +199,18 @@ def test_a_restart_begins_other_episodes_than_the_first_ones() -> None:
 
 
 def test_a_restart_forgets_the_rollout_and_the_episodes_under_way() -> None:
-    collector = collector_of(Scripted((3,), rewards=(1.0, 1.0, 5.0)), rollout=5)
+    collector = collector_of(Scripted((3,), rewards=(1.0, 1.0, 5.0)), rollout_length=5)
     for _ in range(4):
         collector.advance(NO_TIME)
     collector.restart()
     rollout = played(collector)
     assert column(rollout.data.valid) == [True, True, True, False, True]
-    assert [(value, length) for value, length, _ in rollout.episodes] == [(7.0, 3)]
+    assert told(rollout) == [(7.0, 3)]
 
 
 def test_an_environment_that_fails_is_the_caller_s_to_handle() -> None:
     environments = Scripted()
-    collector = collector_of(environments, rollout=4)
+    collector = collector_of(environments, rollout_length=4)
     collector.advance(NO_TIME)
     environments.fails = True
     with pytest.raises(RuntimeError):
@@ -221,7 +228,7 @@ def test_an_environment_that_fails_is_the_caller_s_to_handle() -> None:
 def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
     environments = Scripted((3, 5))
     environments.action = action
-    data = played(collector_of(environments, rollout=4)).data
+    data = played(collector_of(environments, rollout_length=4)).data
     assert data.actions.shape == (4, 2, *action.shape)
     assert data.actions.numpy().dtype == action.dtype
     assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
@@ -238,7 +245,7 @@ def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
 
 def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_rollouts() -> None:
     lengths = (2, 3, 5, 50)
-    collector = collector_of(Scripted(lengths, cut=(1,)), lstm=5, rollout=4)
+    collector = collector_of(Scripted(lengths, cut=(1,)), lstm=5, rollout_length=4)
     states = []
     for _ in range(6):
         data = played(collector).data
@@ -253,7 +260,7 @@ def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_
 
 
 def test_a_restart_forgets_what_was_seen() -> None:
-    collector = collector_of(Scripted((50,)), lstm=5, rollout=3)
+    collector = collector_of(Scripted((50,)), lstm=5, rollout_length=3)
     played(collector)
     collector.advance(NO_TIME)
     collector.restart()
@@ -263,17 +270,15 @@ def test_a_restart_forgets_what_was_seen() -> None:
 
 
 def test_a_feed_forward_network_has_no_state() -> None:
-    assert played(collector_of(Scripted(), rollout=3)).data.state is None
+    assert played(collector_of(Scripted(), rollout_length=3)).data.state is None
 
 
 def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() -> None:
     extras = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.25])
     collector = collector_of(
         Scripted((3,), rewards=(1.0, 2.0, 4.0)),
-        rollout=5,
-        shaping=RewardTransform(
-            1, discount=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras
-        ),
+        rollout_length=5,
+        rewards=RewardTransform(1, gamma=0.5, scale=2.0, normalization=Normalization(2, rewards=True), extras=extras),
     )
     first = played(collector)
     assert column(first.data.rewards) == [0.5, 1.0, 2.0, 0.0, 0.5]
@@ -293,8 +298,8 @@ def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
     environments = Scripted((30,))
     counted = Normalization(2, rewards=False)
     collector = collector_of(
-        environments, rollout=4, shaping=RewardTransform(1, normalization=counted, extras=counted.extras())
+        environments, rollout_length=4, rewards=RewardTransform(1, normalization=counted, extras=counted.extras())
     )
     environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
-    with pytest.raises(NonFiniteError, match="no statistics can be kept"):
+    with pytest.raises(NonFiniteError, match="not finite or too large for statistics"):
         collector.advance(FOREVER)

@@ -27,7 +27,7 @@ def make(
     """A model and a rollout for it, of ratios well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)
-    network = Network(kind=kind, log_std=action.spread, lstm=lstm)
+    network = Network(kind=kind, log_std=action.log_std, lstm=lstm)
     chosen = Algorithm(kind=algorithm)  # type: ignore[arg-type]
     model = build(Settings(network=network, algorithm=chosen, seed=seed), observation, action)
     flat = model.flat

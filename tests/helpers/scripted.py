@@ -34,7 +34,7 @@ class Learner:
         sockets.bind(self._router, listeners[0])
         sockets.bind(self._publisher, listeners[1])
         self._settings = settings
-        environments = make(settings.environment, copies=1, seed=0)
+        environments = make(settings.environment, num_envs=1, seed=0)
         flat = build(settings, describe(environments.observation_space), environments.action).flat
         environments.close()
         self.model, self.size = flat.hash, flat.size

@@ -22,7 +22,7 @@ SETTINGS = settings_of("network.hidden=[8]", "environment.num_envs=3", "algorith
 
 
 def parts() -> tuple[Model, Any, bytes]:
-    environments = make_environments(SETTINGS.environment, copies=1, seed=0)
+    environments = make_environments(SETTINGS.environment, num_envs=1, seed=0)
     try:
         observation, action = describe(environments.observation_space), environments.action
     finally:

@@ -55,7 +55,7 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
     newest = RunFolder(run_dir).newest()
     assert newest is not None
     checkpoint, settings = newest.read(), RunFolder(run_dir).settings()
-    environments = make(settings.environment, copies=1, seed=0)
+    environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
     untrained = build(settings, describe(environments.observation_space), environments.action).flat.vector.numpy()
     assert np.abs(checkpoint.weights - untrained).max() > 1e-3

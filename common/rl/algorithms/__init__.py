@@ -1,5 +1,5 @@
-"""How observations become actions, and a rollout becomes a gradient: pure functions.
+"""Exploration and the losses of all algorithms, as pure functions on numpy arrays.
 
-Small arrays (steps x copies) are numpy here: a torch call costs several times as much, and the recursions over time
-make many. Networks and their gradients are torch.
+The arrays are small (steps x environments) and the recursions over time make many calls; a call of numpy costs a
+fraction of one of torch. Networks and their gradients are torch.
 """

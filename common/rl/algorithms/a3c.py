@@ -1,40 +1,54 @@
-"""Asynchronous advantage actor-critic: the loss of one rollout.
+"""The actor-critic loss of one rollout, with or without a correction for the lag of the policy that acted.
 
-Mnih et al. 2016, https://arxiv.org/abs/1602.01783, with the batch of a rollout recomputed on the newest weights and
-corrected for their lag by V-trace (Espeholt et al. 2018, https://arxiv.org/abs/1802.01561).
+Mnih et al. 2016, https://arxiv.org/abs/1602.01783 (A3C), and with V-trace's correction Espeholt et al. 2018,
+https://arxiv.org/abs/1802.01561, section 4.2 (IMPALA).
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.actor_critic import ActorCritic
 from common.rl.algorithms.losses import Floats, Loss, discounts, normalized
 from common.rl.algorithms.returns import lambda_returns
-from common.rl.algorithms.vtrace import VTrace, vtrace
+from common.rl.algorithms.vtrace import vtrace
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm
 
 
-def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSpec) -> Loss:
-    """The mean over valid steps of -log pi(a) * advantage - entropy coefficient * H(pi) + value coefficient *
+def loss(
+    outputs: Floats,
+    rollout: Rollout,
+    action: ActionSpec,
+    *,
+    gamma: float,
+    gae_lambda: float,
+    entropy_coef: float,
+    value_coef: float,
+    normalize_advantages: bool,
+    correction: Literal["vtrace", "none"],
+    rho_clip: float,
+    c_clip: float,
+) -> Loss:
+    """Return the mean over the valid steps of -log pi(a) * advantage - entropy_coef * H(pi) + value_coef *
     (target - V)^2, where targets and advantages are constants.
 
     Args:
-        outputs: ((T + 1) B, action.width + 1): what describes the policy, and last the value.
+        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
+        correction: "vtrace": V-trace's targets and advantages; "none": lambda-returns, and these minus V.
+        rho_clip: see `vtrace`.
+        c_clip: see `vtrace`.
     """
     now = ActorCritic(outputs, rollout, action)
-    targets, advantages = _targets(rollout, now.values, now.ratio.reshape(rollout.rewards.shape), section)
-    if section.normalize_advantages:
+    r_t, discount_t = rollout.rewards.numpy(), discounts(rollout, gamma)
+    if correction == "none":
+        targets = lambda_returns(r_t, discount_t, now.values, now.valid, gae_lambda)
+        advantages = targets - now.values[:-1]
+    else:
+        ratio = now.ratio.reshape(r_t.shape)
+        targets, advantages = vtrace(r_t, discount_t, now.values, ratio, now.valid, gae_lambda, rho_clip, c_clip)
+    if normalize_advantages:
         advantages = normalized(advantages, now.valid)
     coefficients = now.weights * advantages.ravel()
-    return now.loss(-float(coefficients @ now.log_probs), -coefficients, targets, section)
-
-
-def _targets(rollout: Rollout, values: Floats, ratio: Floats, section: Algorithm) -> VTrace:
-    valid = rollout.valid.numpy()
-    rewards = rollout.rewards.numpy()
-    discount_t = discounts(rollout, section)
-    if section.correction == "none":
-        targets = lambda_returns(rewards, discount_t, values, valid, section.gae_lambda)
-        return VTrace(targets, targets - values[:-1])
-    return vtrace(rewards, discount_t, values, ratio, valid, section.gae_lambda, section.rho_clip, section.c_clip)
+    policy_loss = -float(coefficients @ now.log_probs)
+    return now.loss(policy_loss, -coefficients, targets, entropy_coef=entropy_coef, value_coef=value_coef)

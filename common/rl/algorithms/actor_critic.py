@@ -1,54 +1,61 @@
-"""What the losses of a policy and a value have in common: everything but targets, and the policy's term."""
+"""The parts that all losses with a policy and a value share: everything but the targets and the policy's term."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from common.rl.action_spec import ActionSpec
-from common.rl.algorithms.losses import LARGEST_LOG_RATIO, Floats, Loss, squared_error
+from common.rl.algorithms.losses import Floats, Loss, squared_error
 from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm
+
+MAX_LOG_RATIO = 20.0
+"""Bound of log(pi / mu): exp of more would overflow, and larger ratios are clipped anyway."""
 
 
 class ActorCritic:
     """Policy and value on the observations of a rollout; N = T B steps, time first."""
 
     def __init__(self, outputs: Floats, rollout: Rollout, action: ActionSpec) -> None:
-        """`outputs` ((T + 1) B, action.width + 1): what describes the policy, and last the value."""
-        shape = rollout.rewards.shape
-        self._outputs, self._rows = outputs, shape[0] * shape[1]
+        """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value."""
+        steps, num_envs = rollout.rewards.shape
+        assert outputs.shape == ((steps + 1) * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
+        self._outputs = outputs
+        self._rows = steps * num_envs
         self._actions = rollout.actions.flatten(0, 1).numpy()
         self._policy = distribution(action, outputs[: self._rows, :-1])
         self.valid = rollout.valid.numpy()
         self.weights: Floats = self.valid.ravel().astype(np.float32) / np.float32(max(1, rollout.steps))
-        """(N,): of a mean over the valid steps."""
-        self.values: Floats = outputs[:, -1].reshape(-1, shape[1])
+        """(N,): the weight of each step in a mean over the valid steps."""
+        self.values: Floats = outputs[:, -1].reshape(-1, num_envs)
         """(T + 1, B)."""
         self.log_probs = self._policy.log_prob(self._actions)
-        """(N,): of the actions taken, under the policy of now."""
+        """(N,): log pi of the actions taken."""
         log_ratio = self.log_probs - rollout.behaviour_log_probs.numpy().ravel()
-        self._log_ratio: Floats = np.minimum(log_ratio, np.float32(LARGEST_LOG_RATIO))
+        self._log_ratio: Floats = np.minimum(log_ratio, np.float32(MAX_LOG_RATIO))
         self.ratio: Floats = np.exp(self._log_ratio)
-        """(N,): pi / mu, to the policy that acted."""
+        """(N,): pi / mu, where mu is the policy that acted."""
 
-    def loss(self, policy: float, slope: Floats, targets: Floats, section: Algorithm) -> Loss:
-        """The policy's term - entropy coefficient * H(pi) + value coefficient * (target - V)^2, means over valid steps.
+    def loss(
+        self, policy_loss: float, slope: Floats, targets: Floats, *, entropy_coef: float, value_coef: float
+    ) -> Loss:
+        """policy_loss - entropy_coef * H(pi) + value_coef * (target - V)^2, means over the valid steps.
 
         Args:
-            policy: the policy's term.
+            policy_loss: the policy's term.
             slope: (N,): its derivative by the log-probabilities of the actions taken.
             targets: (T, B), constants.
         """
         rows, weights = self._rows, self.weights
+        assert slope.shape == (rows,) and targets.shape == self.valid.shape, (slope.shape, targets.shape)
         value = squared_error(self.values[:-1].ravel(), targets.ravel(), weights)
         derivative = np.zeros_like(self._outputs)
         derivative[:rows, :-1] = self._policy.score(self._actions, slope)
-        derivative[:rows, :-1] += self._policy.entropy_gradient(np.float32(-section.entropy_coef) * weights)
-        derivative[:rows, -1] = np.float32(section.value_coef) * value.gradient
+        derivative[:rows, :-1] += self._policy.entropy_gradient(np.float32(-entropy_coef) * weights)
+        derivative[:rows, -1] = np.float32(value_coef) * value.gradient
         statistics = Statistics(
-            policy_loss=policy,
+            policy_loss=policy_loss,
             value_loss=value.value,
             entropy=float(weights @ self._policy.entropy()),
             gradient_norm=0.0,

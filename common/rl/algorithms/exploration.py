@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,77 +12,83 @@ from torch import Tensor
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.distributions.registry import distribution
-from common.settings.sections import Algorithm
 
-SHOWN_EPSILON = 0.05
-"""Of a trained agent that is asked for drawn actions: as Mnih et al. 2015 evaluate."""
+TRAINED_EPSILON = 0.05
+"""Epsilon of a trained agent whose actions are drawn, as Mnih et al. 2015 evaluate."""
 
 
-@dataclass(frozen=True, eq=False)
-class Acting(ABC):
-    """The rule by which a batch of environments is acted in."""
-
-    section: Algorithm
-    action: ActionSpec
-    copies: int
-    """Environments in the batch."""
-    rng: np.random.Generator
-    frames: Tensor | None
-    """(1,): frames of the whole run so far, followed as it changes; None: training is over."""
+class Exploration(ABC):
+    """How actions are chosen for a batch of environments."""
 
     @abstractmethod
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
-        """Draw the actions of `copies` environments from outputs (copies, action.width); their log-probabilities."""
+        """Draw actions (B, *action.shape) for outputs (B, action.width); return them and log-probabilities (B,)."""
 
     @abstractmethod
     def best(self, outputs: Floats) -> Actions:
-        """The actions taken to be best, for outputs (N, action.width)."""
+        """The best actions by the network, for outputs (N, action.width)."""
 
 
-class Sampling(Acting):
+class Sampling(Exploration):
     """Draws from the policy that the outputs describe."""
 
+    def __init__(self, action: ActionSpec, rng: np.random.Generator) -> None:
+        self._action = action
+        self._rng = rng
+
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
-        """As `Acting.draw`."""
-        return distribution(self.action, outputs).sample(self.rng)
+        return distribution(self._action, outputs).sample(self._rng)
 
     def best(self, outputs: Floats) -> Actions:
-        """As `Acting.best`: the most probable ones."""
-        return distribution(self.action, outputs).mode()
+        """The most probable actions."""
+        return distribution(self._action, outputs).mode()
 
 
-class EpsilonGreedy(Acting):
-    """The action of the highest value; with probability epsilon any, all alike.
+class EpsilonGreedy(Exploration):
+    """The action of the highest value, or with probability epsilon any action, all with the same probability.
 
-    Each environment's epsilon falls from 1, linearly over `algorithm.epsilon_frames` frames of the run, to a final
-    value drawn for it once. See Mnih et al. 2016, https://arxiv.org/abs/1602.01783, section 4.
+    Each environment's epsilon falls linearly from 1 to a final value drawn for it once. See Mnih et al. 2016,
+    https://arxiv.org/abs/1602.01783, section 4.
     """
 
-    @cached_property
-    def finals(self) -> NDArray[np.float64]:
-        """Epsilon in the end, (copies,)."""
-        if self.frames is None:
-            return np.full(self.copies, SHOWN_EPSILON)
-        probabilities = np.array(self.section.epsilon_probabilities)
-        return self.rng.choice(self.section.epsilon_finals, self.copies, p=probabilities / probabilities.sum())
+    def __init__(
+        self, finals: NDArray[np.float64], *, anneal_frames: int, frames: Tensor | None, rng: np.random.Generator
+    ) -> None:
+        """finals: (B,), the final epsilon of each environment.
+
+        anneal_frames: frames of the whole run over which epsilon falls; 0: it is final at once.
+        frames: (1,), frames of the whole run so far; read at each draw. None: epsilon is final.
+        """
+        self._finals = finals
+        self._anneal_frames = anneal_frames
+        self._frames = frames
+        self._rng = rng
 
     @property
     def epsilons(self) -> NDArray[np.float64]:
-        """Epsilon now, (copies,)."""
-        annealed = self.section.epsilon_frames
-        left = 0.0 if self.frames is None or not annealed else 1 - float(self.frames) / annealed
-        return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
+        """The current epsilon of each environment, (B,)."""
+        if self._frames is None or not self._anneal_frames:
+            return self._finals
+        left = 1 - float(self._frames) / self._anneal_frames
+        return self._finals + min(max(0.0, left), 1.0) * (1 - self._finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
-        """As `Acting.draw`."""
-        epsilons, width = self.epsilons, self.action.width
+        epsilons, width = self.epsilons, outputs.shape[1]
         best = self.best(outputs)
-        explores = self.rng.random(len(best)) < epsilons
-        actions = np.where(explores, self.rng.integers(width, size=len(best)), best)
+        explores = self._rng.random(len(best)) < epsilons
+        actions = np.where(explores, self._rng.integers(width, size=len(best)), best)
         probabilities = epsilons / width + np.where(actions == best, 1 - epsilons, 0.0)
         return actions, np.log(probabilities).astype(np.float32)
 
     def best(self, outputs: Floats) -> Actions:
-        """As `Acting.best`: those of the highest value."""
+        """The actions of the highest value."""
         actions: Actions = outputs.argmax(axis=1)
         return actions
+
+
+def draw_finals(
+    finals: Sequence[float], probabilities: Sequence[float], num_envs: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """A final epsilon (B,) for each environment; the probabilities need not add up to exactly 1."""
+    p = np.array(probabilities)
+    return rng.choice(finals, num_envs, p=p / p.sum())

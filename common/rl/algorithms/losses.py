@@ -1,5 +1,7 @@
-"""What losses are made of. A step counts with its weight: 1 / (number of valid steps) for a mean over those, 0 for a
-dummy step."""
+"""What all losses share: their result, discounts, the squared error and normalised advantages.
+
+A step has a weight: 1 / (number of valid steps) for a mean over the valid steps, 0 for a dummy step.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,9 @@ from numpy.typing import NDArray
 
 from common.rl.algorithms.statistics import Statistics
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm
 
 Floats = NDArray[np.float32]
 Booleans = NDArray[np.bool_]
-
-LARGEST_LOG_RATIO = 20.0
-"""Of pi / mu: beyond this a ratio is clipped anyway, and exp of it would overflow."""
 
 
 class Loss(NamedTuple):
@@ -25,7 +23,7 @@ class Loss(NamedTuple):
     derivative: Floats
     """By the network's outputs, of their shape."""
     statistics: Statistics
-    """Without the norm of the gradient, which is not known yet: 0."""
+    """gradient_norm is 0: it is not known yet."""
 
 
 class Term(NamedTuple):
@@ -36,26 +34,27 @@ class Term(NamedTuple):
     """Derivative by the values (N,)."""
 
 
-def discounts(rollout: Rollout, section: Algorithm) -> Floats:
+def discounts(rollout: Rollout, gamma: float) -> Floats:
     """Return discounts (T, B), 0 where the episode terminated."""
-    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(section.gamma))
+    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(gamma))
 
 
 def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:
-    """Return sum(weight * (target - value)^2), and its derivative by the values; the targets are constants.
+    """Return sum(weight * (target - value)^2) and its derivative by the values; the targets are constants.
 
     Args:
         values: (N,).
         targets: (N,).
         weights: (N,).
     """
+    assert values.shape == targets.shape == weights.shape, (values.shape, targets.shape, weights.shape)
     errors = values - targets
     weighted = weights * errors
     return Term(float(weighted @ errors), 2 * weighted)
 
 
 def normalized(advantages: Floats, valid: Booleans) -> Floats:
-    """Return advantages (T, B) with mean 0 and spread 1 over the valid steps."""
+    """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps."""
     chosen = advantages[valid]
     if not len(chosen):
         return advantages

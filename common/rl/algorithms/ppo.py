@@ -2,7 +2,7 @@
 
 Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Either the learner goes over the rollout in
 epochs and minibatches (learner/parameters/batch_trainer.py), or each actor computes a gradient per epoch
-(actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, here with the
+(actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the
 clipped ratio.
 """
 
@@ -15,32 +15,42 @@ from common.rl.algorithms.actor_critic import ActorCritic
 from common.rl.algorithms.losses import Floats, Loss, discounts, normalized
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm
 
 
-def loss(outputs: Floats, rollout: Rollout, section: Algorithm, action: ActionSpec) -> Loss:
-    """The mean over valid steps of -min(ratio * advantage, clip(ratio, 1 - clip, 1 + clip) * advantage) - entropy
-    coefficient * H(pi) + value coefficient * (target - V)^2, where targets and advantages are constants.
+def loss(
+    outputs: Floats,
+    rollout: Rollout,
+    action: ActionSpec,
+    *,
+    gamma: float,
+    gae_lambda: float,
+    entropy_coef: float,
+    value_coef: float,
+    normalize_advantages: bool,
+    clip_range: float,
+) -> Loss:
+    """Return the mean over the valid steps of -min(ratio * advantage, clip(ratio, 1 - clip_range, 1 + clip_range) *
+    advantage) - entropy_coef * H(pi) + value_coef * (target - V)^2, where targets and advantages are constants.
 
-    The ratio is to the policy that acted. Advantages are GAE(lambda) on the values of now, computed anew each time the
-    rollout is gone over (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5).
+    The ratio is to the policy that acted. Advantages are GAE(lambda) on the current values, computed anew in each pass
+    over the rollout (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5).
 
     Args:
-        outputs: ((T + 1) B, action.width + 1): what describes the policy, and last the value.
+        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
     """
     now = ActorCritic(outputs, rollout, action)
-    targets = lambda_returns(
-        rollout.rewards.numpy(), discounts(rollout, section), now.values, now.valid, section.gae_lambda
-    )
+    targets = lambda_returns(rollout.rewards.numpy(), discounts(rollout, gamma), now.values, now.valid, gae_lambda)
     advantages = targets - now.values[:-1]
-    if section.normalize_advantages:
+    if normalize_advantages:
         advantages = normalized(advantages, now.valid)
-    surrogate, slope = _clipped(now.ratio, advantages.ravel(), section.clip_range)
-    return now.loss(-float(now.weights @ surrogate), -now.weights * slope * now.ratio, targets, section)
+    surrogate, slope = _clipped(now.ratio, advantages.ravel(), clip_range)
+    policy_loss = -float(now.weights @ surrogate)
+    by_log_prob = -now.weights * slope * now.ratio
+    return now.loss(policy_loss, by_log_prob, targets, entropy_coef=entropy_coef, value_coef=value_coef)
 
 
-def _clipped(ratio: Floats, advantages: Floats, clip: float) -> tuple[Floats, Floats]:
-    """The clipped surrogate (N,), and its derivative by the ratio: 0 where a further step would gain nothing."""
-    bounded = np.clip(ratio, np.float32(1 - clip), np.float32(1 + clip)) * advantages
+def _clipped(ratio: Floats, advantages: Floats, clip_range: float) -> tuple[Floats, Floats]:
+    """The clipped surrogate (N,), and its derivative by the ratio: 0 where the clipped term is the smaller one."""
+    bounded = np.clip(ratio, np.float32(1 - clip_range), np.float32(1 + clip_range)) * advantages
     plain = ratio * advantages
     return np.minimum(plain, bounded), np.where(plain <= bounded, advantages, np.float32(0))

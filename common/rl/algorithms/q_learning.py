@@ -1,11 +1,11 @@
 """Asynchronous Q-learning and Sarsa: the losses of one rollout.
 
 Mnih et al. 2016, https://arxiv.org/abs/1602.01783: one-step Q (algorithm 1), one-step Sarsa (section 4) and n-step Q
-(algorithm S2). Each is the mean over steps of (target - Q(s, a))^2, with targets made of a target network's values and
-held constant. There is no importance correction: a target's actions are taken to be those of the greedy policy, or of
-the policy that acted.
+(algorithm S2). Each is the mean over steps of (target - Q(s, a))^2; the targets are made of a target network's values
+and are constants. There is no importance correction.
 
-Outputs are ((T + 1) B, actions + 1), time first; the last one, the state value of actor-critic networks, is unused.
+`outputs` and `target` (the target network's outputs on the same observations) are ((T + 1) B, actions + 1), time first.
+The last column, the state value of actor-critic networks, is unused.
 """
 
 from __future__ import annotations
@@ -16,37 +16,40 @@ from common.rl.algorithms.losses import Booleans, Floats, Loss, discounts, squar
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.algorithms.statistics import Statistics
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm
 
 
-def one_step_q(outputs: Floats, rollout: Rollout, section: Algorithm, target: Floats) -> Loss:
-    """Targets r + gamma max_a Q(s', a; target network), whose outputs on the same observations are `target`."""
-    returns = lambda_returns(*_greedy(rollout, section, target), lambda_=0.0)
-    return _loss(outputs, rollout, returns, rollout.valid.numpy())
+def one_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+    """Targets r + gamma max_a Q(s', a; target network)."""
+    return _q_loss(outputs, rollout, target, gamma, lambda_=0.0)
 
 
-def n_step_q(outputs: Floats, rollout: Rollout, section: Algorithm, target: Floats) -> Loss:
+def n_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
     """Targets r_t + gamma r_(t+1) + ... up to the end of rollout or episode, and there gamma^n max_a Q(s, a; target).
 
-    So the last step of a rollout has a one-step target and the first the longest one.
+    The last step of a rollout has a one-step target, the first one the longest.
     """
-    returns = lambda_returns(*_greedy(rollout, section, target), lambda_=1.0)
-    return _loss(outputs, rollout, returns, rollout.valid.numpy())
+    return _q_loss(outputs, rollout, target, gamma, lambda_=1.0)
 
 
-def one_step_sarsa(outputs: Floats, rollout: Rollout, section: Algorithm, target: Floats) -> Loss:
-    """Targets r + gamma Q(s', a'; target network), where a' is the action that was taken next.
+def one_step_sarsa(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+    """Targets r + gamma Q(s', a'; target network), where a' is the action taken next.
 
-    Steps after which none was taken are left out: those that a time limit ended, and a rollout's last.
+    Steps without a next action are left out: those that a time limit ended, and a rollout's last.
     """
     valid, ended = rollout.valid.numpy(), rollout.terminated.numpy()
-    steps, copies = valid.shape
     followed = np.zeros_like(valid)
     followed[:-1] = valid[1:]
-    values = np.zeros((steps, copies), np.float32)
-    values[:-1] = _taken(target, rollout).reshape(steps, copies)[1:]
-    returns = rollout.rewards.numpy() + discounts(rollout, section) * np.where(followed, values, np.float32(0))
+    values = np.zeros(valid.shape, np.float32)
+    values[:-1] = _taken(target, rollout).reshape(valid.shape)[1:]
+    returns = rollout.rewards.numpy() + discounts(rollout, gamma) * np.where(followed, values, np.float32(0))
     return _loss(outputs, rollout, returns, valid & (followed | ended))
+
+
+def _q_loss(outputs: Floats, rollout: Rollout, target: Floats, gamma: float, lambda_: float) -> Loss:
+    valid = rollout.valid.numpy()
+    values = target[:, :-1].max(axis=1).reshape(-1, valid.shape[1])
+    returns = lambda_returns(rollout.rewards.numpy(), discounts(rollout, gamma), values, valid, lambda_)
+    return _loss(outputs, rollout, returns, valid)
 
 
 def _loss(outputs: Floats, rollout: Rollout, returns: Floats, counted: Booleans) -> Loss:
@@ -61,13 +64,8 @@ def _loss(outputs: Floats, rollout: Rollout, returns: Floats, counted: Booleans)
 
 
 def _taken(outputs: Floats, rollout: Rollout) -> Floats:
-    """Values (T B,) of the actions that were taken."""
-    actions = rollout.actions.numpy().ravel()
-    values: Floats = outputs[np.arange(len(actions)), actions]
+    """Values (T B,) of the actions taken."""
+    steps, num_envs = rollout.actions.shape
+    assert len(outputs) == (steps + 1) * num_envs, (outputs.shape, rollout.actions.shape)
+    values: Floats = outputs[np.arange(steps * num_envs), rollout.actions.numpy().ravel()]
     return values
-
-
-def _greedy(rollout: Rollout, section: Algorithm, target: Floats) -> tuple[Floats, Floats, Floats, Booleans]:
-    """Rewards, discounts, the highest values (T + 1, B) and the valid steps: what returns are made of."""
-    values = target[:, :-1].max(axis=1).reshape(-1, rollout.rewards.shape[1])
-    return rollout.rewards.numpy(), discounts(rollout, section), values, rollout.valid.numpy()

@@ -1,48 +1,108 @@
-"""The algorithms by name, and what the daemons need to know of each."""
+"""The algorithms by name: the only place where settings become arguments of losses and of exploration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
-from common.rl.algorithms import a2c, a3c, impala, ppo, q_learning
-from common.rl.algorithms.exploration import Acting, EpsilonGreedy, Sampling
+from common.rl.algorithms import a3c, ppo, q_learning
+from common.rl.algorithms.exploration import TRAINED_EPSILON, EpsilonGreedy, Exploration, Sampling, draw_finals
 from common.rl.algorithms.losses import Floats, Loss
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
 
+Target = Floats | None
+
 
 @dataclass(frozen=True)
 class Method:
-    """One algorithm that learns a policy."""
+    """One algorithm."""
 
-    loss: Callable[[Floats, Rollout, Algorithm, ActionSpec], Loss]
-    """Of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first, the value last; of the
-    rollout, the algorithm's section and what the actions are."""
+    loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]
+    """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first. The last argument:
+    the target network's outputs on the same observations, of an algorithm that has one."""
+    has_target: bool = False
+    """True if it learns the values of discrete actions with a target network, which the learner keeps; it explores by
+    epsilon."""
     corrects: bool = True
-    """Whether a rollout may be of several policies, since the loss minds the probability of each step."""
+    """True if the loss uses per-step behaviour log-probs, so that one rollout may mix policy versions."""
     repeats: bool = False
-    """Whether a rollout is gone over `algorithm.epochs` times; by the learner in `algorithm.minibatches` parts."""
-    acting: type[Acting] = Sampling
+    """True if each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
 
 
-@dataclass(frozen=True)
-class ValueMethod:
-    """One algorithm that learns values of actions, which are discrete, with a target network that the learner keeps."""
+def _actor_critic(
+    section: Algorithm,
+    outputs: Floats,
+    rollout: Rollout,
+    action: ActionSpec,
+    _target: Target,
+    *,
+    correction: Literal["vtrace", "none"] | None = None,
+) -> Loss:
+    return a3c.loss(
+        outputs,
+        rollout,
+        action,
+        gamma=section.gamma,
+        gae_lambda=section.gae_lambda,
+        entropy_coef=section.entropy_coef,
+        value_coef=section.value_coef,
+        normalize_advantages=section.normalize_advantages,
+        correction=correction or section.correction,
+        rho_clip=section.rho_clip,
+        c_clip=section.c_clip,
+    )
 
-    loss: Callable[[Floats, Rollout, Algorithm, Floats], Loss]
-    """As a Method's, but for the last argument: the target network's outputs on the same observations."""
-    repeats: bool = False
-    acting: type[Acting] = EpsilonGreedy
+
+def _ppo(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, _target: Target) -> Loss:
+    return ppo.loss(
+        outputs,
+        rollout,
+        action,
+        gamma=section.gamma,
+        gae_lambda=section.gae_lambda,
+        entropy_coef=section.entropy_coef,
+        value_coef=section.value_coef,
+        normalize_advantages=section.normalize_advantages,
+        clip_range=section.clip_range,
+    )
 
 
-METHODS: dict[str, Method | ValueMethod] = {
-    "a3c": Method(a3c.loss),
-    "one-step-q": ValueMethod(q_learning.one_step_q),
-    "n-step-q": ValueMethod(q_learning.n_step_q),
-    "one-step-sarsa": ValueMethod(q_learning.one_step_sarsa),
-    "a2c": Method(a2c.loss, corrects=False),
-    "vtrace": Method(impala.loss),
-    "ppo": Method(ppo.loss, repeats=True),
+def _values(loss: Callable[..., Loss]) -> Method:
+    def bound(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Target) -> Loss:
+        return loss(outputs, rollout, target, gamma=section.gamma)
+
+    return Method(bound, has_target=True)
+
+
+METHODS: dict[str, Method] = {
+    "a3c": Method(_actor_critic),
+    "one-step-q": _values(q_learning.one_step_q),
+    "n-step-q": _values(q_learning.n_step_q),
+    "one-step-sarsa": _values(q_learning.one_step_sarsa),
+    "a2c": Method(partial(_actor_critic, correction="none"), corrects=False),
+    "vtrace": Method(partial(_actor_critic, correction="vtrace")),
+    "ppo": Method(_ppo, repeats=True),
 }
+
+
+def exploration(
+    section: Algorithm, action: ActionSpec, num_envs: int, rng: np.random.Generator, frames: Tensor | None
+) -> Exploration:
+    """The algorithm's exploration for a batch of `num_envs` environments.
+
+    frames: (1,), frames of the whole run so far, which may change in place; None: training is over.
+    """
+    if not METHODS[section.kind].has_target:
+        return Sampling(action, rng)
+    if frames is None:
+        finals = np.full(num_envs, TRAINED_EPSILON)
+    else:
+        finals = draw_finals(section.epsilon_finals, section.epsilon_probabilities, num_envs, rng)
+    return EpsilonGreedy(finals, anneal_frames=section.epsilon_frames, frames=frames, rng=rng)

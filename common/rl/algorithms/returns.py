@@ -5,6 +5,8 @@ Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,9 +30,16 @@ def lambda_returns(r_t: Floats, discount_t: Floats, values: Floats, valid: NDArr
     Returns:
         (T, B) returns.
     """
+    assert_time_major(values, r_t, discount_t, valid)
     v_tm1, v_t = values[:-1], values[1:]
     errors = np.where(valid, r_t + discount_t * v_t - v_tm1, np.float32(0))
     return v_tm1 + accumulate(errors, np.where(valid, discount_t * np.float32(lambda_), np.float32(0)))
+
+
+def assert_time_major(values: Floats, *arrays: NDArray[Any]) -> None:
+    """Assert that `arrays` have one shape (T, B), and `values` (T + 1, B)."""
+    shapes = [array.shape for array in arrays]
+    assert all(shape == (len(values) - 1, *values.shape[1:]) for shape in shapes), (values.shape, shapes)
 
 
 def accumulate(x: Floats, decay: Floats) -> Floats:

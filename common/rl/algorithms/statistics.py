@@ -1,12 +1,16 @@
-"""What actors report of the loss, by these names on the wire, in the metrics and in the panel."""
+"""The figures of a loss; their names here are those on the wire, in the metrics and in the panel."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+
+MAX_FIGURE = 1e30
+"""Larger figures of other hosts are not counted; sums of figures within it are finite."""
 
 
 class Statistics(NamedTuple):
-    """What one gradient was made of; means are over the valid steps."""
+    """The figures of one gradient; means are over the valid steps."""
 
     policy_loss: float
     value_loss: float
@@ -16,7 +20,12 @@ class Statistics(NamedTuple):
     gradient_norm: float
     """L2, before clipping."""
     ratio: float
-    """Mean of pi / mu before clipping: 1 when the rollout was made by these weights."""
+    """Mean of pi / mu before clipping; 1 where these weights acted."""
     kl: float
-    """Mean of pi / mu - 1 - log(pi / mu), an estimate of how far the policy is from the one that acted, in nats
+    """Mean of pi / mu - 1 - log(pi / mu): an estimate of KL(mu, pi), where mu is the policy that acted, in nats
     (Schulman 2020, http://joschu.net/blog/kl-approx.html)."""
+
+
+def known(figures: Mapping[str, float]) -> dict[str, float]:
+    """The figures of another host that count: those with a name of `Statistics`, finite and within MAX_FIGURE."""
+    return {name: figures[name] for name in Statistics._fields if abs(figures.get(name, float("nan"))) <= MAX_FIGURE}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from common.rl.algorithms.returns import accumulate
+from common.rl.algorithms.returns import accumulate, assert_time_major
 
 Floats = NDArray[np.float32]
 
@@ -16,9 +16,9 @@ class VTrace(NamedTuple):
     """Both (T, B)."""
 
     targets: Floats
-    """v_s, what the value of the observation before the step should be."""
+    """v_s: targets for the value of the observation before each step."""
     advantages: Floats
-    """Weight of the policy gradient, the clipped ratio included."""
+    """Weights of the policy gradient, the clipped ratio included."""
 
 
 def vtrace(
@@ -46,6 +46,7 @@ def vtrace(
         rho_clip: largest ratio in an error; decides which policy's value is learnt.
         c_clip: largest ratio in a trace; decides how far corrections reach.
     """
+    assert_time_major(values, r_t, discount_t, ratio_tm1, valid)
     v_tm1, v_t = values[:-1], values[1:]
     rho = np.where(valid, np.minimum(ratio_tm1, np.float32(rho_clip)), np.float32(0))
     c = np.where(valid, np.minimum(ratio_tm1, np.float32(c_clip)) * np.float32(lambda_), np.float32(0))

@@ -1,4 +1,4 @@
-"""Distributions of actions, made of what a network puts out: drawing, log-probabilities, and derivatives by hand.
+"""Distributions of actions from a network's outputs: sampling, log-probabilities, and derivatives by hand.
 
 Arrays are numpy, one row per state. The derivatives are written out because they are simple and autograd's record of a
 loss of this size costs more than a dense network (CartPole, 320 steps, one thread: 200 us instead of 700).

@@ -1,4 +1,4 @@
-"""What acting and the algorithms know of a distribution of actions."""
+"""The interface of a distribution of actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Actions = NDArray[Any]
 
 
 class Distribution(ABC):
-    """The actions of N states."""
+    """The distributions of the actions of N states."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> tuple[Actions, Floats]:

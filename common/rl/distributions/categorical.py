@@ -18,21 +18,17 @@ class Categorical(Distribution):
         self._logits = logits
 
     def sample(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-        """As `Distribution.sample`.
-
-        Inverts the cumulative distribution: one random number a row, where the Gumbel trick needs one per action.
-        """
+        """Inverts the cumulative distribution: one random number per row; the Gumbel trick needs one per action."""
         logits = self._logits
         shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
         cumulative = np.add.accumulate(np.exp(shifted), axis=1)
         total = cumulative[:, -1]
-        # random() < 1 keeps the threshold below the total in float64; an action of probability 0 is never counted last.
+        # random() < 1, so the threshold is below the total in float64; an action of probability 0 is never drawn last.
         threshold = rng.random(len(logits)) * total
         actions: NDArray[np.int64] = np.add.reduce(cumulative <= threshold[:, np.newaxis], axis=1, dtype=np.int64)
         return actions, shifted[np.arange(len(actions)), actions] - np.log(total)
 
     def mode(self) -> NDArray[np.int64]:
-        """As `Distribution.mode`."""
         actions: NDArray[np.int64] = self._logits.argmax(axis=1)
         return actions
 
@@ -48,11 +44,10 @@ class Categorical(Distribution):
         return np.exp(self.log_probs)
 
     def log_prob(self, actions: Actions) -> Floats:
-        """As `Distribution.log_prob`."""
         return self.log_probs[np.arange(len(actions)), actions]
 
     def score(self, actions: Actions, coefficients: Floats) -> Floats:
-        """As `Distribution.score`: coefficient * (one at the action - pi)."""
+        """Coefficient * (one at the action - pi)."""
         gradient = self._probs * -coefficients[:, np.newaxis]
         gradient[np.arange(len(actions)), actions] += coefficients
         return gradient
@@ -63,11 +58,10 @@ class Categorical(Distribution):
         return entropies
 
     def entropy(self) -> Floats:
-        """As `Distribution.entropy`."""
         return self._entropies
 
     def entropy_gradient(self, coefficients: Floats) -> Floats:
-        """As `Distribution.entropy_gradient`: -coefficient * pi * (log pi + entropy)."""
+        """-coefficient * pi * (log pi + entropy)."""
         gradient = self._probs * (self.log_probs + self._entropies[:, np.newaxis])
         gradient *= -coefficients[:, np.newaxis]
         return gradient

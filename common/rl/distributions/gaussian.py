@@ -1,9 +1,9 @@
-"""Numbers without bounds, each drawn from a normal distribution of its own; some of them squashed by tanh afterwards.
+"""Independent normal distributions; some of the numbers are squashed by tanh afterwards.
 
-The actions here are the numbers before tanh, so that nothing ever inverts it. Their log-probabilities are those of the
-squashed numbers (Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C): what tanh adds is the same under
-every policy, so ratios and derivatives do not see it. The entropy is the Gaussian's own: that of the squashed numbers
-has no closed form. The mode is the mean, which tanh makes the median of what is squashed.
+The actions here are the numbers before tanh, so that tanh is never inverted. Their log-probabilities are those of the
+squashed numbers (Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C); the term of tanh is the same
+under every policy and cancels in ratios and derivatives. The entropy is the Gaussian's: that of the squashed numbers
+has no closed form. The mode is the mean, which is the median of the squashed number.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Distribution, Floats
 
-LEAST = 1e-3
-"""Added to every standard deviation: without a floor, a policy that is sure enough has densities without bound."""
+STD_FLOOR = 1e-3
+"""Added to every standard deviation: without it the density of a policy could grow without bound."""
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _LOG_2 = math.log(2)
 
@@ -26,30 +26,29 @@ class Gaussian(Distribution):
     """pi(a) is the product of normal densities."""
 
     def __init__(self, spec: ActionSpec, outputs: Floats) -> None:
-        """outputs: (N, 2 * spec.count): the means, then what spreads are made of: exp or softplus of it."""
+        """outputs: (N, 2 * spec.count): means, then numbers whose exp or softplus is the standard deviation."""
         self._shape = spec.shape
-        self._softplus = spec.spread == "state"
+        self._softplus = spec.log_std == "state"
         self._squashed = np.flatnonzero(spec.squashed)
         self._mean, self._raw = outputs[:, : spec.count], outputs[:, spec.count :]
-        with np.errstate(over="ignore"):  # weights beyond all measure: the gradient will not be finite, and is dropped
-            spread: Floats = np.logaddexp(0, self._raw) if self._softplus else np.exp(self._raw)
-        self._std = spread + LEAST
+        with np.errstate(over="ignore"):  # with enormous weights the gradient is not finite, and is dropped
+            std: Floats = np.logaddexp(0, self._raw) if self._softplus else np.exp(self._raw)
+        self._std = std + STD_FLOOR
 
     @cached_property
     def _slope(self) -> Floats:
-        """Derivative of log std by the outputs that it is made of."""
-        rise = 0.5 * (1 + np.tanh(0.5 * self._raw)) if self._softplus else self._std - LEAST
+        """Derivative of log std by its outputs."""
+        rise = 0.5 * (1 + np.tanh(0.5 * self._raw)) if self._softplus else self._std - STD_FLOOR
         slope: Floats = rise / self._std
         return slope
 
     @cached_property
     def _log_scale(self) -> Floats:
-        """The part of the densities (N,) that is the same for all actions."""
+        """The part of the log densities (N,) that does not depend on the action."""
         scale: Floats = np.log(self._std).sum(axis=1) + self._mean.shape[1] * _HALF_LOG_TAU
         return scale
 
     def sample(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """As `Distribution.sample`."""
         noise = rng.standard_normal(self._mean.shape, dtype=np.float32)
         actions: Floats = self._mean + self._std * noise
         return actions.reshape(-1, *self._shape), self._density(noise, actions)
@@ -59,12 +58,11 @@ class Gaussian(Distribution):
         return self._mean.reshape(-1, *self._shape)
 
     def log_prob(self, actions: Actions) -> Floats:
-        """As `Distribution.log_prob`."""
         flat = actions.reshape(self._mean.shape)
         return self._density((flat - self._mean) / self._std, flat)
 
     def score(self, actions: Actions, coefficients: Floats) -> Floats:
-        """As `Distribution.score`: with z = (a - mean) / std, z / std by the mean and (z^2 - 1) / std by std."""
+        """With z = (a - mean) / std: z / std by the mean and (z^2 - 1) / std by std."""
         z = (actions.reshape(self._mean.shape) - self._mean) / self._std
         gradient = np.concatenate([z / self._std, (z * z - 1) * self._slope], axis=1)
         gradient *= coefficients[:, np.newaxis]
@@ -76,7 +74,7 @@ class Gaussian(Distribution):
         return entropies
 
     def entropy_gradient(self, coefficients: Floats) -> Floats:
-        """As `Distribution.entropy_gradient`: nothing by the mean, 1 / std by std."""
+        """0 by the mean, 1 / std by std."""
         gradient = np.concatenate([np.zeros_like(self._mean), self._slope], axis=1)
         gradient *= coefficients[:, np.newaxis]
         return gradient

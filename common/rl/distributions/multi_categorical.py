@@ -23,34 +23,28 @@ class MultiCategorical(Distribution):
         self._parts = [Categorical(outputs[:, part]) for part in slices]
 
     def sample(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-        """As `Distribution.sample`."""
         drawn = [part.sample(rng) for part in self._parts]
         log_probs: Floats = np.add.reduce([log_prob for _, log_prob in drawn])
         return self._joined([actions for actions, _ in drawn]), log_probs
 
     def mode(self) -> NDArray[np.int64]:
-        """As `Distribution.mode`."""
         return self._joined([part.mode() for part in self._parts])
 
     def log_prob(self, actions: Actions) -> Floats:
-        """As `Distribution.log_prob`."""
         columns = self._columns(actions)
         total: Floats = np.add.reduce([part.log_prob(one) for part, one in zip(self._parts, columns, strict=True)])
         return total
 
     def score(self, actions: Actions, coefficients: Floats) -> Floats:
-        """As `Distribution.score`."""
         columns = self._columns(actions)
         scores = [part.score(one, coefficients) for part, one in zip(self._parts, columns, strict=True)]
         return np.concatenate(scores, axis=1)
 
     def entropy(self) -> Floats:
-        """As `Distribution.entropy`."""
         total: Floats = np.add.reduce([part.entropy() for part in self._parts])
         return total
 
     def entropy_gradient(self, coefficients: Floats) -> Floats:
-        """As `Distribution.entropy_gradient`."""
         return np.concatenate([part.entropy_gradient(coefficients) for part in self._parts], axis=1)
 
     def _columns(self, actions: Actions) -> Actions:

@@ -10,7 +10,7 @@ from common.rl.distributions.multi_categorical import MultiCategorical
 
 
 def distribution(spec: ActionSpec, outputs: Floats) -> Distribution:
-    """The distribution of the actions of N states; `outputs` (N, spec.width) are what the network gave for them."""
+    """The distribution of the actions of N states from the policy's numbers for them, `outputs` (N, spec.width)."""
     if spec.kind == "discrete":
         return Categorical(outputs)
     return Gaussian(spec, outputs) if spec.kind == "box" else MultiCategorical(spec, outputs)

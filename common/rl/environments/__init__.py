@@ -1,1 +1,1 @@
-"""Environments: batches of copies that are stepped as one, in one process, with gymnasium's next-step reset."""
+"""Environments: batches that are stepped together, in one process, with gymnasium's next-step reset."""

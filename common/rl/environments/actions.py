@@ -1,4 +1,4 @@
-"""From the actions a policy draws to those an environment takes."""
+"""Maps the actions of a policy to those of an environment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ Bounds = Literal["clip", "tanh"]
 
 
 class ActionMap:
-    """One space of actions: its spec, and what the environment is given.
+    """The actions of one space.
 
-    Discrete and MultiDiscrete: the same numbers, counted from the space's own start. Box: a number with both bounds is
-    -1 at the lower one and 1 at the upper one, clipped to that or its tanh taken; others are taken as they are, clipped
-    to the bound they have.
+    Discrete and MultiDiscrete: the same numbers, counted from the space's own start. Box: where a number has both
+    bounds, -1..1 is scaled to these, by clipping or after tanh (`bounds`); other numbers are clipped to their bound.
     """
 
     def __init__(self, space: gymnasium.Space[Any], bounds: Bounds = "clip") -> None:
@@ -44,7 +43,7 @@ class ActionMap:
             )
 
     def own(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """The environments' own actions (B, *shape), a new array, for a policy's (B, *spec.shape)."""
+        """The environment's actions (B, *shape), a new array, for a policy's (B, *spec.shape)."""
         if self._box is not None:
             return self._box.own(actions)
         own: NDArray[Any] = actions + self._start
@@ -57,7 +56,10 @@ class _Box:
         low, high = np.where(both, space.low.astype(np.float64), -1), np.where(both, space.high.astype(np.float64), 1)
         self.squashed = both if bounds == "tanh" else np.zeros_like(both)
         self._low, self._high = space.low, space.high
-        self._centre, self._half = high / 2 + low / 2, high / 2 - low / 2  # float64, that the product never overflows
+        self._centre, self._half = (
+            high / 2 + low / 2,
+            high / 2 - low / 2,
+        )  # float64: no overflow
         self._dtype = space.dtype
         self._whole = space.dtype is not None and np.issubdtype(space.dtype, np.integer)
 

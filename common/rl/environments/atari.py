@@ -12,19 +12,19 @@ from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
 
-def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments:
+def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
     """The game of `spec`: grey 84x84 frames, maximum over two, stacked; up to 30 no-ops at the start; raw rewards.
 
-    section: resolved. Its options may set what else ale_py's AtariVectorEnv takes, `noop_max` or
-    `repeat_action_probability` for instance. The latter is what the id says, 0.25 for all of v5 (sticky actions,
+    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, `noop_max` or
+    `repeat_action_probability` for instance. The latter defaults to that of the id, 0.25 for all of v5 (sticky actions,
     Machado et al. 2018, https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
-    Raises: ConfigurationError if an option sets what the section itself or this batch sets.
+    Raises: ConfigurationError for an option that the section itself or this batch sets.
     """
     from ale_py.vector_env import AtariVectorEnv
 
     own = {
         "game": spec.kwargs["game"],
-        "num_envs": copies,
+        "num_envs": num_envs,
         "batch_size": 0,
         "num_threads": 1,
         "autoreset_mode": "NextStep",
@@ -42,7 +42,8 @@ def make_atari(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -
     taken = sorted(own.keys() & section.options.keys())
     if taken:
         raise ConfigurationError(
-            f"environment.options: {', '.join(taken)} cannot be set; environment.frame_skip, stack and max_episode_steps can"
+            f"environment.options: {', '.join(taken)} cannot be set; environment.frame_skip, "
+            "frame_stack and max_episode_steps can"
         )
     usual = {"repeat_action_probability": spec.kwargs["repeat_action_probability"], "full_action_space": False}
     vector: VectorEnv = AtariVectorEnv(**(usual | section.options | own))

@@ -1,4 +1,4 @@
-"""Episodes put together from the steps of a batch."""
+"""Returns and lengths of episodes, from the steps of a batch."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from common.rl.episode import Episode
 
 
 class EpisodeTracker:
-    """Adds up rewards and steps per copy, and knows which steps count."""
+    """Adds up rewards and steps per environment, and knows which steps are dummies."""
 
     def __init__(self, count: int, now: float) -> None:
-        """count: copies in the batch. now: time of their reset in seconds, of the clock `update` is given."""
+        """count: environments in the batch. now: time of their reset in seconds, of the same clock as in `update`."""
         self.valid: NDArray[np.bool_] = np.ones(count, np.bool_)
-        """(B,): whether the next step counts; False for copies whose last step ended an episode, which it resets.
+        """(B,): whether the next step counts; False where it is a dummy, after the end of an episode.
 
         A new array after every update, which the caller may keep.
         """
         self._returns = np.zeros(count, np.float64)
         self._steps = 0
         self._first_steps = np.zeros(count, np.int64)
-        """Steps of the batch before each copy's episode began."""
+        """(B,): steps of the batch before each episode began."""
         self._begun = np.full(count, now, np.float64)
         self._some_begin = False
-        """Whether the next step resets a copy."""
+        """Whether the next step resets an environment."""
 
     def update(
         self,
@@ -35,10 +35,9 @@ class EpisodeTracker:
         truncated: NDArray[np.bool_],
         now: float,
     ) -> Sequence[Episode]:
-        """Takes in one step of the batch, three arrays of shape (B,); returns the episodes that ended in it.
+        """Add one step of the batch, three arrays of shape (B,); return the episodes that ended in it.
 
-        Left out are those with a reward that was not finite.
-        now: when the step had been taken, in seconds.
+        Episodes with a reward that was not finite are left out. now: the time after the step, in seconds.
         """
         self._steps += 1
         if self._some_begin:
@@ -50,12 +49,12 @@ class EpisodeTracker:
         self._some_begin = bool(np.count_nonzero(ended))
         return self._finish(np.flatnonzero(ended), now) if self._some_begin else ()
 
-    def _finish(self, copies: NDArray[np.intp], now: float) -> list[Episode]:
-        returns = self._returns[copies]
-        lengths = self._steps - self._first_steps[copies]
-        seconds = now - self._begun[copies]
-        self._returns[copies] = 0.0
-        self._first_steps[copies] = self._steps + 1
+    def _finish(self, ended: NDArray[np.intp], now: float) -> list[Episode]:
+        returns = self._returns[ended]
+        lengths = self._steps - self._first_steps[ended]
+        seconds = now - self._begun[ended]
+        self._returns[ended] = 0.0
+        self._first_steps[ended] = self._steps + 1
         finite = np.isfinite(returns)
         figures = zip(returns[finite].tolist(), lengths[finite].tolist(), seconds[finite].tolist(), strict=True)
         return [Episode(*values) for values in figures]

@@ -1,7 +1,7 @@
-"""FlappyBird's pictures without the detours of its `render()`: the same pixels, several times as fast.
+"""FlappyBird's pictures, several times as fast as by its `render()`, with the same pixels.
 
-That draws on a background kept with an alpha channel, blended anew each time though nothing lies behind it, and copies
-the finished picture twice, the second time sideways. `python benchmarks/environments.py` prints what is left.
+Its `render()` blends a background with an alpha channel in each frame, though nothing lies behind it, and copies the
+picture twice, the second time transposed. `python benchmarks/environments.py` prints both times.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from PIL import Image
 from common.rl.environments.frames import shrunk
 
 _MASKS = (0xFF, 0xFF00, 0xFF0000, 0)
-"""Of a surface whose bytes lie as Pillow reads them: red, green, blue, and one that says nothing."""
+"""Of a surface in Pillow's order of bytes: red, green, blue, and one unused."""
 
 
 def can_draw(environment: gymnasium.Env[Any, Any]) -> bool:
-    """Whether `flappy_frame` knows what is inside; else (another game, another version of it) `grey_frame` does."""
+    """Whether this is a FlappyBird with the private attributes that `flappy_frame` uses; otherwise use `grey_frame`."""
     inside = ("_surface", "_images", "_draw_surface")
     return type(environment.unwrapped).__name__ == "FlappyBirdEnv" and all(
         hasattr(environment.unwrapped, name) for name in inside
@@ -28,7 +28,7 @@ def can_draw(environment: gymnasium.Env[Any, Any]) -> bool:
 
 
 def flappy_frame(environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
-    """As `common.rl.environments.frames.grey_frame`, of a FlappyBird that `can_draw`."""
+    """As `common.rl.environments.frames.grey_frame`, for an environment that `can_draw`."""
     game: Any = environment.unwrapped
     if game._surface.get_masks() != _MASKS:
         _prepare(game)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import FlattenObservation
 
-from common.errors import A3cdError, ConfigurationError, EnvironmentMissingError
+from common.errors import A3cdError, EnvironmentMissingError
 from common.rl.environments.atari import make_atari
 from common.rl.environments.base import Environments
 from common.rl.environments.flappy import can_draw, flappy_frame
@@ -19,44 +20,31 @@ from common.rl.environments.pace import PacedEnvironments
 from common.rl.environments.quiet import draw_into_memory, quiet
 from common.rl.environments.repeat import RepeatAction
 from common.rl.environments.sequential import SequentialEnvironments
+from common.rl.environments.spaces import COMPOSED
 from common.rl.environments.stack import StackedEnvironments
-from common.rl.environments.tolerant import Survived, TolerantEnvironment
 from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
-VECTOR_COPIES = 8
-"""From so many copies on a vector implementation is the faster: CartPole's takes 90 us a step, a copy in a loop 11."""
+VECTOR_ENVS = 8
+"""From this number on a vector implementation is the faster: CartPole's takes 90 us a step, one in a loop 11."""
 
 
 def make(
-    section: Environment,
-    *,
-    copies: int,
-    seed: int,
-    render_mode: str | None = None,
-    survived: Survived | None = None,
+    section: Environment, *, num_envs: int, seed: int, render_mode: Literal["rgb_array"] | None = None
 ) -> Environments:
     """The environments of `section`, ready for `reset`.
 
-    section: `auto` values are resolved here; its `copies` is left to the caller. seed: 0 or more; of the actor.
-    render_mode: "rgb_array" to call `render` later, "human" for the environment's own window (first copy), or None.
-    survived: told when a copy raises or gives a reward that is no number, which then ends that copy's episode only;
-    None: `step` and `reset` raise. A vector implementation of the environment's own has no copies to end, and raises.
+    section: `auto` values are resolved here; its own `num_envs` is not used. seed: of the actor, 0 or more.
+    render_mode: "rgb_array" to call `render` later.
     Raises: EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
-    ConfigurationError if the section asks for what the environment cannot do.
+    ConfigurationError for a setting that the environment does not support.
     """
     section = resolve(section)
     spec = find_spec(section.id)
-    if render_mode != "human":
-        draw_into_memory()
-    elif section.observation == "frames":
-        raise ConfigurationError(
-            f"environment {section.id} opens no window of its own when it is observed as frames; "
-            "render mode rgb_array gives its pictures"
-        )
+    draw_into_memory()
     try:
         with quiet():
-            environments = _batch(section, spec, copies, seed, render_mode, survived)
+            environments = _batch(section, spec, num_envs, seed, render_mode)
     except EnvironmentMissingError as error:
         raise EnvironmentMissingError(f"environment {section.id}: {error}") from error
     except A3cdError:
@@ -70,37 +58,34 @@ def make(
     return environments
 
 
-def _batch(
-    section: Environment, spec: EnvSpec, copies: int, seed: int, render_mode: str | None, survived: Survived | None
-) -> Environments:
+def _batch(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     if is_atari(section.id):
-        return make_atari(section, spec, copies=copies, seed=seed)
+        return make_atari(section, spec, num_envs=num_envs, seed=seed)
     environments = None
     plain = section.observation == "state" and section.frame_skip == 1 and render_mode is None
-    if plain and copies >= VECTOR_COPIES:
-        environments = _vector(section, spec, copies=copies, seed=seed)
+    if plain and num_envs >= VECTOR_ENVS:
+        environments = _vector(section, spec, num_envs, seed)
     if environments is None:
-        environments = _sequential(section, spec, copies, seed, render_mode, survived)
+        environments = _sequential(section, spec, num_envs, seed, render_mode)
     return StackedEnvironments(environments, section.frame_stack) if section.frame_stack > 1 else environments
 
 
-def _vector(section: Environment, spec: EnvSpec, *, copies: int, seed: int) -> Environments | None:
-    """The environment's own vector implementation, None if it has none with next-step reset."""
+def _vector(section: Environment, spec: EnvSpec, num_envs: int, seed: int) -> Environments | None:
+    """The environment's own vector implementation; None without one that has next-step reset and plain observations."""
     if spec.vector_entry_point is None or spec.additional_wrappers:
         return None
     options: dict[str, Any] = dict(section.options)
     if section.max_episode_steps:
         options["max_episode_steps"] = section.max_episode_steps
-    vector = gymnasium.make_vec(spec, num_envs=copies, vectorization_mode="vector_entry_point", **options)
-    if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
+    vector = gymnasium.make_vec(spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **options)
+    composed = isinstance(vector.single_observation_space, COMPOSED)
+    if composed or vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
         vector.close()
         return None
     return VectorEnvironments(vector, name=section.id, seed=seed, bounds=section.action_bounds)
 
 
-def _sequential(
-    section: Environment, spec: EnvSpec, copies: int, seed: int, render_mode: str | None, survived: Survived | None
-) -> Environments:
+def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     frames = section.observation == "frames"
     spec, limit = _own_limit(spec, section)
 
@@ -112,13 +97,15 @@ def _sequential(
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
         if section.frame_skip > 1:
             environment = RepeatAction(environment, section.frame_skip)
-        return environment if survived is None else TolerantEnvironment(environment, survived)
+        if isinstance(environment.observation_space, COMPOSED) and not frames:
+            environment = FlattenObservation(environment)
+        return environment
 
     environments = [make_one(0)]
     if frames and "rgb_array" not in environments[0].metadata.get("render_modes", ()):
         environments[0].close()
         raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
-    environments += [make_one(number) for number in range(1, copies)]
+    environments += [make_one(number) for number in range(1, num_envs)]
     camera = None
     if frames:
         camera = flappy_frame if can_draw(environments[0]) else grey_frame
@@ -135,7 +122,7 @@ def _sequential(
 
 
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
-    """The registration to make copies from, and the limit in steps of the agent that the batch keeps; 0: none.
+    """The registration to make environments from, and the limit in steps of the agent that the batch keeps; 0: none.
 
     Gymnasium's TimeLimit costs about a microsecond a step. It stays where it counts other steps than the agent's:
     under repeated actions and under wrappers of the registration itself, unless the section sets a limit.

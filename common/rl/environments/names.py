@@ -1,4 +1,4 @@
-"""What an environment's id means: the package it is in, its registration, and the settings that go with it."""
+"""From an environment's id to its package, its registration, and its default settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Package(NamedTuple):
     """A package whose ids need no `module:` in front."""
 
     prefix: str
-    """The ids it registers begin so."""
+    """Of the ids it registers."""
     module: str
     extra: str
     """The extra of a3cd that installs it."""
@@ -36,7 +36,7 @@ PACKAGES = (
 )
 
 OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
-"""Where our defaults differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
+"""Defaults of ours that differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
 
 
 def is_atari(identifier: str) -> bool:
@@ -45,10 +45,10 @@ def is_atari(identifier: str) -> bool:
 
 
 def resolve(section: Environment) -> Environment:
-    """The section with `auto` and 0 replaced by what applies to its environment; the id is not looked up.
+    """The section with `auto` and 0 replaced by the values for its environment; the id is not looked up.
 
     max_episode_steps = 0 stays: it means the environment's own limit.
-    Raises: ConfigurationError if an ALE game is asked for its state, or another environment for its lives.
+    Raises: ConfigurationError for the state of an ALE game, and for the lives of another environment.
     """
     atari = is_atari(section.id)
     if atari and section.observation == "state":
@@ -70,8 +70,8 @@ def resolve(section: Environment) -> Environment:
 def find_spec(identifier: str) -> EnvSpec:
     """The registration of an id, after importing the module it is in.
 
-    Raises: EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id is in
-    none; with ids that look alike.
+    Raises: EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id does not
+    exist; the message suggests similar ids.
     """
     module, name = module_of(identifier), bare(identifier)
     if module:

@@ -1,4 +1,4 @@
-"""Slower than the machine could: steps at a fixed pace, as a real or a human-watched environment has."""
+"""Steps at a fixed pace, as of an environment in real time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from common.rl.environments.base import Actions, Environments, Observations, Ste
 
 
 class PacedEnvironments(Environments):
-    """Steps of the batch end at least `seconds` apart; what the agent does in between counts.
+    """Steps of the batch end at least `seconds` apart, the time between them included.
 
-    A sleep that lasted too long is made up for in the next step, so that the pace holds on average; a step that
-    itself came late is not: the pace starts anew from its end.
+    A sleep that lasted too long makes the next one shorter, so that the pace holds on average. After a step that was
+    late itself the pace starts anew from its end.
     """
 
     def __init__(
@@ -38,13 +38,12 @@ class PacedEnvironments(Environments):
         self._due = clock()
 
     def reset(self, seed: int | None = None) -> Observations:
-        """As Environments.reset; the pace starts from its end."""
+        """The pace starts from its end."""
         observations = self._environments.reset(seed)
         self._due = self._clock()
         return observations
 
     def step(self, actions: Actions) -> Step:
-        """As Environments.step, not before it is due."""
         step = self._environments.step(actions)
         self._due += self._seconds
         now = self._clock()
@@ -55,9 +54,7 @@ class PacedEnvironments(Environments):
         return step
 
     def render(self) -> NDArray[np.uint8]:
-        """As Environments.render."""
         return self._environments.render()
 
     def close(self) -> None:
-        """As Environments.close."""
         self._environments.close()

@@ -1,4 +1,4 @@
-"""Keeps what environments print away from stdout, which carries results, and windows from opening unasked."""
+"""Keeps the prints of environments away from stdout, which carries results, and windows from opening."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import gymnasium
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """While a package of environments is imported or one is made: prints go to stderr, warnings nowhere.
+    """While a package of environments is imported or one is made: send prints to stderr and drop warnings.
 
-    From then on in this process pygame and ALE announce themselves no more and gymnasium gives no advice.
+    For the rest of the process the banners of pygame and ALE and the warnings of gymnasium are off.
     """
     os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "hide"
     gymnasium.logger.min_level = gymnasium.logger.ERROR
@@ -27,9 +27,9 @@ def quiet() -> Iterator[None]:
 
 
 def draw_into_memory() -> None:
-    """Lets SDL, which pygame draws with, do without a display and sound card; this process opens no window later.
+    """Let SDL, which pygame draws with, work without display and sound card; this process can open no window later.
 
-    What the operator chose in SDL_VIDEODRIVER or SDL_AUDIODRIVER stands.
+    SDL_VIDEODRIVER and SDL_AUDIODRIVER are left as they are if the operator has set them.
     """
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")

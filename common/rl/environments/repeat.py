@@ -16,7 +16,6 @@ class RepeatAction(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._skip = skip
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """As gymnasium.Env.step."""
         total = 0.0
         for _ in range(self._skip):
             observation, reward, terminated, truncated, info = self.env.step(action)

@@ -1,14 +1,14 @@
-"""Seeds for the copies of a batch."""
+"""Seeds for the environments of a batch."""
 
 from __future__ import annotations
 
 import numpy as np
 
 
-def copy_seed(seed: int, copy: int) -> int:
-    """The seed of one copy in the batch of the actor with `seed`; both 0 or more.
+def env_seed(seed: int, index: int) -> int:
+    """The seed of one environment in the batch of the actor with `seed`; both 0 or more.
 
-    Hashed from the pair, so that actors with neighbouring seeds share no copies; 31 bits, which every environment
+    Hashed from the pair, so that actors with neighbouring seeds share no episodes; 31 bits, which every environment
     takes (ALE reads a C int, and some seed numpy's legacy generator).
     """
-    return int(np.random.SeedSequence([seed, copy]).generate_state(1, np.uint32)[0] >> 1)
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0] >> 1)

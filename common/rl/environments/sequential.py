@@ -1,4 +1,4 @@
-"""Copies stepped one after the other in plain Python: the batch for every environment without a vector of its own.
+"""Environments stepped one after the other in plain Python, where there is no vector implementation.
 
 It does less than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step:
 see benchmarks/environments.py.
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from common.rl.environments.actions import ActionMap, Bounds
 from common.rl.environments.base import Actions, Environments, Observations, Step, failure
-from common.rl.environments.seeds import copy_seed
+from common.rl.environments.seeds import env_seed
 from common.rl.environments.spaces import ObservationBuffer
 
 Camera = Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]]
-"""Takes an environment, gives its picture now."""
+"""Takes an environment, returns its current picture."""
 
 
 class SequentialEnvironments(Environments):
@@ -29,7 +29,7 @@ class SequentialEnvironments(Environments):
 
     def __init__(
         self,
-        copies: Sequence[gymnasium.Env[Any, Any]],
+        environments: Sequence[gymnasium.Env[Any, Any]],
         *,
         name: str,
         seed: int,
@@ -39,24 +39,24 @@ class SequentialEnvironments(Environments):
         picture_space: Box | None = None,
         bounds: Bounds = "clip",
     ) -> None:
-        """copies: the environments, without time limit if `limit` gives one; they are closed with the batch.
+        """environments: without a time limit if `limit` gives one; they are closed with the batch.
 
-        name: for errors. frames_per_step: times `copies` repeat each action. limit: steps after which an episode is
+        name: for errors. frames_per_step: times each action is repeated. limit: steps after which an episode is
         truncated (gymnasium's TimeLimit, without the cost of a wrapper); 0: none.
-        camera: replaces observations by what it gives, which must lie in `picture_space`.
-        bounds: how numbers without bounds become actions of a Box.
+        camera: its pictures, in `picture_space`, replace the observations.
+        bounds: see `ActionMap`.
         Raises: EnvironmentMissingError if the spaces are not supported.
         """
-        self._copies = list(copies)
-        self._steps = [environment.step for environment in copies]
+        self._environments = list(environments)
+        self._steps = [environment.step for environment in environments]
         self._name = name
         self._seed = seed
         self._limit = limit or sys.maxsize
         self._camera = camera
-        self._actions = ActionMap(copies[0].action_space, bounds)
-        self._buffer = ObservationBuffer(picture_space or copies[0].observation_space, len(copies))
+        self._actions = ActionMap(environments[0].action_space, bounds)
+        self._buffer = ObservationBuffer(picture_space or environments[0].observation_space, len(environments))
 
-        self.count = len(copies)
+        self.count = len(environments)
         self.observation_space = self._buffer.space
         self.action = self._actions.spec
         self.frames_per_step = frames_per_step
@@ -69,52 +69,48 @@ class SequentialEnvironments(Environments):
         self._truncated = np.zeros(self.count, np.bool_)
 
     def reset(self, seed: int | None = None) -> Observations:
-        """As Environments.reset."""
         seed = self._seed if seed is None else seed
         try:
-            for copy in range(self.count):
-                self._begin(copy, copy_seed(seed, copy))
+            for index in range(self.count):
+                self._begin(index, env_seed(seed, index))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
-        """As Environments.step."""
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         terminated.fill(False)
         truncated.fill(False)
         ended, elapsed, put, camera = self._ended, self._elapsed, self._buffer.put, self._camera
         try:
             own = self._actions.own(actions)
-            for copy, action in enumerate(own.tolist() if self._plain else own):
-                if ended[copy]:
-                    self._begin(copy)
-                    rewards[copy] = 0.0
+            for index, action in enumerate(own.tolist() if self._plain else own):
+                if ended[index]:
+                    self._begin(index)
+                    rewards[index] = 0.0
                     continue
-                observation, reward, over, cut, _ = self._steps[copy](action)
-                put(copy, camera(self._copies[copy]) if camera else observation)
-                rewards[copy] = reward
-                elapsed[copy] += 1
-                if over or cut or elapsed[copy] >= self._limit:
-                    ended[copy] = True
-                    terminated[copy] = over
-                    truncated[copy] = cut or elapsed[copy] >= self._limit
+                observation, reward, over, cut, _ = self._steps[index](action)
+                put(index, camera(self._environments[index]) if camera else observation)
+                rewards[index] = reward
+                elapsed[index] += 1
+                if over or cut or elapsed[index] >= self._limit:
+                    ended[index] = True
+                    terminated[index] = over
+                    truncated[index] = cut or elapsed[index] >= self._limit
         except Exception as error:
             raise failure(self._name, "step", error) from error
         return Step(self._buffer.finished(), rewards, terminated, truncated)
 
     def render(self) -> NDArray[np.uint8]:
-        """As Environments.render."""
-        return np.asarray(self._copies[0].render(), np.uint8)
+        return np.asarray(self._environments[0].render(), np.uint8)
 
     def close(self) -> None:
-        """As Environments.close."""
-        for environment in self._copies:
+        for environment in self._environments:
             environment.close()
 
-    def _begin(self, copy: int, seed: int | None = None) -> None:
-        environment = self._copies[copy]
+    def _begin(self, index: int, seed: int | None = None) -> None:
+        environment = self._environments[index]
         observation, _ = environment.reset(seed=seed)
-        self._buffer.put(copy, self._camera(environment) if self._camera else observation)
-        self._elapsed[copy] = 0
-        self._ended[copy] = False
+        self._buffer.put(index, self._camera(environment) if self._camera else observation)
+        self._elapsed[index] = 0
+        self._ended[index] = False

@@ -1,4 +1,4 @@
-"""Several observations in a row as one."""
+"""Environments whose observations are stacks of several in a row."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from numpy.typing import NDArray
 
 from common.errors import ConfigurationError
 from common.rl.environments.base import Actions, Environments, Observations, Step
+from common.rl.frame_stack import FrameStack
 
 
 class StackedEnvironments(Environments):
-    """The last `stack` observations, joined along their first axis, oldest first.
-
-    A new episode starts with its first observation repeated. (n,) becomes (stack * n,), (C, H, W) becomes
-    (stack * C, H, W), a scalar becomes (stack,).
-    """
+    """The last `stack` observations as one; an episode begins with its first observation repeated."""
 
     def __init__(self, environments: Environments, stack: int) -> None:
         """environments: closed with this one. Raises: ConfigurationError if the observations are discrete."""
@@ -31,31 +28,25 @@ class StackedEnvironments(Environments):
         self.action = environments.action
         self.frames_per_step = environments.frames_per_step
         self._environments = environments
+        self._stack = FrameStack(stack)
         self._observations = np.zeros((self.count, *self.observation_space.shape), single.dtype)
-        self._parts = self._observations.reshape(self.count, stack, *single.shape)
         self._fresh = np.ones(self.count, np.bool_)
-        """Copies whose next observation is the first of an episode."""
+        """(B,): whether the next observation is the first of an episode."""
 
     def reset(self, seed: int | None = None) -> Observations:
-        """As Environments.reset."""
-        self._parts[:] = self._environments.reset(seed)[:, None]
+        self._stack.begin(self._observations, self._environments.reset(seed), np.ones(self.count, np.bool_))
         self._fresh[:] = False
         return self._observations
 
     def step(self, actions: Actions) -> Step:
-        """As Environments.step."""
         step = self._environments.step(actions)
-        self._parts[:, :-1] = self._parts[:, 1:]
-        self._parts[:, -1] = step.observations
-        if self._fresh.any():
-            self._parts[self._fresh] = step.observations[self._fresh, None]
+        self._stack.push(self._observations, self._observations, step.observations)
+        self._stack.begin(self._observations, step.observations, self._fresh)
         np.logical_or(step.terminated, step.truncated, out=self._fresh)
         return step._replace(observations=self._observations)
 
     def render(self) -> NDArray[np.uint8]:
-        """As Environments.render."""
         return self._environments.render()
 
     def close(self) -> None:
-        """As Environments.close."""
         self._environments.close()

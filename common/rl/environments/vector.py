@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from common.errors import UnavailableError
 from common.rl.environments.actions import ActionMap, Bounds
 from common.rl.environments.base import Actions, Environments, Observations, Step, failure
-from common.rl.environments.seeds import copy_seed
+from common.rl.environments.seeds import env_seed
 from common.rl.environments.spaces import ObservationBuffer
 
 
@@ -29,8 +29,7 @@ class VectorEnvironments(Environments):
         lives: bool = False,
     ) -> None:
         """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
-        bounds: how numbers without bounds become actions of a Box. lives: tell of those that were lost; the vector's
-        info has to have them, (B,) numbers named `lives`.
+        bounds: see `ActionMap`. lives: report lost lives; the vector's info must have (B,) numbers named `lives`.
 
         Raises: EnvironmentMissingError if the spaces are not supported.
         """
@@ -47,16 +46,15 @@ class VectorEnvironments(Environments):
         self.frames_per_step = frames_per_step
 
     def reset(self, seed: int | None = None) -> Observations:
-        """As Environments.reset; the copies draw from one generator, or have consecutive seeds from one."""
+        """The environments draw from one generator, or have consecutive seeds."""
         try:
-            observations, _ = self._vector.reset(seed=copy_seed(self._seed if seed is None else seed, 0))
+            observations, _ = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
         self._buffer.put_all(observations)
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
-        """As Environments.step."""
         try:
             observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
         except Exception as error:
@@ -66,9 +64,9 @@ class VectorEnvironments(Environments):
         return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated, lost)
 
     def render(self) -> NDArray[np.uint8]:
-        """The newest picture the first copy's agent sees, grey, (H, W, 3).
+        """The first environment's newest observation, grey, (H, W, 3).
 
-        A vector draws no single copy. Raises: UnavailableError where observations are not pictures.
+        Raises: UnavailableError where observations are not pictures.
         """
         if self.observation_space.dtype != np.uint8:
             raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
@@ -83,5 +81,4 @@ class VectorEnvironments(Environments):
         return lost
 
     def close(self) -> None:
-        """As Environments.close."""
         self._vector.close()

@@ -1,4 +1,4 @@
-"""The whole network: what describes a policy, and a value; here on one trunk, or on one each."""
+"""The interface of a policy and value network, and the feed-forward one: on one shared trunk, or on one each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from common.rl.action_spec import ActionSpec
-from common.rl.networks.log_std import log_std, spread
+from common.rl.networks.log_std import append_log_std, log_std
 from common.rl.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
@@ -18,63 +18,75 @@ VALUE_GAIN = 1.0
 
 
 class PolicyValue(nn.Module):
-    """What describes a policy, and a state value: what acting and the algorithms know of a network."""
+    """A network of a policy and a state value. Outputs are (N, action.width + 1): the policy's numbers, last the value.
+
+    It has two parts: `features`, which looks at each observation alone, and `unroll`, which goes through time. A
+    feed-forward network is all `features`, and these are its outputs.
+    """
 
     action: ActionSpec
     chunk: int
-    """Observations a batch best holds at most when a gradient is computed."""
+    """Largest number of observations for which a gradient is computed at once."""
     architecture: str
-    """What the shapes of the parameters do not say; two networks that compute differently differ here."""
+    """Describes what the shapes of the parameters do not; two networks that compute differently differ here."""
     state_size: int = 0
-    """Numbers that are carried from step to step of an episode; 0: feed-forward, anything else: `Recurrent`."""
+    """Numbers carried from step to step of an episode; 0: feed-forward."""
 
-    def outputs(self, observations: Tensor) -> Tensor:
-        """Return the policy's numbers and the value side by side, (N, action.width + 1).
+    def features(self, observations: Tensor) -> Tensor:
+        """Return (N, F) of observations (N, *shape), in batches of any size."""
+        raise NotImplementedError
 
-        observations: (N, *shape).
+    def unroll(self, features: Tensor, state: Tensor, valid: Tensor) -> Tensor:
+        """Return outputs ((T + 1) B, action.width + 1) over the steps of a rollout; of a recurrent network only.
+
+        Args:
+            features: ((T + 1) B, F), time first.
+            state: (B, state_size) before the first step; a constant.
+            valid: (T, B) bool; the state after a dummy step is 0, since the next observation begins an episode.
         """
         raise NotImplementedError
 
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the policy's numbers (N, action.width) and values (N,) of observations (N, *shape)."""
-        outputs = self.outputs(observations)
-        return outputs[:, :-1], outputs[:, -1]
-
     @torch.inference_mode()
-    def act(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """`forward` without anything kept for a gradient."""
-        return self.forward(observations)
+    def step(self, observations: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs (B, action.width + 1) and the next state (B, state_size), without a graph for a gradient.
+
+        observations: (B, *shape); state: (B, state_size), zeros where an episode starts.
+        """
+        return self.features(observations), state
+
+    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the policy's numbers (N, action.width) and values (N,) of a feed-forward network."""
+        outputs = self.features(observations)
+        return outputs[:, :-1], outputs[:, -1]
 
 
 class Heads(PolicyValue):
     """Policy and value as linear layers on trunks.
 
-    On one trunk both heads are one linear layer of action.outputs + 1 outputs, the value last: half the calls.
+    On one trunk both heads are one linear layer of action.outputs + 1 outputs: half the calls.
     """
 
     def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
-        """Join one trunk (shared) or two (policy, value)."""
+        """trunks: one (shared), or two (policy, value)."""
         super().__init__()
         self.trunks = nn.ModuleList(trunks)
         self.action = action
         self.chunk = trunks[0].chunk
         self.shared = len(trunks) == 1
-        self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}"
-        if action.kind != "discrete":
-            self.architecture += f" {action.text}"
+        self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}{action.suffix}"
         self.head_weight, self.head_bias = joint_head(action, trunks[0].features, generator)
         self.log_std = log_std(action)
         self._trunks = tuple(trunks)
 
-    def outputs(self, observations: Tensor) -> Tensor:
-        """As `PolicyValue.outputs`."""
+    def features(self, observations: Tensor) -> Tensor:
         weight, bias = self.head_weight, self.head_bias
         if self.shared:
-            return spread(linear(self._trunks[0](observations), weight, bias), self.log_std)
+            return append_log_std(linear(self._trunks[0](observations), weight, bias), self.log_std)
         policy, value = self._trunks
         n = self.action.outputs
         numbers = linear(policy(observations), weight[:n], bias[:n])
-        return spread(torch.cat([numbers, linear(value(observations), weight[n:], bias[n:])], dim=1), self.log_std)
+        values = linear(value(observations), weight[n:], bias[n:])
+        return append_log_std(torch.cat([numbers, values], dim=1), self.log_std)
 
 
 def joint_head(action: ActionSpec, features: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:

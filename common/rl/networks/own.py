@@ -14,7 +14,7 @@ from common.errors import ConfigurationError
 from common.host.modules import bare, error_text, load, module_of
 from common.rl.action_spec import ActionSpec
 from common.rl.networks.heads import PolicyValue
-from common.rl.networks.log_std import log_std, spread
+from common.rl.networks.log_std import append_log_std, log_std
 from common.rl.observation_spec import ObservationSpec
 
 PROBE = 3
@@ -44,7 +44,7 @@ class OwnNetwork(Protocol):
 
 
 class Own(PolicyValue):
-    """Such a network, as acting and the algorithms know it."""
+    """Adapts an `OwnNetwork` to `PolicyValue`."""
 
     def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, action: ActionSpec) -> None:
         super().__init__()
@@ -52,16 +52,13 @@ class Own(PolicyValue):
         self.log_std = log_std(action)
         self.action = action
         self.chunk = 64 if observation.kind == "pixels" else 4096
-        # The layout has the shapes of the layers; which layers they are is said here.
+        # The hash of the parameters' layout knows only shapes, so the types of the layers are part of this text.
         layers = " ".join(f"{name}={type(module).__name__}" for name, module in network.named_modules())
-        self.architecture = f"{kind} {observation.kind}{observation.shape} {action.width} {layers}"
-        if action.kind != "discrete":
-            self.architecture += f" {action.text}"
+        self.architecture = f"{kind} {observation.kind}{observation.shape} {action.width} {layers}{action.suffix}"
 
-    def outputs(self, observations: Tensor) -> Tensor:
-        """As `PolicyValue.outputs`."""
+    def features(self, observations: Tensor) -> Tensor:
         logits, values = self.own(observations)
-        return spread(torch.cat([logits, values.unsqueeze(1)], dim=1), self.log_std)
+        return append_log_std(torch.cat([logits, values.unsqueeze(1)], dim=1), self.log_std)
 
 
 def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:

@@ -1,4 +1,4 @@
-"""A network at play on several copies of an environment, and what it remembers of the episode in each."""
+"""The state of a network in each environment of a batch. This is where it becomes 0 after an episode."""
 
 from __future__ import annotations
 
@@ -7,39 +7,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common.rl.networks.heads import PolicyValue
-from common.rl.networks.recurrent import Recurrent
-
 
 class RecurrentState:
-    """Carries the state of a recurrent network from step to step; a feed-forward one acts as without it."""
+    """Carries a network's state from step to step; a feed-forward network's has no numbers."""
 
-    def __init__(self, network: PolicyValue, copies: int) -> None:
-        """Every copy is at the start of an episode."""
-        self._network = network
-        self._recurrent = network if isinstance(network, Recurrent) else None
-        self._state = torch.zeros(copies, network.state_size)
-
-    def act(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """As `PolicyValue.act`; remembers."""
-        if self._recurrent is None:
-            return self._network.act(observations)
-        outputs, self._state = self._recurrent.step(observations, self._state)
-        return outputs[:, :-1], outputs[:, -1]
+    def __init__(self, num_envs: int, state_size: int) -> None:
+        self.value = torch.zeros(num_envs, state_size)
+        """(B, state_size): for `PolicyValue.step`, which gives the next one; never changed in place."""
 
     def keep(self, valid: NDArray[np.bool_]) -> None:
-        """Forgets the episodes of the copies where `valid` (B,) is False: the next observation begins another one.
-
-        To be called with `EpisodeTracker.valid` as it was before the step: what resets a copy is its dummy step.
-        """
-        if self._recurrent is not None and not valid.all():
-            self._state = self._state.clone()
-            self._state[torch.from_numpy(~valid)] = 0.0
+        """Set the state to 0 where `valid` (B,), whether the step counted, is False: the next observation begins an
+        episode."""
+        if self.value.shape[1] and not valid.all():
+            self.value = torch.where(torch.from_numpy(valid).unsqueeze(1), self.value, 0.0)
 
     def clear(self) -> None:
-        """Forgets all: every copy is at the start of an episode."""
-        self._state = torch.zeros_like(self._state)
+        """Every environment begins an episode."""
+        self.value = torch.zeros(self.value.shape)
 
-    def state(self) -> Tensor | None:
-        """A copy of (B, state_size); None of a feed-forward network."""
-        return None if self._recurrent is None else self._state.clone()
+    def first(self) -> Tensor | None:
+        """A copy for the rollout that begins now; None of a feed-forward network."""
+        return self.value.clone() if self.value.shape[1] else None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.rl.action_spec import ActionSpec, narrow
+from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
@@ -54,6 +55,7 @@ class TrajectoryFormat:
         self._frame = unstacked(observation, stack).shape
         self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
         self._stacked = stack > 1
+        self._frames = FrameStack(stack)
         pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
         self._observed = narrow(observation.size) if self._discrete else pixels
         self._acted = action.packed
@@ -170,8 +172,7 @@ class TrajectoryFormat:
             return self._checked(observations)
         frame, used = self._frame[0], 0
         for t, (new, begins) in enumerate(zip(newest, restarts, strict=True)):
-            observations[t + 1, :, :-frame] = observations[t, :, frame:]
-            observations[t + 1, :, -frame:] = new
+            self._frames.push(observations[t + 1], observations[t], new)
             if begins.any():
                 here = np.flatnonzero(begins)
                 observations[t + 1, here, :-frame] = older[used : used + len(here)]

@@ -18,7 +18,7 @@ MakeRun = Callable[..., Path]
 
 @pytest.fixture
 def agent(trained_run: MakeRun) -> Iterator[TrainedAgent]:
-    one = TrainedAgent(open_run(trained_run(), "best"), copies=1, seed=0, sampled=False, render_mode="rgb_array")
+    one = TrainedAgent(open_run(trained_run(), "best"), num_envs=1, seed=0, sampled=False, render_mode="rgb_array")
     yield one
     one.close()
 

@@ -16,7 +16,7 @@ def box(shape: tuple[int, ...], *squashed: bool, **changed: str) -> ActionSpec:
         (discrete(4), 4, 4, np.int64),
         (ActionSpec("multi-discrete", (3, 2, 5), (3,)), 10, 10, np.int64),
         (box((2, 2), *(True,) * 4), 8, 4, np.float32),
-        (box((2,), False, True, spread="state"), 4, 4, np.float32),
+        (box((2,), False, True, log_std="state"), 4, 4, np.float32),
         (box((), False), 2, 1, np.float32),
     ],
 )
@@ -46,12 +46,12 @@ def test_parts_that_do_not_fit_are_refused(kind: Kind, fields: dict[str, tuple[i
         ActionSpec(kind, **fields)  # type: ignore[arg-type]
 
 
-def test_the_text_tells_apart_what_the_width_does_not() -> None:
+def test_the_suffix_tells_apart_what_the_width_does_not() -> None:
     specs = [
-        *(box((2,), True, True), box((2,), True, False), box((2,), True, True, spread="state")),
+        *(box((2,), True, True), box((2,), True, False), box((2,), True, True, log_std="state")),
         *(discrete(4), ActionSpec("multi-discrete", (2, 2), (2,)), ActionSpec("multi-discrete", (1, 3), (2,))),
     ]
-    assert len({spec.text for spec in specs}) == len(specs)
+    assert len({spec.suffix for spec in specs}) == len(specs)
 
 
 @pytest.mark.parametrize(

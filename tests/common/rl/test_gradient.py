@@ -73,14 +73,16 @@ def plain_loss(network: Recurrent, rollout: Rollout, section: Algorithm) -> Tens
             target, factor, end = 0.0, 1.0, step
             while end < STEPS and rollout.valid[end, copy]:
                 target += factor * float(rollout.rewards[end, copy])
-                factor *= 0.0 if rollout.terminated[end, copy] else section.discount
+                factor *= 0.0 if rollout.terminated[end, copy] else section.gamma
                 end += 1
             value = outputs[step][-1]
             advantage = target + factor * outputs[end][-1].item() - value
             policy = outputs[step][:-1].log_softmax(0)
             entropy = -(policy.exp() * policy).sum()
             taken = policy[rollout.actions[step, copy]]
-            losses.append(section.value * advantage**2 - advantage.detach() * taken - section.entropy * entropy)
+            losses.append(
+                section.value_coef * advantage**2 - advantage.detach() * taken - section.entropy_coef * entropy
+            )
     return torch.stack(losses).mean()
 
 
@@ -94,7 +96,9 @@ def test_through_time_it_is_that_of_a_plain_loop_in_float64() -> None:
     loss = plain_loss(network, rollout, section)
     expected = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(network.parameters()))]).float()
     torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-4, atol=1e-6)
-    ours = statistics.policy_loss + section.value * statistics.value_loss - section.entropy * statistics.entropy
+    ours = (
+        statistics.policy_loss + section.value_coef * statistics.value_loss - section.entropy_coef * statistics.entropy
+    )
     assert ours == pytest.approx(loss.item(), rel=1e-4)
 
 

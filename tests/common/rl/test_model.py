@@ -17,10 +17,10 @@ BOX = ObservationSpec((4,), "box", 4)
 
 def test_the_vector_is_the_networks() -> None:
     model = build(Settings(), BOX, discrete(2))
-    before, _ = model.network.act(torch.ones(1, 4))
+    before, _ = model.network(torch.ones(1, 4))
     before = before.clone()
     model.flat.vector.mul_(2)
-    after, _ = model.network.act(torch.ones(1, 4))
+    after, _ = model.network(torch.ones(1, 4))
     assert not torch.equal(before, after)
 
 
@@ -54,7 +54,7 @@ def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
     model = before.to(torch.device("cpu"))
     assert torch.equal(model.flat.vector, vector)
     assert model.flat.hash == before.flat.hash
-    model.network.outputs(torch.ones(1, 4)).sum().backward()
+    model.network.features(torch.ones(1, 4)).sum().backward()
     assert model.flat.gradient.any() and not before.flat.gradient.any()
     model.flat.vector.zero_()
-    assert not model.network.act(torch.ones(1, 4))[0].any()
+    assert not model.network(torch.ones(1, 4))[0].any()

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import CodecError, ConfigurationError
-from common.rl import moments
-from common.rl.moments import LARGEST, Moments
+from common.rl.moments import MAX_MEAN, Moments, Plain
 from common.rl.networks.normalization import Normalization
 
 RNG = np.random.default_rng(8)
@@ -21,9 +20,9 @@ ANYTHING = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([1e3
 
 
 def merged(parts: list[np.ndarray[Any, Any]]) -> Moments:
-    total = moments.none(3)
+    total = Moments.empty(3)
     for part in parts:
-        total = total.merged(moments.of(part))
+        total = total.merged(Moments.from_rows(part))
     return total
 
 
@@ -39,17 +38,19 @@ def test_merging_is_as_counting_at_once(offset: float) -> None:
 
 
 def test_nothing_changes_nothing() -> None:
-    assert moments.none(2).merged(moments.none(2)).count == 0
-    assert moments.none(2).variances.tolist() == [1.0, 1.0]
+    assert Moments.empty(2).merged(Moments.empty(2)).count == 0
+    assert Moments.empty(2).variances.tolist() == [1.0, 1.0]
     one = merged([np.array([[1.0, 2.0, 3.0]])])
-    assert one.merged(moments.none(3)).plain() == moments.none(3).merged(one).plain() == (1, [1.0, 2.0, 3.0], [0.0] * 3)
+    assert (
+        one.merged(Moments.empty(3)).plain() == Moments.empty(3).merged(one).plain() == (1, [1.0, 2.0, 3.0], [0.0] * 3)
+    )
 
 
 def test_what_is_counted_is_read_again() -> None:
     total = merged([RNG.normal(size=(50, 3))])
-    assert moments.read(total.plain(), 3).plain() == total.plain()
+    assert Moments.parse(total.plain(), 3).plain() == total.plain()
     through_json = msgspec.json.decode(msgspec.json.encode({"moments": total.plain()}))
-    found = moments.of_checkpoint(through_json, 3)
+    found = Moments.from_checkpoint(through_json, 3)
     assert found is not None and found.plain() == total.plain()
 
 
@@ -63,7 +64,7 @@ def test_what_is_counted_is_read_again() -> None:
         (5, [], []),
         (5, [math.nan, 0.0], [0.0, 0.0]),
         (5, [math.inf, 0.0], [0.0, 0.0]),
-        (5, [2 * LARGEST, 0.0], [0.0, 0.0]),
+        (5, [2 * MAX_MEAN, 0.0], [0.0, 0.0]),
         (5, [0.0, 0.0], [0.0, -1e-300]),
         (5, [0.0, 0.0], [0.0, math.nan]),
         (5, [0.0, 0.0], [math.inf, 0.0]),
@@ -72,29 +73,29 @@ def test_what_is_counted_is_read_again() -> None:
 )
 def test_what_cannot_be_is_refused(plain: Any) -> None:
     with pytest.raises(CodecError, match=r"moments (of|that)"):
-        moments.read(plain, 2)
+        Moments.parse(plain, 2)
     with pytest.raises(ConfigurationError, match="running statistics do not fit"):
-        moments.of_checkpoint({"moments": plain}, 2)
+        Moments.from_checkpoint({"moments": plain}, 2)
 
 
 @pytest.mark.parametrize("state", [{"moments": "x"}, {"moments": [1, 2, 3]}, {"moments": [1, ["a"], [0.0]]}])
 def test_a_checkpoint_of_something_else(state: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="running statistics do not fit"):
-        moments.of_checkpoint(state, 1)
+        Moments.from_checkpoint(state, 1)
 
 
 def test_a_checkpoint_without() -> None:
-    assert moments.of_checkpoint({}, 2) is None
-    assert moments.of_checkpoint({"moments": None}, 2) is None
-    assert moments.of_checkpoint({"moments": "of a run that counts nothing"}, 0) is None
+    assert Moments.from_checkpoint({}, 2) is None
+    assert Moments.from_checkpoint({"moments": None}, 2) is None
+    assert Moments.from_checkpoint({"moments": "of a run that counts nothing"}, 0) is None
 
 
 def test_those_of_a_gradient_are_of_its_steps() -> None:
-    one, two = (moments.of(RNG.normal(size=(count, 2))) for count in (7, 5))
-    both = moments.read_all([one.plain(), two.plain()], 2, rollouts=2, steps=12)
+    one, two = (Moments.from_rows(RNG.normal(size=(count, 2))) for count in (7, 5))
+    both = Moments.merge_all([one.plain(), two.plain()], 2, rollouts=2, steps=12)
     assert both.plain() == one.merged(two).plain()
-    assert moments.read_all([], 0, rollouts=2, steps=12).count == 0
-    assert moments.read_all([], 2, rollouts=1, steps=0).count == 0
+    assert Moments.merge_all([], 0, rollouts=2, steps=12).count == 0
+    assert Moments.merge_all([], 2, rollouts=1, steps=0).count == 0
     for plains, size, rollouts, steps in (
         ([one.plain(), two.plain()], 2, 2, 13),
         ([one.plain(), two.plain()], 2, 1, 12),
@@ -102,15 +103,15 @@ def test_those_of_a_gradient_are_of_its_steps() -> None:
         ([], 2, 1, 7),
     ):
         with pytest.raises(CodecError, match="moments of"):
-            moments.read_all(plains, size, rollouts=rollouts, steps=steps)
+            Moments.merge_all(plains, size, rollouts=rollouts, steps=steps)
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**64), st.lists(ANYTHING), st.lists(ANYTHING)), max_size=3))
-def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[moments.Plain]) -> None:
-    total = moments.none(1)
+def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[Plain]) -> None:
+    total = Moments.empty(1)
     for plain in plains:
         try:
-            total = total.merged(moments.read(plain, 1))
+            total = total.merged(Moments.parse(plain, 1))
         except CodecError:
             continue
     assert total.usable
@@ -121,6 +122,6 @@ def test_whatever_a_peer_says_the_statistics_stay_numbers(plains: list[moments.P
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.float32(3e38)])
 def test_what_an_environment_gives_may_be_unusable(bad: float) -> None:
     values = np.ones((4, 2), np.float32)
-    assert moments.of(values).usable
+    assert Moments.from_rows(values).usable
     values[1, 1] = bad
-    assert not moments.of(values).usable
+    assert not Moments.from_rows(values).usable

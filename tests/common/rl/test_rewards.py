@@ -10,13 +10,13 @@ import pytest
 from common.rl.networks.normalization import Normalization
 from common.rl.rewards import RewardTransform
 
-T, B, DISCOUNT = 9, 3, 0.7
+T, B, GAMMA = 9, 3, 0.7
 RNG = np.random.default_rng(3)
 
 
 def reward_transform(observations: int, *, rewards: bool) -> RewardTransform:
     normalization = Normalization(observations, rewards)
-    return RewardTransform(B, discount=DISCOUNT, normalization=normalization, extras=normalization.extras())
+    return RewardTransform(B, gamma=GAMMA, normalization=normalization, extras=normalization.extras())
 
 
 def rollout() -> tuple[Any, Any, Any]:
@@ -28,17 +28,17 @@ def rollout() -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize(("observations", "rewards"), [(4, True), (4, False), (0, True)])
 def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) -> None:
-    shaping = reward_transform(observations, rewards=rewards)
+    transform = reward_transform(observations, rewards=rewards)
     sums = [0.0] * B
     for _ in range(3):
         seen, given, valid = rollout()
         vectors = []
         for t in range(T):
             for copy in range(B):
-                sums[copy] = DISCOUNT * sums[copy] + given[t, copy] if valid[t, copy] else 0.0
+                sums[copy] = GAMMA * sums[copy] + given[t, copy] if valid[t, copy] else 0.0
                 if valid[t, copy]:
                     vectors.append([*seen[t, copy].ravel()] * (observations > 0) + [sums[copy]] * rewards)
-        counted = shaping.shape(seen, given, valid)[1]
+        counted = transform.apply(seen, given, valid)[1]
         assert counted is not None
         assert counted.count == len(vectors)
         np.testing.assert_allclose(counted.means, np.mean(vectors, axis=0), rtol=1e-5, atol=1e-7)
@@ -46,16 +46,16 @@ def test_the_valid_steps_of_rollouts_in_a_row(observations: int, rewards: bool) 
 
 
 def test_a_restart_begins_new_sums() -> None:
-    shaping, anew = (reward_transform(0, rewards=True) for _ in range(2))
-    shaping.shape(*rollout())
-    shaping.restart()
+    transform, anew = (reward_transform(0, rewards=True) for _ in range(2))
+    transform.apply(*rollout())
+    transform.restart()
     one = rollout()
-    counted, expected = shaping.shape(*one)[1], anew.shape(*one)[1]
+    counted, expected = transform.apply(*one)[1], anew.apply(*one)[1]
     assert counted is not None and expected is not None
     assert counted.plain() == expected.plain()
 
 
 def test_nothing_to_count() -> None:
     seen, rewards, valid = rollout()
-    assert reward_transform(0, rewards=False).shape(seen, rewards, valid)[1] is None
-    assert reward_transform(4, rewards=True).shape(seen, rewards, np.zeros_like(valid))[1] is None
+    assert reward_transform(0, rewards=False).apply(seen, rewards, valid)[1] is None
+    assert reward_transform(4, rewards=True).apply(seen, rewards, np.zeros_like(valid))[1] is None

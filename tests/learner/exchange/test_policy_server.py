@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from actor.collector import Collector
 from actor.players.environments import Remote
 from common.errors import CodecError
-from common.rl import moments
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.make import make
@@ -53,7 +52,7 @@ class Kept(Trainer):
         model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
         super().__init__(model, make_optimizer(settings.optimizer, model.flat.vector, 0), settings.algorithm)
         self.taken: list[Rollout] = []
-        self.counted = moments.none(model.normalization.counted)
+        self.counted = Moments.empty(model.normalization.counted)
 
     def take(self, rollout: Rollout, weight: float = 1.0, count: int = 1) -> None:
         self.taken.append(rollout)
@@ -65,7 +64,7 @@ class Kept(Trainer):
 def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
     settings = settings_of(*SMALL, *assignments)
     settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
-    environments = make(settings.environment, copies=1, seed=0)
+    environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
     observation, action = describe(environments.observation_space), environments.action
     trainer = Kept(settings, observation, action)
@@ -100,16 +99,16 @@ def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> 
 def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
     """The same weights playing by themselves, with the same seeds, one group alone."""
     copies = group_sizes(settings.environment.num_envs, settings.exchange.groups)[group]
-    environments = make(settings.environment, copies=copies, seed=group_seed(seed, group))
+    environments = make(settings.environment, num_envs=copies, seed=group_seed(seed, group))
     rng = sampler(seed, group)
     collector = Collector(
         environments,
         trainer.model.network,
         describe(environments.observation_space),
         algorithm=settings.algorithm,
-        shaping=reward_transform(settings, trainer.model, copies),
+        rewards=reward_transform(settings, trainer.model, copies),
         rng=rng,
-        acting=Sampling(settings.algorithm, trainer.model.network.action, copies, rng, None),
+        exploration=Sampling(trainer.model.network.action, rng),
     )
     rollouts = []
     for _ in range(ROLLOUTS):
@@ -156,11 +155,11 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
 def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
     acting, trainer, settings = acting_of("network.normalize=true", "environment.reward_normalize=true")
     found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
-    expected = moments.none(trainer.model.normalization.counted)
+    expected = Moments.empty(trainer.model.normalization.counted)
     for rollouts in found.values():
-        shaping = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
+        transform = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
         for one in rollouts:
-            _, counted = shaping.shape(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
+            _, counted = transform.apply(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
             assert counted is not None
             expected = expected.merged(counted)
     assert trainer.counted.count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)

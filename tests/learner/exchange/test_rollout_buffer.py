@@ -9,21 +9,27 @@ from numpy.typing import NDArray
 
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.environments.stack import StackedEnvironments
+from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
 from common.wire.bodies.observations import StepBatch
-from learner.exchange.rollout_buffer import Completed, RolloutBuffer
+from learner.exchange.rollout_buffer import Completed, GroupBuffer
 from tests.helpers.environments import Scripted
 
 SPEC = ObservationSpec((2,), "box", 2)
 
 
-def memory_of(count: int = 2, steps: int = 3, spec: ObservationSpec = SPEC, **changed: Any) -> RolloutBuffer:
-    own = {"rng": np.random.default_rng(0), "shaping": RewardTransform(count)}
-    return RolloutBuffer(spec, discrete(3), count=count, steps=steps, **own | changed)
+def memory_of(count: int = 2, steps: int = 3, spec: ObservationSpec = SPEC, **changed: Any) -> GroupBuffer:
+    own = {
+        "rng": np.random.default_rng(0),
+        "rewards": RewardTransform(count),
+        "stack": FrameStack(1),
+        "state_size": 0,
+    }
+    return GroupBuffer(spec, discrete(3), count=count, steps=steps, **own | changed)
 
 
-def play(memory: RolloutBuffer, environments: Scripted, steps: int, version: int = 0) -> list[Completed]:
+def play(memory: GroupBuffer, environments: Scripted, steps: int, version: int = 0) -> list[Completed]:
     """Steps of environments that have been reset; as an actor tells of them."""
     count = environments.count
     none = np.zeros(count, np.bool_)
@@ -31,9 +37,9 @@ def play(memory: RolloutBuffer, environments: Scripted, steps: int, version: int
     completed, valid = [], ~none
     for t in range(steps):
         actions = np.full(count, t % 3)
-        memory.acted(actions, np.full(count, -t, np.float32), version + t)
+        memory.acted(actions, np.full(count, -t, np.float32), version + t, memory.state)
         observations, rewards, terminated, truncated, _ = environments.step(actions)
-        done = memory.took(StepBatch(observations.copy(), rewards, terminated, valid))
+        done = memory.stepped(StepBatch(observations.copy(), rewards, terminated, valid))
         valid = ~(terminated | truncated)
         completed += [] if done is None else [done]
     return completed
@@ -74,7 +80,7 @@ def test_a_group_that_begins_anew_drops_half_a_rollout() -> None:
 
 @pytest.mark.parametrize(("scale", "clip", "rewards"), [(0.5, 0.0, [0.5, 2.0]), (1.0, 1.5, [1.0, 1.5])])
 def test_rewards_are_scaled_and_clipped_for_learning(scale: float, clip: float, rewards: list[float]) -> None:
-    memory = memory_of(steps=2, shaping=RewardTransform(2, scale=scale, clip=clip))
+    memory = memory_of(steps=2, rewards=RewardTransform(2, scale=scale, clip=clip))
     (completed,) = play(memory, Scripted((9, 9), rewards=(1.0, 4.0)), 2)
     assert column(completed.rollout.rewards) == rewards
 
@@ -91,7 +97,7 @@ def naive_stack(history: list[NDArray[Any]], begun: list[int], t: int, stack: in
 @pytest.mark.parametrize("padded", [False, True])
 def test_stacked_frames_are_kept_here(padded: bool) -> None:
     lengths, steps = (3, 5), 14
-    memory = memory_of(steps=steps, spec=ObservationSpec((8,), "box", 8), stack=4, padded=padded)
+    memory = memory_of(steps=steps, spec=ObservationSpec((8,), "box", 8), stack=FrameStack(4, padded=padded))
     (completed,) = play(memory, Scripted(lengths), steps)
     for copy, length in enumerate(lengths):
         alone = Scripted((length,))
@@ -105,7 +111,7 @@ def test_stacked_frames_are_kept_here(padded: bool) -> None:
 
 def test_the_stack_is_that_of_the_environments() -> None:
     stacked = StackedEnvironments(Scripted((3, 5)), 3)
-    memory = memory_of(steps=12, spec=ObservationSpec((6,), "box", 6), stack=3)
+    memory = memory_of(steps=12, spec=ObservationSpec((6,), "box", 6), stack=FrameStack(3))
     (completed,) = play(memory, Scripted((3, 5)), 12)
     expected = [stacked.reset().copy()]
     expected += [stacked.step(np.zeros(2, np.int64)).observations.copy() for _ in range(12)]
@@ -113,7 +119,7 @@ def test_the_stack_is_that_of_the_environments() -> None:
 
 
 def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -> None:
-    memory = memory_of(count=2, steps=2, state=1)
+    memory = memory_of(count=2, steps=2, state_size=1)
     none, rewards = np.zeros(2, np.bool_), np.zeros(2, np.float32)
     first = StepBatch(np.zeros((2, 2), np.float32), rewards, none, none)
     memory.begin(first)
@@ -121,7 +127,7 @@ def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -
     for t, valid in enumerate(([True, True], [True, True], [True, False], [True, True], [True, True], [True, True])):
         # What the network makes of the state: one more each step.
         memory.acted(np.zeros(2, np.int64), rewards, 0, memory.state + 1)
-        done = memory.took(StepBatch(first.observations, rewards, none, np.array(valid)))
+        done = memory.stepped(StepBatch(first.observations, rewards, none, np.array(valid)))
         if done is not None:
             assert done.rollout.state is not None
             firsts.append(done.rollout.state[:, 0].tolist())
@@ -133,12 +139,21 @@ def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -
 
 def test_actions_are_kept_as_they_were_drawn() -> None:
     action = ActionSpec("box", shape=(2,), squashed=(False, False))
-    memory = RolloutBuffer(SPEC, action, count=1, steps=1, shaping=RewardTransform(1), rng=np.random.default_rng(0))
+    memory = GroupBuffer(
+        SPEC,
+        action,
+        count=1,
+        steps=1,
+        stack=FrameStack(1),
+        rewards=RewardTransform(1),
+        state_size=0,
+        rng=np.random.default_rng(0),
+    )
     none, rewards = np.zeros(1, np.bool_), np.zeros(1, np.float32)
     seen = StepBatch(np.zeros((1, 2), np.float32), rewards, none, ~none)
     memory.begin(seen)
-    memory.acted(np.array([[0.5, -7.25]], np.float32), rewards, 0)
-    done = memory.took(seen)
+    memory.acted(np.array([[0.5, -7.25]], np.float32), rewards, 0, memory.state)
+    done = memory.stepped(seen)
     assert done is not None
     assert done.rollout.actions.tolist() == [[[0.5, -7.25]]]
     assert done.rollout.actions.dtype == torch.float32
@@ -146,12 +161,12 @@ def test_actions_are_kept_as_they_were_drawn() -> None:
 
 
 def test_pictures_stay_bytes() -> None:
-    memory = memory_of(count=1, steps=1, spec=ObservationSpec((2, 3, 3), "pixels", 18), stack=2)
+    memory = memory_of(count=1, steps=1, spec=ObservationSpec((2, 3, 3), "pixels", 18), stack=FrameStack(2))
     none = np.zeros(1, np.bool_)
     picture = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     memory.begin(StepBatch(picture, np.zeros(1, np.float32), none, none))
-    memory.acted(np.zeros(1, np.int64), np.zeros(1, np.float32), 0)
-    done = memory.took(StepBatch(picture + np.uint8(100), np.zeros(1, np.float32), none, ~none))
+    memory.acted(np.zeros(1, np.int64), np.zeros(1, np.float32), 0, memory.state)
+    done = memory.stepped(StepBatch(picture + np.uint8(100), np.zeros(1, np.float32), none, ~none))
     assert done is not None
     assert done.rollout.observations.dtype == torch.uint8
     assert done.rollout.observations[1, 0, :, 0, 0].tolist() == [0, 100]

@@ -70,12 +70,12 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
 def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     model, parts = rollouts(1)
     trainer = trainer_of(model)
-    before, outputs = trainer.body("fp32"), model.network.act(parts[0].observations[0])[0]
+    before, outputs = trainer.body("fp32"), model.network(parts[0].observations[0])[0]
     trainer.take(parts[0])
     trainer.step(scale=1.0, frames=0)
     assert trainer.body("fp32") != before
     assert trainer.vector.data_ptr() == next(model.network.parameters()).data_ptr()
-    assert not torch.equal(model.network.act(parts[0].observations[0])[0], outputs)
+    assert not torch.equal(model.network(parts[0].observations[0])[0], outputs)
 
 
 @pytest.fixture
@@ -114,14 +114,15 @@ def _recalled(trainer: Trainer, generator: torch.Generator, rng: np.random.Gener
 def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
     """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
     steps, copies = 4, 16
-    memory, wanted = RecurrentState(model.network, copies), torch.randint(0, 3, (copies,), generator=generator)
+    state = RecurrentState(copies, model.network.state_size)
+    wanted = torch.randint(0, 3, (copies,), generator=generator)
     observations = torch.zeros(steps + 1, copies, *BOX.shape)
     observations[0, torch.arange(copies), wanted] = 1.0
-    state, shape = memory.state(), (steps, copies)
+    first, shape = state.first(), (steps, copies)
     actions, log_probs = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
     for t in range(steps):
-        outputs, _ = memory.act(observations[t])
-        drawn, probabilities = distribution(model.network.action, outputs.numpy()).sample(rng)
+        outputs, state.value = model.network.step(observations[t], state.value)
+        drawn, probabilities = distribution(model.network.action, outputs.numpy()[:, :-1]).sample(rng)
         actions[t], log_probs[t] = torch.from_numpy(drawn), torch.from_numpy(probabilities)
     return Rollout(
         observations=observations,
@@ -130,7 +131,7 @@ def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -
         terminated=torch.zeros(shape, dtype=torch.bool),
         valid=torch.ones(shape, dtype=torch.bool),
         behaviour_log_probs=log_probs,
-        state=state,
+        state=first,
     )
 
 

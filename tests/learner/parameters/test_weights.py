@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.rl import moments
+from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
 from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer
@@ -228,7 +228,7 @@ def test_what_rollouts_saw_counts_from_the_next_version_on() -> None:
     store = ParameterStore(vector, optimizer, extras=extras, running=running)
     assert store.moments is None
     store.add(packed(np.ones(SIZE, np.float32)), "none", 1.0)
-    store.observe(moments.of(np.array([[0.0], [4.0]])))
+    store.observe(Moments.from_rows(np.array([[0.0], [4.0]])))
     assert store.body("fp32")[-4:] == np.float32(1).tobytes()
     store.step(scale=1.0, frames=0)
     assert store.body("fp32")[-4:] == np.float32(0.5).tobytes()

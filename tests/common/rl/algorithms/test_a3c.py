@@ -4,18 +4,21 @@ import dataclasses
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 import torch
 
 from common.rl.action_spec import ActionSpec
+from common.rl.algorithms.a3c import loss
 from common.rl.algorithms.statistics import Statistics
 from common.rl.algorithms.vtrace import vtrace
-from common.rl.distributions.gaussian import LEAST
+from common.rl.distributions.gaussian import STD_FLOOR
 from common.rl.gradient import gradient
 from common.rl.networks.heads import PolicyValue
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
+from tests.helpers.losses import naive_returns, outputs_of, probabilities
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
 OWN = "tests.helpers.own_networks:Small"
@@ -31,7 +34,7 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
     v = values.detach().numpy()
     targets, advantages = vtrace(
         rollout.rewards.numpy(),
-        (section.discount * ~rollout.terminated).numpy(),
+        (section.gamma * ~rollout.terminated).numpy(),
         v,
         torch.ones_like(ratio).numpy() if section.correction == "none" else ratio.numpy(),
         rollout.valid.numpy(),
@@ -46,7 +49,7 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
     policy_loss = -(weight * log_probs[valid]).mean()
     value_loss = (torch.from_numpy(targets) - values[:-1])[valid].square().mean()
     entropy = entropies[valid].mean()
-    loss = policy_loss + section.value * value_loss - section.entropy * entropy
+    loss = policy_loss + section.value_coef * value_loss - section.entropy_coef * entropy
     parts = torch.autograd.grad(loss, list(network.parameters()))
     vector = torch.cat([part.flatten() for part in parts])
     kl = (ratio - 1 - (log_probs - rollout.behaviour_log_probs))[valid].mean()
@@ -62,8 +65,8 @@ def described(action: ActionSpec, numbers: torch.Tensor, rollout: Rollout) -> tu
         log_probs = [part.log_prob(taken[..., column]) for column, part in enumerate(parts)]
         return torch.stack(log_probs).sum(0), torch.stack([part.entropy() for part in parts]).sum(0)
     mean, raw = numbers.split(action.count, dim=-1)
-    std = torch.nn.functional.softplus(raw) if action.spread == "state" else raw.exp()
-    policy = torch.distributions.Normal(mean, std + LEAST)
+    std = torch.nn.functional.softplus(raw) if action.log_std == "state" else raw.exp()
+    policy = torch.distributions.Normal(mean, std + STD_FLOOR)
     tanh = (1 - taken.tanh().square()).log() * torch.tensor(action.squashed)
     return (policy.log_prob(taken) - tanh).sum(-1), policy.entropy().sum(-1)
 
@@ -80,7 +83,7 @@ def assert_same(ours: Statistics, expected: Statistics) -> None:
         {"correction": "none"},
         {"gae_lambda": 0.8, "rho_clip": 1.7, "c_clip": 0.6},
         {"correction": "none", "gae_lambda": 0.8},
-        {"normalize_advantages": True, "entropy": 0.3, "value": 0.9, "discount": 0.7},
+        {"normalize_advantages": True, "entropy_coef": 0.3, "value_coef": 0.9, "gamma": 0.7},
     ],
 )
 def test_gradient_equals_autograd(changes: dict[str, Any]) -> None:
@@ -98,7 +101,7 @@ def test_gradient_equals_autograd(changes: dict[str, Any]) -> None:
     [
         ActionSpec("multi-discrete", (3, 2), (2,)),
         ActionSpec("box", shape=(2, 1), squashed=(False, False)),
-        ActionSpec("box", shape=(2,), squashed=(True, False), spread="state"),
+        ActionSpec("box", shape=(2,), squashed=(True, False), log_std="state"),
     ],
     ids=str,
 )
@@ -130,9 +133,64 @@ def test_of_every_network_and_alike_on_both_ends(kind: str, observation: Observa
     assert torch.equal(there.flat.gradient, model.flat.gradient), "what a masked step was given counts for nothing"
 
 
+NUMBERS: dict[str, Any] = {
+    "gamma": 0.9,
+    "gae_lambda": 1.0,
+    "entropy_coef": 0.03,
+    "value_coef": 0.5,
+    "normalize_advantages": False,
+}
+
+
+@pytest.mark.parametrize(("rho_clip", "c_clip"), [(1.0, 1.0), (1.7, 0.6)])
+def test_with_the_correction_the_targets_are_v_trace_s_sums_of_products(rho_clip: float, c_clip: float) -> None:
+    """In float64, by the definition of Espeholt et al. 2018, section 4.1."""
+    model, rollout = make(BOX)
+    outputs = outputs_of(model, rollout)
+    action = model.network.action
+    ours = loss(outputs, rollout, action, **NUMBERS, correction="vtrace", rho_clip=rho_clip, c_clip=c_clip).statistics
+    pi, values = probabilities(outputs)
+    policy_loss = value_loss = 0.0
+    for b in range(COPIES):
+        targets = np.append(values[:STEPS, b], values[STEPS, b])
+        valid = rollout.valid[:, b].numpy()
+        discounts = np.where(rollout.terminated[:, b], 0.0, 0.9)
+        taken = pi[np.arange(STEPS), b, rollout.actions[:, b]]
+        ratios = taken / np.exp(rollout.behaviour_log_probs[:, b].double().numpy())
+        rho, c = np.minimum(ratios, rho_clip) * valid, np.minimum(ratios, c_clip) * valid
+        rewards = rollout.rewards[:, b].double().numpy()
+        deltas = rho * (rewards + discounts * values[1:, b] - values[:-1, b])
+        for s in range(STEPS):
+            for t in range(s, STEPS):
+                targets[s] += np.prod(discounts[s:t]) * np.prod(c[s:t]) * deltas[t]
+        for t in np.flatnonzero(valid):
+            advantage = rho[t] * (rewards[t] + discounts[t] * targets[t + 1] - values[t, b])
+            policy_loss -= np.log(taken[t]) * advantage
+            value_loss += (targets[t] - values[t, b]) ** 2
+    expected = np.array([policy_loss, value_loss]) / rollout.steps
+    np.testing.assert_allclose([ours.policy_loss, ours.value_loss], expected, rtol=1e-4)
+
+
+def test_without_it_the_policy_that_acted_does_not_matter() -> None:
+    model, rollout = make(BOX)
+    outputs = outputs_of(model, rollout)
+    given: dict[str, Any] = {**NUMBERS, "correction": "none", "rho_clip": 1.0, "c_clip": 1.0}
+    ours = loss(outputs, rollout, model.network.action, **given).statistics
+    pi, values = probabilities(outputs)
+    returns = naive_returns(rollout, values, 0.9, 1.0)
+    policy_loss = value_loss = entropy = 0.0
+    for t, b in rollout.valid.nonzero().tolist():
+        advantage = returns[t, b] - values[t, b]
+        policy_loss -= np.log(pi[t, b, rollout.actions[t, b]]) * advantage
+        value_loss += advantage**2
+        entropy -= float(pi[t, b] @ np.log(pi[t, b]))
+    expected = np.array([policy_loss, value_loss, entropy]) / rollout.steps
+    np.testing.assert_allclose([ours.policy_loss, ours.value_loss, ours.entropy], expected, rtol=1e-4)
+
+
 def test_on_policy_ratio_is_one() -> None:
     model, rollout = make(BOX)
-    logits, _ = model.network.act(rollout.observations[:-1].flatten(0, 1))
+    logits = model.network(rollout.observations[:-1].flatten(0, 1))[0].detach()
     taken = logits.log_softmax(1).gather(1, rollout.actions.reshape(-1, 1)).reshape(STEPS, COPIES)
     rollout = dataclasses.replace(rollout, behaviour_log_probs=taken.clone())
     assert gradient(model, rollout, Algorithm()).ratio == pytest.approx(1.0, abs=1e-5)
@@ -150,7 +208,7 @@ def one_column(network: PolicyValue, *, terminated: bool) -> tuple[Rollout, floa
         valid=torch.tensor([[True], [False], [True]]),
         behaviour_log_probs=torch.full((3, 1), -1.0),
     )
-    values = network.act(x[:, 0])[1].tolist()
+    values = network(x[:, 0])[1].tolist()
     first = 1.0 + (0.0 if terminated else 0.9 * values[1]) - values[0]
     return rollout, first**2, (5.0 + 0.9 * values[3] - values[2]) ** 2
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from common.rl.algorithms.ppo import loss
+from common.rl.algorithms.registry import METHODS
 from common.rl.gradient import gradient
 from common.settings.sections import Algorithm
 from tests.helpers.losses import naive_returns, outputs_of, probabilities
@@ -20,13 +20,18 @@ ROWS = STEPS * COPIES
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"clip": 0.9}, {"gae_lambda": 0.8, "entropy": 0.2, "value": 0.9}, {"normalize_advantages": True}],
+    [
+        {},
+        {"clip_range": 0.9},
+        {"gae_lambda": 0.8, "entropy_coef": 0.2, "value_coef": 0.9},
+        {"normalize_advantages": True},
+    ],
 )
 def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, Any]) -> None:
     model, rollout = make(BOX)
     section = Algorithm(kind="ppo", gamma=0.9, **changes)
     outputs = outputs_of(model, rollout)
-    ours = loss(outputs, rollout, section, model.network.action)
+    ours = METHODS["ppo"].loss(section, outputs, rollout, model.network.action, None)
 
     _, values = probabilities(outputs)
     targets = torch.from_numpy(naive_returns(rollout, values, 0.9, section.gae_lambda))
@@ -39,11 +44,11 @@ def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, A
     policy = torch.distributions.Categorical(logits=inputs[:ROWS, :-1].reshape(STEPS, COPIES, ACTIONS))
     log_ratio = policy.log_prob(rollout.actions) - rollout.behaviour_log_probs.double()
     ratio = log_ratio.exp()
-    bounded = ratio.clamp(1 - section.clip, 1 + section.clip)
+    bounded = ratio.clamp(1 - section.clip_range, 1 + section.clip_range)
     surrogate = torch.minimum(ratio * advantages, bounded * advantages)[valid].mean()
     value_loss = (targets.ravel() - inputs[:ROWS, -1])[valid.ravel()].square().mean()
     entropy = policy.entropy()[valid].mean()
-    (-surrogate + section.value * value_loss - section.entropy * entropy).backward()
+    (-surrogate + section.value_coef * value_loss - section.entropy_coef * entropy).backward()
     assert inputs.grad is not None
 
     np.testing.assert_allclose(ours.derivative, inputs.grad.numpy(), rtol=1e-3, atol=1e-6)
@@ -51,7 +56,7 @@ def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, A
     statistics = ours.statistics
     found = (statistics.policy_loss, statistics.value_loss, statistics.entropy, statistics.ratio, statistics.kl)
     np.testing.assert_allclose(found, [one.item() for one in expected], rtol=1e-4)
-    moved = (ratio > 1 + section.clip) & (advantages > 0) & valid
+    moved = (ratio > 1 + section.clip_range) & (advantages > 0) & valid
     assert moved.any(), "the rollout holds steps that are clipped"
 
 

@@ -52,3 +52,12 @@ def test_accumulate_leaves_its_input() -> None:
     x = np.ones((3, 1), np.float32)
     assert accumulate(x, np.full((3, 1), 0.5, np.float32)).ravel().tolist() == [1.75, 1.5, 1.0]
     assert x.ravel().tolist() == [1, 1, 1]
+
+
+def test_arrays_of_other_shapes_are_refused() -> None:
+    right, wrong = np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32)
+    valid = np.ones((2, 3), np.bool_)
+    with pytest.raises(AssertionError):
+        lambda_returns(right, right, right, valid, 1.0)
+    with pytest.raises(AssertionError):
+        lambda_returns(right, wrong, np.zeros((3, 3), np.float32), valid, 1.0)

@@ -12,9 +12,9 @@ PLAIN = [
     discrete(5),
     ActionSpec("multi-discrete", (2, 5, 1), (3,)),
     ActionSpec("box", shape=(), squashed=(False,)),
-    ActionSpec("box", shape=(2, 2), squashed=(False,) * 4, spread="state"),
+    ActionSpec("box", shape=(2, 2), squashed=(False,) * 4, log_std="state"),
 ]
-SPECS = [*PLAIN, ActionSpec("box", shape=(3,), squashed=(True, False, True), spread="state")]
+SPECS = [*PLAIN, ActionSpec("box", shape=(3,), squashed=(True, False, True), log_std="state")]
 N = 200
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Text, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Sequence, Tuple
 from numpy.typing import NDArray
 
 
@@ -91,11 +91,11 @@ class OddSpace(Counter):
 
 
 class OddObservation(Counter):
-    """Its observation space is a Text in a Dict."""
+    """Its observation space is a Sequence in a Dict."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.observation_space = Dict(place=Discrete(2), told=Text(5))
+        self.observation_space = Dict(place=Discrete(2), told=Sequence(Discrete(2)))
 
 
 class Grid(Counter):

@@ -10,7 +10,7 @@ from common.settings.sections import Environment, Scalar
 
 
 def atari(game: str = "Pong", **settings: object) -> Environments:
-    return make(Environment(id=f"ALE/{game}-v5", **settings), copies=2, seed=0)  # type: ignore[arg-type]
+    return make(Environment(id=f"ALE/{game}-v5", **settings), num_envs=2, seed=0)  # type: ignore[arg-type]
 
 
 def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
@@ -28,7 +28,7 @@ def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
 
 
 def test_skip_stack_and_limit_are_the_sections() -> None:
-    environments = atari(skip=2, stack=3, max_episode_steps=5)
+    environments = atari(frame_skip=2, frame_stack=3, max_episode_steps=5)
     assert environments.reset().shape == (2, 3, 84, 84)
     assert environments.frames_per_step == 2
     cut = [environments.step(np.zeros(2, np.int64)).truncated.tolist() for _ in range(11)]
@@ -54,7 +54,7 @@ def test_options_reach_the_emulator(options: dict[str, Scalar], actions: int) ->
 
 
 def test_options_that_are_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"options: frameskip, num_threads cannot be set; environment\.skip"):
+    with pytest.raises(ConfigurationError, match=r"frameskip, num_threads cannot be set; environment\.frame_skip"):
         atari(options={"num_threads": 4, "frameskip": 2})
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.rl.environments.base import Environments
 from common.rl.environments.make import make
-from common.rl.environments.seeds import copy_seed
+from common.rl.environments.seeds import env_seed
 from common.settings.sections import Environment
 
 BROKEN = "broken_environments:"
@@ -34,7 +34,7 @@ def environments(request: pytest.FixtureRequest) -> Iterator[Environments]:
     section = SECTIONS[request.param]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(request.path.parent))
-        batch = make(section, copies=section.copies, seed=3)
+        batch = make(section, num_envs=section.num_envs, seed=3)
     yield batch
     batch.close()
 
@@ -86,16 +86,16 @@ def test_reset_without_a_seed_takes_the_one_of_make(environments: Environments) 
 def test_copies_and_actors_differ(seed: int) -> None:
     firsts = []
     for actor in (seed, seed + 1):
-        batch = make(Environment(id=BROKEN + "Counter-v0"), copies=4, seed=actor)
+        batch = make(Environment(id=BROKEN + "Counter-v0"), num_envs=4, seed=actor)
         firsts += batch.reset()[:, 0].tolist()
     assert len(set(firsts)) == 8
 
 
 def test_a_gymnasium_loop_sees_the_same_episode() -> None:
-    batch = make(Environment(id="MountainCar-v0"), copies=3, seed=9)
+    batch = make(Environment(id="MountainCar-v0"), num_envs=3, seed=9)
     alone = gymnasium.make("MountainCar-v0")
     choices = np.random.default_rng(2).integers(3, size=201)
-    observation, _ = alone.reset(seed=copy_seed(9, 2))
+    observation, _ = alone.reset(seed=env_seed(9, 2))
     np.testing.assert_array_equal(batch.reset()[2], observation)
     for action in choices[:200]:
         observation, reward, terminated, truncated, _ = alone.step(action)

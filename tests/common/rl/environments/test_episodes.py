@@ -62,7 +62,7 @@ def test_values_are_plain_numbers() -> None:
 
 
 def test_agrees_with_a_count_by_hand_over_real_episodes() -> None:
-    environments = make(Environment(id="CartPole-v1", max_episode_steps=20), copies=3, seed=0)
+    environments = make(Environment(id="CartPole-v1", max_episode_steps=20), num_envs=3, seed=0)
     environments.reset()
     tracker = EpisodeTracker(3, now=0.0)
     choices = np.random.default_rng(0).integers(2, size=(200, 3))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import gymnasium
@@ -14,8 +13,10 @@ from common.rl.environments.base import Environments
 from common.rl.environments.make import make
 from common.rl.environments.pace import PacedEnvironments
 from common.rl.environments.sequential import SequentialEnvironments
+from common.rl.environments.spaces import describe
 from common.rl.environments.stack import StackedEnvironments
 from common.rl.environments.vector import VectorEnvironments
+from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
 
 
@@ -41,9 +42,9 @@ def episode_length(environments: Environments, action: int = 0) -> tuple[int, bo
     ],
 )
 def test_the_fastest_that_fits_is_taken(section: Environment, kind: type[Environments]) -> None:
-    environments = make(section, copies=section.copies, seed=0)
+    environments = make(section, num_envs=section.num_envs, seed=0)
     assert type(environments) is kind
-    assert environments.count == section.copies
+    assert environments.count == section.num_envs
     environments.close()
 
 
@@ -54,20 +55,20 @@ class SameStepVector(CartPoleVectorEnv):
 def test_a_vector_with_another_reset_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = gymnasium.spec("CartPole-v1")
     monkeypatch.setattr(spec, "vector_entry_point", SameStepVector)
-    assert type(make(Environment(id="CartPole-v1"), copies=8, seed=0)) is SequentialEnvironments
+    assert type(make(Environment(id="CartPole-v1"), num_envs=8, seed=0)) is SequentialEnvironments
 
 
 @pytest.mark.parametrize("settings", [{}, {"max_episode_steps": 8}, {"max_episode_steps": 900}])
 def test_the_time_limit_is_the_environments_or_the_sections(settings: dict[str, Any]) -> None:
     limit = settings.get("max_episode_steps", 50)
     section = Environment(id="broken_environments:Counter-v0", options={"length": 1000}, **settings)
-    assert episode_length(make(section, copies=1, seed=0)) == (limit, True)
+    assert episode_length(make(section, num_envs=1, seed=0)) == (limit, True)
 
 
 @pytest.mark.parametrize("copies", [1, 8])
 @pytest.mark.parametrize(("limit", "expected"), [(0, 500), (12, 12)])
 def test_the_vectors_time_limit_too(limit: int, expected: int, copies: int) -> None:
-    environments = make(Environment(id="CartPole-v1", max_episode_steps=limit), copies=copies, seed=0)
+    environments = make(Environment(id="CartPole-v1", max_episode_steps=limit), num_envs=copies, seed=0)
     observations = environments.reset()
     length, over = 0, False
     while not over:
@@ -84,7 +85,7 @@ def test_under_repeated_actions_the_environments_limit_counts_its_own_steps(limi
     section = Environment(
         id="broken_environments:Counter-v0", options={"length": 1000}, frame_skip=3, max_episode_steps=limit
     )
-    environments = make(section, copies=1, seed=0)
+    environments = make(section, num_envs=1, seed=0)
     assert environments.frames_per_step == 3
     assert episode_length(environments) == (expected, True)
 
@@ -92,7 +93,7 @@ def test_under_repeated_actions_the_environments_limit_counts_its_own_steps(limi
 @pytest.mark.parametrize(("limit", "expected"), [(0, 3), (10, 10)])
 def test_wrappers_of_the_registration_stay(limit: int, expected: int) -> None:
     section = Environment(id="broken_environments:CounterOfPairs-v0", max_episode_steps=limit)
-    environments = make(section, copies=1, seed=0)
+    environments = make(section, num_envs=1, seed=0)
     environments.reset()
     assert environments.step(np.zeros(1, np.int64)).rewards.tolist() == [2.0]
     assert episode_length(environments) == (expected, True)
@@ -107,19 +108,19 @@ def test_no_wrapper_of_gymnasiums_is_left(monkeypatch: pytest.MonkeyPatch) -> No
         return made[-1]
 
     monkeypatch.setattr(gymnasium, "make", recorded)
-    make(Environment(id="FlappyBird-v0"), copies=2, seed=0)
+    make(Environment(id="FlappyBird-v0"), num_envs=2, seed=0)
     assert [environment is environment.unwrapped for environment in made] == [True, True]
     assert gymnasium.spec("FlappyBird-v0").order_enforce
 
 
 def test_flappy_bird_has_twelve_features_unless_told_otherwise() -> None:
-    assert make(Environment(id="FlappyBird-v0"), copies=1, seed=0).observation_space.shape == (12,)
+    assert make(Environment(id="FlappyBird-v0"), num_envs=1, seed=0).observation_space.shape == (12,)
     rays = Environment(id="FlappyBird-v0", options={"use_lidar": True})
-    assert make(rays, copies=1, seed=0).observation_space.shape == (180,)
+    assert make(rays, num_envs=1, seed=0).observation_space.shape == (180,)
 
 
 def test_frames_show_what_happens() -> None:
-    environments = make(Environment(id="FlappyBird-v0", observation="frames", frame_skip=2), copies=2, seed=0)
+    environments = make(Environment(id="FlappyBird-v0", observation="frames", frame_skip=2), num_envs=2, seed=0)
     first = environments.reset()
     assert (first.shape, first.dtype) == ((2, 4, 84, 84), np.uint8)
     np.testing.assert_array_equal(first[:, :1], first[:, 1:2])
@@ -135,58 +136,37 @@ def test_frames_show_what_happens() -> None:
     ("section", "message"),
     [
         ("OddSpace-v0", "OddSpace-v0: action space Tuple.* is not supported; Discrete, MultiDiscrete and Box are"),
-        ("OddObservation-v0", "OddObservation-v0: observation space Text.* in told is not supported; Box, Discrete"),
+        ("OddObservation-v0", "OddObservation-v0: observation space Dict.* is not supported; Box, Discrete"),
         ("RaisesAtStart-v0", "cannot be made: RuntimeError: the licence has run out, see the manual"),
     ],
 )
 def test_what_cannot_be_made_is_named_in_one_line(section: str, message: str) -> None:
     with pytest.raises(EnvironmentMissingError, match=message) as caught:
-        make(Environment(id=f"broken_environments:{section}"), copies=1, seed=0)
+        make(Environment(id=f"broken_environments:{section}"), num_envs=1, seed=0)
     assert "\n" not in str(caught.value)
 
 
 def test_an_option_the_environment_does_not_take_is_named() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"CartPole-v1 cannot be made: TypeError.*'gravitas'"):
-        make(Environment(id="CartPole-v1", options={"gravitas": 3}), copies=1, seed=0)
+        make(Environment(id="CartPole-v1", options={"gravitas": 3}), num_envs=1, seed=0)
 
 
 def test_frames_of_what_draws_none_are_refused() -> None:
     with pytest.raises(EnvironmentMissingError, match="Counter-v0: it draws no pictures; use observation = 'state'"):
-        make(Environment(id="broken_environments:Counter-v0", observation="frames"), copies=1, seed=0)
-
-
-def test_frames_and_a_window_exclude_each_other() -> None:
-    with pytest.raises(ConfigurationError, match="ALE/Pong-v5 opens no window"):
-        make(Environment(id="ALE/Pong-v5"), copies=1, seed=0, render_mode="human")
+        make(Environment(id="broken_environments:Counter-v0", observation="frames"), num_envs=1, seed=0)
 
 
 def test_lives_are_of_ale_games() -> None:
     with pytest.raises(ConfigurationError, match="terminal_on_life_loss: ALE games have lives, CartPole-v1 has none"):
-        make(Environment(id="CartPole-v1", terminal_on_life_loss=True), copies=1, seed=0)
+        make(Environment(id="CartPole-v1", terminal_on_life_loss=True), num_envs=1, seed=0)
 
 
-def test_only_the_first_copy_opens_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    modes: list[str | None] = []
-    original = gymnasium.make
-
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        modes.append(options.get("render_mode"))
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(gymnasium, "make", recorded)
-    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
-    make(Environment(id="broken_environments:Counter-v0"), copies=2, seed=0, render_mode="human")
-    assert modes == ["human", None]
-    assert "SDL_VIDEODRIVER" not in os.environ
-
-
-def test_a_copy_that_raises_ends_its_own_episode_only() -> None:
-    told: list[str] = []
-    section = Environment(id="broken_environments:RaisesMidEpisode-v0", options={"every": 2})
-    environments = make(section, copies=2, seed=0, survived=lambda doing, error: told.append(f"{doing}: {error}"))
-    environments.reset()
-    assert not environments.step(np.zeros(2, np.int64)).truncated.any()
-    step = environments.step(np.zeros(2, np.int64))
-    assert step.truncated.all()
-    assert told == ["step: the emulator is gone"] * 2
-    assert environments.step(np.zeros(2, np.int64)).observations[:, 1].tolist() == [0, 0]
+def test_observations_made_of_parts_are_one_vector() -> None:
+    environments = make(Environment(id="broken_environments:Mixed-v0"), num_envs=2, seed=0)
+    assert describe(environments.observation_space) == ObservationSpec((20,), "box", 20)
+    drawn = environments.reset()[:, 0].tolist()
+    step = environments.step(np.array([[0.5, -1, 9], [-9, 9, 0]], np.float32))
+    np.testing.assert_allclose(step.rewards, [1 + 0 - 0.5, -2 + 10 - 0.75])
+    for row, first in zip(step.observations.tolist(), drawn, strict=True):
+        # drawn, parity, the two clocks, the picture: keys in the order of the space, not of the observation
+        np.testing.assert_allclose(row, [first, 0, 1, 0, 1, 0, 1, 0, *[10] * 12])

@@ -24,7 +24,7 @@ class Clock:
 
 
 def paced(clock: Clock, seconds: float = 1.0) -> PacedEnvironments:
-    batch = make(Environment(id="CartPole-v1"), copies=2, seed=0)
+    batch = make(Environment(id="CartPole-v1"), num_envs=2, seed=0)
     environments = PacedEnvironments(batch, seconds, clock=clock.read, sleep=clock.sleep)
     environments.reset()
     return environments
@@ -73,7 +73,7 @@ def test_the_pace_starts_at_reset() -> None:
 
 def test_all_else_is_that_of_the_batch() -> None:
     environments = make(
-        Environment(id="CartPole-v1", frame_skip=3, step_seconds=1e-6), copies=2, seed=0, render_mode="rgb_array"
+        Environment(id="CartPole-v1", frame_skip=3, step_seconds=1e-6), num_envs=2, seed=0, render_mode="rgb_array"
     )
     assert isinstance(environments, PacedEnvironments)
     assert (environments.count, environments.action.width, environments.frames_per_step) == (2, 2, 3)

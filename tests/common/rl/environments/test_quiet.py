@@ -20,7 +20,7 @@ for section in (
     Environment(id="ALE/Pong-v5"),
     Environment(id="ale_py:PongNoFrameskip-v4"),
 ):
-    environments = make(section, copies=1, seed=0)
+    environments = make(section, num_envs=1, seed=0)
     environments.reset()
     environments.step(np.zeros(1, np.int64))
     environments.close()

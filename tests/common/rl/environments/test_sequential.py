@@ -101,31 +101,10 @@ def test_errors_of_the_environment_name_it() -> None:
         batch("RaisesAtReset").reset()
 
 
-@pytest.mark.parametrize(("name", "space"), [("OddSpace", "Tuple"), ("OddObservation", "Text")])
+@pytest.mark.parametrize(("name", "space"), [("OddSpace", "Tuple"), ("OddObservation", "Sequence")])
 def test_unsupported_spaces_are_refused(name: str, space: str) -> None:
     with pytest.raises(EnvironmentMissingError, match=space):
         batch(name)
-
-
-def test_a_dict_is_observed_and_numbers_are_taken() -> None:
-    environments = batch("Mixed")
-    drawn = environments.reset()[:, 0].tolist()
-    step = environments.step(np.array([[0.5, -1, 9], [-9, 9, 0]], np.float32))
-    np.testing.assert_allclose(step.rewards, [1 + 0 - 0.5, -2 + 10 - 0.75])
-    pixels = [np.float32(10 / 255)] * 12
-    for row, first in zip(step.observations.tolist(), drawn, strict=True):
-        # drawn, parity, the two clocks, the picture: keys in the order of the space, not of the observation
-        np.testing.assert_allclose(row, [first, 0, 1, 0, 1, 0, 1, 0, *pixels])
-
-
-def test_observations_outside_their_space_are_the_environments_failure() -> None:
-    environment = gymnasium.make("broken_environments:Mixed-v0", disable_env_checker=True)
-    environment.unwrapped.elapsed = 0  # type: ignore[attr-defined]
-    environments = SequentialEnvironments([environment], name="Mixed", seed=0)
-    environments.reset()
-    environment.unwrapped.observe = dict  # type: ignore[attr-defined]
-    with pytest.raises(UnavailableError, match="Mixed failed in step: KeyError: 'drawn'"):
-        environments.step(np.zeros((1, 3), np.float32))
 
 
 def test_renders_the_first_copy_and_closes_all() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Sequence, Text
 
 from common.errors import EnvironmentMissingError
 from common.rl.environments.spaces import ObservationBuffer, describe, network_space
@@ -29,30 +29,9 @@ def test_describes_what_the_network_receives(space: Box | Discrete, spec: Observ
     assert describe(network_space(space)) == spec
 
 
-@pytest.mark.parametrize(
-    ("space", "size"),
-    [
-        (MultiBinary((2, 3)), 6),
-        (MultiDiscrete([2, 3]), 5),
-        (Tuple((Discrete(2), Box(-1, 1, (2, 2)))), 6),
-        (Dict(a=Discrete(2), b=Dict(c=Box(0, 255, (4, 4, 3), np.uint8))), 50),
-    ],
-)
-def test_what_is_made_of_parts_is_one_vector(space: Any, size: int) -> None:
-    assert describe(space) == ObservationSpec((size,), "box", size)
-    assert describe(network_space(space)) == describe(space)
-
-
-@pytest.mark.parametrize("space", [Text(3), Sequence(Discrete(2)), Graph(Box(0, 1, (1,)), None), Dict(a=Text(3))])
+@pytest.mark.parametrize("space", [Text(3), Sequence(Discrete(2)), Dict(a=Discrete(2)), Box(0, 1, (0,))])
 def test_refuses_other_observations_by_name(space: Any) -> None:
-    name = "Text" if isinstance(space, Dict) else type(space).__name__
-    with pytest.raises(EnvironmentMissingError, match=f"observation space {name}.*Box, Discrete, MultiBinary"):
-        describe(space)
-
-
-@pytest.mark.parametrize("space", [Box(0, 1, (0,)), Dict(), Tuple(()), Dict(a=Box(0, 1, (2, 0)))])
-def test_refuses_what_holds_no_number(space: Any) -> None:
-    with pytest.raises(EnvironmentMissingError, match=f"space {type(space).__name__}.*no number in it"):
+    with pytest.raises(EnvironmentMissingError, match=f"observation space {type(space).__name__}.*Box, Discrete"):
         describe(space)
 
 

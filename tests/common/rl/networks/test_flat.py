@@ -25,7 +25,7 @@ def make(section: Network, observation: ObservationSpec) -> tuple[PolicyValue, F
 def test_flattening_changes_no_value(section: Network, observation: ObservationSpec) -> None:
     plain = build(section, observation, discrete(3), seed=1)
     network, flat, x = make(section, observation)
-    assert torch.equal(network.outputs(x), plain.outputs(x))
+    assert torch.equal(network.features(x), plain.features(x))
     assert flat.size == sum(parameter.numel() for parameter in plain.parameters())
     assert flat.layout == tuple((name, tuple(p.shape)) for name, p in plain.named_parameters())
     assert torch.equal(flat.vector, torch.cat([p.detach().flatten() for p in plain.parameters()]))
@@ -35,14 +35,14 @@ def test_flattening_changes_no_value(section: Network, observation: ObservationS
 def test_views_survive_backward_and_zero(section: Network, observation: ObservationSpec) -> None:
     network, flat, x = make(section, observation)
     addresses = [(p.data_ptr(), p.grad.data_ptr()) for p in network.parameters() if p.grad is not None]
-    network.outputs(x).sum().backward()
+    network.features(x).sum().backward()
     once = flat.gradient.clone()
     assert once.abs().sum() > 0
-    network.outputs(x).sum().backward()
+    network.features(x).sum().backward()
     torch.testing.assert_close(flat.gradient, 2 * once)
     flat.zero()
     assert not flat.gradient.any()
-    network.outputs(x).sum().backward()
+    network.features(x).sum().backward()
     assert torch.equal(flat.gradient, once)
     assert addresses == [(p.data_ptr(), p.grad.data_ptr()) for p in network.parameters() if p.grad is not None]
     assert len(addresses) == len(flat.layout)
@@ -51,10 +51,10 @@ def test_views_survive_backward_and_zero(section: Network, observation: Observat
 def test_writing_the_vector_changes_the_network() -> None:
     network, flat, x = make(Network(), BOX)
     flat.vector.zero_()
-    assert not network.outputs(x).any()
+    assert not network.features(x).any()
     before = network.head_weight.numel()
     flat.vector[before : before + network.head_bias.numel()] = 2.0
-    assert torch.equal(network.outputs(x).detach(), torch.full((6, 4), 2.0))
+    assert torch.equal(network.features(x).detach(), torch.full((6, 4), 2.0))
 
 
 def test_hash_differs_where_networks_differ() -> None:

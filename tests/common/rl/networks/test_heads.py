@@ -8,7 +8,7 @@ from torch import nn
 
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.networks.dense import DenseTrunk
-from common.rl.networks.heads import Heads, PolicyValue
+from common.rl.networks.heads import Heads
 from common.rl.observation_spec import ObservationSpec
 
 OBSERVATION = ObservationSpec((4,), "box", 4)
@@ -29,13 +29,6 @@ def test_shapes_and_start() -> None:
         assert logits.shape == (50, 3)
         assert values.shape == (50,)
         assert logits.abs().max() < 0.1 < values.std()
-
-
-def test_act_equals_forward_without_a_graph() -> None:
-    net, x = network(1), torch.randn(5, 4)
-    for ours, expected in zip(net.act(x), net(x), strict=True):
-        assert torch.equal(ours, expected)
-        assert not ours.requires_grad
 
 
 def test_separate_trunks_do_not_meet() -> None:
@@ -85,8 +78,3 @@ def test_networks_of_other_actions_have_other_architectures() -> None:
 
 def test_sharing_is_part_of_the_architecture() -> None:
     assert network(1).architecture != network(2).architecture
-
-
-def test_a_network_must_say_what_it_gives() -> None:
-    with pytest.raises(NotImplementedError):
-        PolicyValue()(torch.zeros(1))

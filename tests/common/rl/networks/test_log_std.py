@@ -1,7 +1,7 @@
 import torch
 
 from common.rl.action_spec import ActionSpec, discrete
-from common.rl.networks.log_std import log_std, spread
+from common.rl.networks.log_std import append_log_std, log_std
 
 
 def test_parameters_stand_between_the_means_and_the_value() -> None:
@@ -9,7 +9,7 @@ def test_parameters_stand_between_the_means_and_the_value() -> None:
     assert parameter is not None and parameter.tolist() == [0.0, 0.0]
     with torch.no_grad():
         parameter.copy_(torch.tensor([5.0, 6.0]))
-    outputs = spread(torch.tensor([[1.0, 2.0, 9.0], [3.0, 4.0, 8.0]]), parameter)
+    outputs = append_log_std(torch.tensor([[1.0, 2.0, 9.0], [3.0, 4.0, 8.0]]), parameter)
     assert outputs.tolist() == [[1.0, 2.0, 5.0, 6.0, 9.0], [3.0, 4.0, 5.0, 6.0, 8.0]]
     outputs.sum().backward()
     assert parameter.grad is not None and parameter.grad.tolist() == [2.0, 2.0]
@@ -17,6 +17,6 @@ def test_parameters_stand_between_the_means_and_the_value() -> None:
 
 def test_layers_that_give_all_there_is_are_left_alone() -> None:
     outputs = torch.zeros(2, 4)
-    for action in (discrete(3), ActionSpec("box", shape=(), squashed=(True,), spread="state")):
+    for action in (discrete(3), ActionSpec("box", shape=(), squashed=(True,), log_std="state")):
         assert log_std(action) is None
-        assert spread(outputs, None) is outputs
+        assert append_log_std(outputs, None) is outputs

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from common.errors import ConfigurationError
-from common.rl import moments
 from common.rl.action_spec import discrete
 from common.rl.model import build
+from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization, Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings
@@ -29,19 +29,19 @@ def test_the_network_sees_deviations_from_the_mean(kind: str) -> None:
     model = build(settings_of(kind=kind), BOX, discrete(3))
     assert isinstance(model.network, Normalized)
     raw = torch.from_numpy(VALUES[:50, :4].astype(np.float32)).view(50, 2, 2)
-    plain = model.network.inner.outputs
-    torch.testing.assert_close(model.network.outputs(raw), plain(raw.clamp(-10, 10)), msg="at first as it is, clipped")
-    model.extras.copy_(model.normalization.extras(moments.of(VALUES[:, :4])))
+    plain = model.network.inner.features
+    torch.testing.assert_close(model.network.features(raw), plain(raw.clamp(-10, 10)), msg="at first as it is, clipped")
+    model.extras.copy_(model.normalization.extras(Moments.from_rows(VALUES[:, :4])))
     deviations = [*VALUES.std(axis=0)[:2], 1.0, VALUES.std(axis=0)[3]]  # the third is always the same
     seen = (raw - torch.tensor(VALUES.mean(axis=0)[:4]).view(2, 2)) / torch.tensor(deviations).view(2, 2)
-    torch.testing.assert_close(model.network.outputs(raw), plain(seen.float()), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(model.network.features(raw), plain(seen.float()), rtol=1e-3, atol=1e-4)
     assert raw.max() > 9e3, "the observations themselves are left alone"
 
 
 def test_far_from_the_mean_is_clipped() -> None:
     model = build(settings_of(), BOX, discrete(3))
-    far = model.network.outputs(torch.full((1, 2, 2), 1e9))
-    torch.testing.assert_close(far, model.network.outputs(torch.full((1, 2, 2), 10.0)))
+    far = model.network.features(torch.full((1, 2, 2), 1e9))
+    torch.testing.assert_close(far, model.network.features(torch.full((1, 2, 2), 10.0)))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_counted_and_where_it_is(observations: bool, rewards: bool, extr
     assert model.extras.numel() == extras
     assert isinstance(model.network, Normalized) == observations
     assert layout.reward_scale(model.extras) == 1.0
-    counted = moments.of(VALUES[:, 5 - layout.counted :] if rewards else VALUES[:, : layout.counted])
+    counted = Moments.from_rows(VALUES[:, 5 - layout.counted :] if rewards else VALUES[:, : layout.counted])
     model.extras.copy_(layout.extras(counted))
     assert layout.reward_scale(model.extras) == pytest.approx(1 / VALUES[:, 4].std() if rewards else 1.0)
     if observations:

@@ -32,10 +32,10 @@ def test_outputs_are_logits_and_value(name: str, observation: ObservationSpec) -
         [p.double() for name, p in network.named_parameters() if part in name] for part in ("trunk", "policy", "value")
     )
     features = linear(x.double().flatten(1), *first).tanh()
-    logits, values = network.act(x)
+    logits, values = network(x)
     torch.testing.assert_close(logits.double(), linear(features, *head), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(values.double(), linear(features, *value)[:, 0], atol=1e-4, rtol=1e-4)
-    assert torch.equal(network.outputs(x), torch.cat([logits, values.unsqueeze(1)], dim=1))
+    assert torch.equal(network.features(x), torch.cat([logits, values.unsqueeze(1)], dim=1))
     assert flat.size == sum(parameter.numel() for parameter in (*first, *head, *value))
 
 

@@ -55,11 +55,6 @@ def test_outputs_depend_on_what_was_seen_before() -> None:
     assert not torch.allclose(fresh, later, atol=1e-4)
 
 
-def test_without_a_state_there_are_no_outputs() -> None:
-    with pytest.raises(TypeError, match="depend on its state"):
-        network().act(torch.zeros(1, 4))
-
-
 def test_the_hash_tells_it_from_others() -> None:
     networks = (build(Network(), BOX, discrete(3), 1), network(), network(lstm=UNITS + 1), network(kind="dense"))
     hashes = [flatten(net).hash for net in networks]

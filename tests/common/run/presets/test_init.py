@@ -133,7 +133,7 @@ def test_a_preset_fits_its_environments_spaces(name: str) -> None:
     if name == "LunarLander-v3":
         pytest.importorskip("Box2D")
     settings = presets.for_environment(name)
-    environments = make(settings.environment, copies=2, seed=0)
+    environments = make(settings.environment, num_envs=2, seed=0)
     model = build(settings, describe(environments.observation_space), environments.action)
     assert model.normalization.observations == environments.observation_space.shape[0]  # type: ignore[index]
     environments.close()

@@ -105,7 +105,7 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
 ) -> None:
     settings = settings_of("network.hidden=[4]", *assignments)
     section = resolve(settings.environment)
-    environments = make(section, copies=2, seed=3)
+    environments = make(section, num_envs=2, seed=3)
     try:
         observation = describe(environments.observation_space)
         network = build(settings, observation, environments.action).network
@@ -113,11 +113,11 @@ def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(
         collector = Collector(
             *(environments, network, observation),
             algorithm=algorithm,
-            shaping=RewardTransform(2),
+            rewards=RewardTransform(2),
             rng=rng,
-            acting=Sampling(algorithm, environments.action, environments.count, rng, None),
+            exploration=Sampling(environments.action, rng),
         )
-        packing = TrajectoryFormat(observation, environments.action, steps=steps, copies=2, stack=section.stack)
+        packing = TrajectoryFormat(observation, environments.action, steps=steps, copies=2, stack=section.frame_stack)
         ends = 0
         for _ in range(3):
             played = collector.advance(float("inf"))

@@ -1,0 +1,133 @@
+"""The rollout under way of a batch of environments, in the actor or in a learner that acts for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common.rl.action_spec import ActionSpec
+from common.rl.distributions.base import Actions, Floats
+from common.rl.moments import Moments
+from common.rl.networks.recurrent_state import RecurrentState
+from common.rl.observation_spec import ObservationSpec
+from common.rl.rewards import RewardTransform
+from common.rl.rollout import Rollout
+
+
+class RolloutBuffer:
+    """Arrays of `capacity` steps of B environments, filled in this order.
+
+    `rows[0]` and `begin`; then for each step `acted`, `rows[t + 1]` and `stepped`; when enough steps are taken,
+    `finish`, and `carry_on` before anything else.
+    """
+
+    def __init__(
+        self,
+        observation: ObservationSpec,
+        action: ActionSpec,
+        *,
+        num_envs: int,
+        capacity: int,
+        state_size: int,
+        rewards: RewardTransform,
+    ) -> None:
+        self.num_envs = num_envs
+        self.t = 0
+        """Steps taken of the rollout under way."""
+        self.finished = False
+        """True between `finish` and `carry_on`."""
+        self.state = RecurrentState(num_envs, state_size)
+        """Of the network, before `observations`."""
+        self._first_state = self.state.first()
+        self._observation = observation
+        self._action = action
+        self._transform = rewards
+        self._allocate(capacity)
+
+    @property
+    def full(self) -> bool:
+        return self.t == self.capacity
+
+    @property
+    def observations(self) -> Tensor:
+        """(B, *shape): those that the next actions are for."""
+        return self._observations[self.t]
+
+    def begin(self) -> None:
+        """Drop the rollout under way; `rows[0]` are the first observations of new episodes."""
+        self.t = 0
+        self.finished = False
+        self.state.clear()
+        self._first_state = self.state.first()
+        self._transform.restart()
+
+    def acted(self, actions: Actions, log_probs: Floats) -> None:
+        """actions: (B, *action.shape) for `observations`; log_probs: (B,) under the policy that acted."""
+        self._actions[self.t] = actions
+        self._log_probs[self.t] = log_probs
+
+    def stepped(self, rewards: NDArray[np.float32], terminated: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
+        """The step with these actions led to `rows[t + 1]`; (B,) each. valid: False where it was a dummy step."""
+        t = self.t
+        self._rewards[t] = rewards
+        self._terminated[t] = terminated
+        self._valid[t] = valid
+        self.state.keep(valid)
+        self.t = t + 1
+
+    def finish(self) -> tuple[Rollout, Moments | None]:
+        """The rollout of the steps taken, which shares this buffer's memory, and moments as `RewardTransform.apply`.
+
+        Raises NonFiniteError as that does: the rollout is lost, and the episodes go on.
+        """
+        self.finished = True
+        t = self.t
+        rewards, moments = self._transform.apply(self.rows[:t], self._rewards[:t], self._valid[:t])
+        rollout = Rollout(
+            observations=self._observations[: t + 1],
+            actions=torch.from_numpy(self._actions[:t]),
+            rewards=torch.from_numpy(rewards),
+            terminated=torch.from_numpy(self._terminated[:t]),
+            valid=torch.from_numpy(self._valid[:t]),
+            behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
+            state=self._first_state,
+        )
+        return rollout, moments
+
+    def carry_on(self, *, reuse: bool) -> None:
+        """Begin the next rollout with the last observations; `reuse`: in the same memory, which overwrites the last."""
+        last = self.observations
+        if not reuse:
+            self._allocate(self.capacity)
+        self._observations[0] = last
+        self._first_state = self.state.first()
+        self.t = 0
+        self.finished = False
+
+    def grow(self) -> None:
+        """Double the capacity; the steps taken are kept."""
+        before = self._arrays()
+        self._allocate(2 * self.capacity)
+        for old, new in zip(before, self._arrays(), strict=True):
+            new[: len(old)] = old
+
+    def _allocate(self, capacity: int) -> None:
+        self.capacity = capacity
+        shape = (capacity, self.num_envs)
+        self._observations = torch.zeros(
+            (capacity + 1, self.num_envs, *self._observation.shape), dtype=self._observation.dtype
+        )
+        self.rows = self._observations.numpy()
+        """(capacity + 1, B, *shape): the observations, to be written."""
+        self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
+        self._log_probs = np.zeros(shape, np.float32)
+        self._rewards = np.zeros(shape, np.float32)
+        self._terminated = np.zeros(shape, np.bool_)
+        self._valid = np.zeros(shape, np.bool_)
+
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        return (self.rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
