@@ -1,4 +1,4 @@
-"""Every error a3cd raises on purpose, on one page, each with the exit code a process ends with."""
+"""Every error that a3cd raises for a person to read, each with the exit code the process ends with."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ EXIT_SIGTERM = 143
 
 
 class A3cdError(Exception):
-    """Base of all: its text is one line for a person; `exit_code` is what the process ends with."""
+    """Base class. The text is one line for a person; the process ends with `exit_code`."""
 
     exit_code = EXIT_TRY_LATER
 
 
 class ConfigurationError(A3cdError):
-    """Something the operator wrote cannot be: the text names it and says what would be right."""
+    """A setting, option or file of the operator is wrong: the text names it and says what would be right."""
 
     exit_code = EXIT_CONFIGURATION
 
 
 class EnvironmentMissingError(ConfigurationError):
-    """The environment does not exist, cannot be made, or has spaces no network here can take."""
+    """The environment does not exist, cannot be made, or has spaces that no network here takes."""
 
 
 class RefusedError(A3cdError):
@@ -33,14 +33,24 @@ class RefusedError(A3cdError):
 
 
 class UnavailableError(A3cdError):
-    """Something outside is not there now (a port in use, an environment that keeps failing)."""
-
-    exit_code = EXIT_TRY_LATER
+    """Something needed is not available now (a port in use, an environment that keeps failing)."""
 
 
 class WireError(A3cdError):
-    """A peer sent bytes that are no message; the peer is at fault and the daemon lives on."""
+    """A peer sent bytes that are not a message; the daemon goes on."""
+
+
+class ProtocolError(WireError):
+    """A hello has another protocol number."""
 
 
 class CodecError(A3cdError):
-    """A body does not decode as its codec says; the sender is at fault."""
+    """A body does not decode with the codec in its header."""
+
+
+class NonFiniteError(A3cdError):
+    """A rollout has a reward, observation, probability or gradient that is not finite; it is dropped."""
+
+
+class DamagedCheckpointError(A3cdError):
+    """A checkpoint cannot be read; the text names the file and what is wrong with it."""

@@ -1,20 +1,20 @@
-"""Writes the tables of protocol.md that the code holds: `python docs/make_protocol.py` after a message has changed."""
+"""Writes the generated parts of protocol.md: `python docs/make_protocol.py` after the protocol has changed."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect as sources
-import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect
 
+from common.host.addresses import DEFAULT_PORT
 from common.wire import messages
 from common.wire.messages import AnyMessage, Message
+from common.wire.protocol import PEERS, PORTS, REFUSALS, RULES, TRANSITIONS
 
 DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
@@ -28,13 +28,30 @@ CONSTANTS = {
     "common.wire.client": ("MAX_REPLY_BYTES", "MAX_ROUTING_ID"),
     "common.wire.sockets": ("HIGH_WATER_MARK", "UNREAD_MARK"),
 }
-_SUMMARY = re.compile(r"(?P<way>[^:]+): (?P<says>.*?)(?: Body: (?P<body>.*))?")
+DESCRIBED = {
+    "security": "common.host.security",
+    "weights": "common.wire.bodies.weights",
+    "delta": "common.wire.bodies.delta",
+    "trajectory": "common.wire.bodies.trajectory",
+    "observations": "common.wire.bodies.observations",
+    "broadcast": "common.wire.bodies.broadcast",
+}
+"""Parts of the document that are the docstring of a module."""
 _NATURAL = (0, 2**63 - 1)
 
 
 def generate(document: str) -> str:
     """The document with everything between its markers written anew."""
-    for name, text in (("messages", message_tables()), ("constants", constant_table())):
+    parts = {
+        "number": f"The protocol's number is {messages.PROTOCOL}.",
+        "ports": port_table(),
+        "messages": message_tables(),
+        "membership": membership_picture(),
+        "refusals": refusal_table(),
+        "constants": constant_table(),
+    }
+    parts |= {name: sources.getdoc(importlib.import_module(module)) or "" for name, module in DESCRIBED.items()}
+    for name, text in parts.items():
         begin, end = f"<!-- {name}: written by make_protocol.py -->", f"<!-- end of {name} -->"
         before, found, rest = document.partition(begin)
         _, also_found, after = rest.partition(end)
@@ -44,34 +61,92 @@ def generate(document: str) -> str:
     return document
 
 
+def port_table() -> str:
+    """The learner's two ports."""
+    rows = [
+        [
+            f"that of `--bind`, {DEFAULT_PORT} by default" if port.offset == 0 else "the next one",
+            port.learner,
+            port.peer,
+            ", ".join(port.roles),
+            port.carries,
+        ]
+        for port in PORTS
+    ]
+    return _table(["port", "learner", "peer", "peers", "carries"], rows)
+
+
 def message_tables() -> str:
     """All messages in one table, then the fields of each."""
     overview, details = [], []
     kind: type[Message]
     for kind in get_args(AnyMessage):
-        summary = _SUMMARY.fullmatch(" ".join((kind.__doc__ or "").split()))
-        if summary is None:
-            raise ValueError(f"{kind.__name__}: its docstring is not `from -> to: what it says. Body: ...`")
-        tag = str(kind.__struct_config__.tag)
-        overview.append([f"[`{tag}`](#{tag})", summary["way"], summary["says"], summary["body"] or ""])
-        details.append(f"### {tag}\n\n{_fields(kind)}")
-    return "\n\n".join([_table(["message", "from -> to", "says", "body"], overview), *details])
+        rule = RULES[kind]
+        overview.append(
+            [
+                f"[`{_tag(kind)}`](#{_tag(kind)})",
+                f"{_roles(rule.senders)} -> {_roles(rule.receivers)}",
+                rule.state or "any",
+                " / ".join(f"`{_tag(answer)}`" for answer in rule.answers),
+                " ".join((kind.__doc__ or "").split()),
+                rule.body,
+            ]
+        )
+        details.append(f"### {_tag(kind)}\n\n{_fields(kind)}")
+    head = ["message", "from -> to", "peer is", "answered by", "meaning", "body"]
+    return "\n\n".join([_table(head, overview), *details])
+
+
+def _tag(kind: type[Message]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _roles(roles: tuple[str, ...]) -> str:
+    if set(PEERS) <= set(roles):
+        return "any peer or the learner" if "learner" in roles else "any peer"
+    return ", ".join(roles)
+
+
+def membership_picture() -> str:
+    """The states of a peer, for Mermaid."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> joining"]
+    lines += [f"    {state} --> {after}: {event}" for (state, event), after in TRANSITIONS.items()]
+    lines += [f"    {state} --> [*]: goodbye, refused otherwise" for state in ("joining", "member")]
+    return "\n".join([*lines, "```"])
+
+
+def refusal_table() -> str:
+    """The codes of `refused`."""
+    rows = [
+        [
+            f"`{code}`",
+            refusal.meaning,
+            "says hello again" if refusal.error is None else f"ends, exit code {refusal.error.exit_code}",
+        ]
+        for code, refusal in REFUSALS.items()
+    ]
+    return _table(["refusal code", "meaning", "the peer"], rows)
 
 
 def constant_table() -> str:
-    """The numbers that both ends go by."""
+    """The numbers that both ends use."""
     rows = []
-    for module_name, names in CONSTANTS.items():
-        module = importlib.import_module(module_name)
-        meanings = _meanings(module)[""]
-        rows += [[f"`{name}`", f"{getattr(module, name):,}", meanings[name], f"`{module_name}`"] for name in names]
+    for module, names in CONSTANTS.items():
+        source = (DOCUMENT.parents[1] / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        meanings = _meanings(source)[""]
+        values = {
+            node.targets[0].id: eval(ast.unparse(node.value), {})  # not imported: that would load torch
+            for node in ast.parse(source).body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
+        }
+        rows += [[f"`{name}`", f"{values[name]:,}", meanings[name], f"`{module}`"] for name in names]
     return _table(["name", "value", "meaning", "in"], rows)
 
 
 def _fields(kind: type[Message]) -> str:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    found = _meanings(messages)
+    found = _meanings(sources.getsource(messages))
     meanings: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         meanings |= found.get(one.__name__, {})
@@ -102,6 +177,8 @@ def words(kind: inspect.Type) -> str:
             return f"list of ({words(kind.item_type)})" + _most(kind)
         case inspect.TupleType():
             return ", ".join(words(one) for one in kind.item_types)
+        case inspect.StructType(array_like=True):
+            return ", ".join(words(field.type) for field in kind.fields)
         case inspect.DictType():
             return f"map to ({words(kind.value_type)})" + _most(kind)
     raise TypeError(f"no words for {kind}")
@@ -118,10 +195,10 @@ def _default(field: inspect.Field) -> str:
     return f"`{msgspec.json.encode(default).decode()}`"
 
 
-def _meanings(module: ModuleType) -> dict[str, dict[str, str]]:
+def _meanings(source: str) -> dict[str, dict[str, str]]:
     """The strings under assignments: by class ("" for the module), then by name."""
     found: dict[str, dict[str, str]] = {}
-    tree = ast.parse(sources.getsource(module))
+    tree = ast.parse(source)
     scopes: list[ast.Module | ast.ClassDef] = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
     for scope in scopes:
         below = found.setdefault(getattr(scope, "name", ""), {})

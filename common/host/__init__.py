@@ -1,1 +1,1 @@
-"""The host: addresses, files, modules, versions, and what a daemon owes it."""
+"""The host: addresses, files, modules, versions, and daemons as services."""

@@ -1,4 +1,4 @@
-"""tcp://host:port, read once and in one way."""
+"""Addresses such as tcp://host:port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """From `tcp://host:port`; the port may be left out (5555), so may `tcp://`. Raises `ConfigurationError`."""
+        """From `tcp://host:port`; `tcp://` and the port (5555) may be left out. Raises ConfigurationError."""
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise ConfigurationError(
@@ -35,18 +35,17 @@ class Address:
         return cls(match["host"], port)
 
     def with_port(self, port: int) -> Address:
-        """The same host, another port."""
         return Address(self.host, port)
 
     def to_connect(self) -> Address:
-        """This address, if it can be connected to; raises ConfigurationError for `*` and for port 0."""
+        """This address; raises ConfigurationError for `*` and for port 0, to which nothing can connect."""
         if self.host == "*" or self.port == 0:
             raise ConfigurationError(f"{self} is no address to connect to: name the learner's host and port")
         return self
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can be at the other end."""
+        """Whether only this machine can connect."""
         host = self.host.strip("[]")
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -54,5 +53,4 @@ class Address:
             return host == "localhost"
 
     def __str__(self) -> str:
-        """As ZeroMQ takes it."""
         return f"tcp://{self.host}:{self.port or '*'}"

@@ -1,4 +1,4 @@
-"""Files that a power cut leaves either as they were or as they were to be, never half written."""
+"""Files that a power cut never leaves half written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sync_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Give `path` this content in one step; raises OSError, and the old content then stands."""
+    """Replace the content of `path` in one step; raises OSError, with the old content unchanged."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         write_synced(partial, data)

@@ -1,6 +1,6 @@
-"""`module:Name`, as an environment or a network of one's own is named: the parts of it, and importing the module.
+"""Names such as `module:Name` for environments and networks of users: their parts, and importing the module.
 
-Without gymnasium and torch, which those who only look at names do not wait for.
+Without gymnasium and torch, which take seconds to load.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from common.errors import A3cdError, ConfigurationError
 
 
 def module_of(named: str) -> str:
-    """The module to import, `module` of `module:Name`; empty where none is named."""
+    """`module` of `module:Name`; empty if there is none."""
     return named.rpartition(":")[0]
 
 
 def bare(named: str) -> str:
-    """The name without the module to import, `Name` of `module:Name`."""
+    """`Name` of `module:Name`."""
     return named.rpartition(":")[2]
 
 
 def check_module(named: str, allowed: Collection[str]) -> None:
-    """Refuses a `module:Name`, of an environment or a network, whose module is not among those allowed here.
+    """Raises ConfigurationError if the module of `module:Name` is not allowed here.
 
-    It is the learner that names it, and importing runs its code.
-
-    Raises: ConfigurationError with the option that would allow it.
+    The learner chooses the module, and importing it runs its code on this host.
     """
     module = module_of(named)
     if module and module not in allowed:
@@ -38,18 +36,18 @@ def check_module(named: str, allowed: Collection[str]) -> None:
 
 
 def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
-    """Imports a module that a person has named; raises what `problem` makes of the line that says why it cannot be."""
+    """Import a module; if that fails, raise `problem(reason)`."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise problem(
             f"no module named {error.name} in this Python's path; install its package, or set PYTHONPATH to the "
-            "folder it is in (the working folder is not looked at)"
+            "folder it is in (the working folder is not searched)"
         ) from error
     except Exception as error:
         raise problem(f"importing {module} failed: {error_text(error)}") from error
 
 
 def error_text(error: Exception) -> str:
-    """What somebody else's code raised, in one line."""
+    """An exception of other people's code, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

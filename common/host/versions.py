@@ -1,4 +1,4 @@
-"""What this process runs on, as told to the other end."""
+"""Versions of Python and of the packages that matter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGES = ("a3cd", "torch", "gymnasium", "numpy", "pyzmq")
 
 
 def versions() -> dict[str, str]:
-    """Python's version and those of the packages that matter, without loading any; what is missing is left out."""
+    """By name, without importing the packages; those that are not installed are left out."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

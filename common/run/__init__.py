@@ -1,1 +1,1 @@
-"""A run as files: its folder, its status, presets of settings."""
+"""A run: its folder, its status, presets of settings."""

@@ -1,11 +1,11 @@
-"""The folder of a run: where everything lies in it, and reading it. Needs no torch.
+"""The folder of a run: the paths in it, and reading it. Without torch.
 
 settings.toml     the run settings, resolved
-run.json          the run's id, when it was made, its epoch, the version of a3cd that made it
+run.json          id, date and epoch of the run, and the version of a3cd that created it
 checkpoints/N/    weights.safetensors, optimizer.safetensors, state.json; N is the weights' version
-metrics.jsonl     one object a line; events/ has the same for TensorBoard; curve.png is the learning curve
+metrics.jsonl     one object per line; events/ has the same for TensorBoard; curve.png is the learning curve
 summary.json      written when the learner ends
-lock              held by the learner that works in the folder
+lock              held by the running learner
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from common.errors import A3cdError, ConfigurationError
+from common.errors import ConfigurationError, DamagedCheckpointError
 from common.host.modules import bare
 from common.settings.sections import Settings
 from common.settings.toml import read
@@ -34,39 +34,35 @@ _CHECKPOINT_NAME = re.compile(r"(\d+)(?:-(\d+))?")
 _log = logging.getLogger(__name__)
 
 
-class DamagedCheckpointError(A3cdError):
-    """A checkpoint that cannot be read whole; the text names the file and what is wrong with it."""
-
-
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`."""
 
     run: str
     """16 hexadecimal digits."""
     created: str
-    """When the run was made: ISO 8601, UTC."""
+    """ISO 8601, UTC."""
     epoch: int
-    """1 at first; one more for each time a learner took the run up again."""
+    """1 at first, raised by one whenever a learner resumes the run."""
     a3cd: str
-    """The version of a3cd that made the folder."""
+    """The version of a3cd that created the folder."""
 
 
 class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
     """`state.json` of a checkpoint."""
 
     version: int
-    """Of the weights: optimizer steps taken."""
+    """Version of the weights: optimizer steps taken."""
     score: float | None
-    """What the best checkpoint is the best by (mean return); None before there was one."""
+    """Mean return, by which the best checkpoint is chosen; None before the first."""
     state: dict[str, Any]
-    """Everything else the learner goes on from: counters, model hash and the like."""
+    """The rest of the learner's state: counters, model hash and so on."""
     checksums: dict[str, int]
-    """CRC-32 of the other files by name."""
+    """CRC-32 of the other files, by name."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a checkpoint holds."""
+    """The content of a checkpoint."""
 
     version: int
     score: float | None
@@ -99,13 +95,13 @@ class CheckpointPaths:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Sorts checkpoints by version, and those of one version by when they were written."""
+        """Sorts checkpoints by version, then by the order in which they were written."""
         match = _CHECKPOINT_NAME.fullmatch(self.folder.name)
         assert match is not None
         return int(match[1]), int(match[2] or 0)
 
     def read(self) -> Checkpoint:
-        """Read everything; raises `DamagedCheckpointError` if a file is missing, cut short or altered."""
+        """Read everything; raises DamagedCheckpointError if a file is missing, cut short or altered."""
         head = self.read_state()
         weights = self._tensors(self.weights_file, head)
         if list(weights) != ["weights"] or weights["weights"].dtype != np.float32 or weights["weights"].ndim != 1:
@@ -114,7 +110,7 @@ class CheckpointPaths:
         return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state)
 
     def read_state(self) -> CheckpointState:
-        """Read the state alone; raises `DamagedCheckpointError`."""
+        """Read the state alone; raises DamagedCheckpointError."""
         try:
             return msgspec.json.decode(self.state_file.read_bytes(), type=CheckpointState)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -135,52 +131,46 @@ class CheckpointPaths:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds a run, or will; see the layout at the top of the file."""
+    """A folder that has a run, or will have one; see the layout at the top of this file."""
 
     path: Path
 
     @property
     def settings_file(self) -> Path:
-        """The run settings, resolved, as TOML."""
         return self.path / "settings.toml"
 
     @property
     def run_file(self) -> Path:
-        """A `RunRecord` as JSON; a folder is a run if it has this."""
+        """A `RunRecord` as JSON; a folder with this file is a run."""
         return self.path / "run.json"
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the learner at work; holds its process id."""
+        """Locked by the running learner; contains its process id."""
         return self.path / "lock"
 
     @property
     def metrics_file(self) -> Path:
-        """One JSON object a line."""
         return self.path / "metrics.jsonl"
 
     @property
     def events(self) -> Path:
-        """Folder for TensorBoard."""
         return self.path / "events"
 
     @property
     def checkpoints(self) -> Path:
-        """Folder of the checkpoints' folders."""
         return self.path / "checkpoints"
 
     @property
     def curve(self) -> Path:
-        """Picture of the learning curve."""
         return self.path / "curve.png"
 
     @property
     def summary_file(self) -> Path:
-        """The run in one JSON object, written when the learner ends."""
         return self.path / "summary.json"
 
     def record(self) -> RunRecord:
-        """Read `run.json`; raises `ConfigurationError` where there is no run."""
+        """Read `run.json`; raises ConfigurationError if there is no run."""
         try:
             return msgspec.json.decode(self.run_file.read_bytes(), type=RunRecord)
         except FileNotFoundError as error:
@@ -189,23 +179,23 @@ class RunFolder:
             raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
 
     def settings(self) -> Settings:
-        """Read the settings; raises `ConfigurationError` where there is no run or its settings cannot be read."""
+        """Read the settings; raises ConfigurationError if there is no run or its settings cannot be read."""
         self.record()
         return read(self.settings_file)
 
     def all_checkpoints(self) -> list[CheckpointPaths]:
-        """Every checkpoint by its name alone, oldest first; one or another may be damaged."""
+        """Every checkpoint, oldest first, judged by its name only: it may be damaged."""
         if not self.checkpoints.is_dir():
             return []
         names = (entry for entry in self.checkpoints.iterdir() if _CHECKPOINT_NAME.fullmatch(entry.name))
         return sorted((CheckpointPaths(entry) for entry in names), key=lambda paths: paths.order)
 
     def newest(self) -> CheckpointPaths | None:
-        """The newest checkpoint that reads whole; damaged ones are passed over with a warning."""
+        """The newest checkpoint that can be read; damaged ones are skipped with a warning."""
         return next((paths for paths, _ in self._whole()), None)
 
     def best(self) -> CheckpointPaths | None:
-        """The whole checkpoint with the highest score, the newer of two; the newest if none has a score."""
+        """The readable checkpoint with the highest score, the newer of two; the newest if none has a score."""
         ranked = max(self._whole(), key=lambda entry: _rank(entry[1].score), default=None)
         return ranked and ranked[0]
 
@@ -214,7 +204,7 @@ class RunFolder:
             try:
                 yield paths, paths.read()
             except DamagedCheckpointError as error:
-                _log.warning("checkpoint %s is damaged and passed over: %s", paths.folder.name, error)
+                _log.warning("checkpoint %s is damaged and skipped: %s", paths.folder.name, error)
 
 
 def _rank(score: float | None) -> float:
@@ -222,6 +212,6 @@ def _rank(score: float | None) -> float:
 
 
 def default_path(environment: str) -> Path:
-    """runs/ENV-DATE-TIME below the working folder: where a run goes that was given no folder."""
+    """runs/ENV-DATE-TIME below the working folder: the default folder of a new run."""
     name = bare(environment).replace("/", "-")
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

@@ -1,4 +1,4 @@
-"""What a learner tells whoever asks: one frozen class, shown by `a3cd status`, the live panel and the summary."""
+"""The state of a run as the learner reports it: for `a3cd status`, the live panel and the summary."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     launcher: str
     state: str
-    trouble: str
+    last_error: str
+    """That the actor recovered from."""
     frames: int
     frames_per_second: float
     gradients: int
+    """Applied: gradients or trajectories."""
     stale: int
     refused: int
     lag: float
@@ -64,14 +66,16 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     episodes: int
     version: int
     gradients: int
-    """Applied."""
+    """Applied: gradients, or trajectories; with actions, rollouts."""
     stale: int
     refused: int
     duplicates: int
     gradient_bytes: int
-    """Bodies received."""
+    """Bytes of bodies that actors uploaded: gradients, trajectories or observations."""
     weight_bytes: int
-    """Bodies sent: broadcasts (times subscribers), snapshots and pulls."""
+    """Bytes of weights sent: broadcasts (times subscribers), welcomes and pulls."""
+    action_bytes: int = 0
+    """Bytes of actions sent."""
     mean_return: float | None
     """Training, over the last `limits.window` episodes; None before the first."""
     best_return: float | None
@@ -84,30 +88,28 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag_mean: float
     lag_p95: float
     learner_busy: float
-    """Fraction of the time the learner's one thread was at work."""
+    """Fraction of the time that the learner's thread was busy."""
     goal: float | None
     seconds_left: float | None
     frames_left: int | None
     episodes_left: int | None
     reached: bool
-    actors: int
+    actors_now: int
     actors_wanted: int
     actors_peak: int
     why: str
-    """Of the last scaling decision, with its numbers."""
+    """Reason of the last scaling decision, with its numbers."""
     losses: dict[str, float] = {}
     time: float = 0.0
     """The learner's clock, seconds since 1970."""
     versions: dict[str, str] = {}
-    """Of what the learner runs on."""
+    """Of the learner's Python and packages."""
     exchange: str = ""
-    """gradients, trajectories or actions: what actors send."""
-    exchange_why: str = ""
-    """Why, with the numbers, where exchange.kind = "auto" was measured."""
+    """exchange.kind, resolved: gradients, trajectories or actions."""
     warnings: list[str] = []
-    """The last few things that went wrong and were survived."""
-    peers: list[PeerStatus] = []
-    fleets: list[FleetStatus] = []
+    """The last few errors that the learner recovered from."""
+    actors: list[PeerStatus] = []
+    launchers: list[FleetStatus] = []
 
     @classmethod
     def read(cls, report: dict[str, Any]) -> RunStatus:
@@ -118,12 +120,12 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
     *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
-    *("lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
+    *("action_bytes", "lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
 )
 
 
 def summary(status: RunStatus) -> dict[str, Any]:
-    """The run in one flat object: what `--json` prints; frames_per_second here is over the whole run."""
+    """The run in one flat object, as printed by `--json`; frames_per_second is over the whole run."""
     plain = msgspec.to_builtins(status)
     whole = {"frames_per_second": status.frames / status.seconds if status.seconds > 0 else 0.0}
     return {key: {**plain, **whole}[key] for key in SUMMARY_KEYS}

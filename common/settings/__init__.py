@@ -1,1 +1,1 @@
-"""Run settings: the sections, and reading and writing them as TOML."""
+"""Run settings: sections, reading and writing them as TOML, checks."""

@@ -1,4 +1,4 @@
-"""The names two peers may agree on: a codec kind, with an entropy stage after a plus sign where there is one."""
+"""Names of codecs: a codec kind, and after a plus sign an entropy stage if there is one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CODECS: tuple[CodecKind, ...] = get_args(CodecKind)
 STAGES: tuple[StageKind, ...] = get_args(StageKind)
 
 COARSE: tuple[CodecKind, ...] = ("top-k", "sign", "ternary")
-"""Those that lose so much, and always on the same side, that learning with them needs error feedback."""
+"""Codecs with so large and biased an error that learning needs error feedback."""
 TOP_K = 0.01
-"""Fraction of the elements that top-k sends unless told otherwise."""
+"""Default fraction of the elements that top-k sends."""
 
 
 def join(codec: CodecKind, stage: StageKind) -> str:
@@ -24,11 +24,11 @@ def join(codec: CodecKind, stage: StageKind) -> str:
 PARTS: dict[str, tuple[CodecKind, StageKind]] = {
     join(codec, stage): (codec, stage) for codec in CODECS for stage in STAGES
 }
-"""Every name, with the codec and the stage it stands for."""
+"""Every name, with its codec and stage."""
 
 NAMES: tuple[str, ...] = tuple(PARTS)
 
 
 def feeds_back(setting: bool | Literal["auto"], name: str) -> bool:
-    """Whether the codec of that name gets error feedback; `setting` is `exchange.error_feedback`."""
+    """Whether the codec of this name gets error feedback; `setting` is `exchange.error_feedback`."""
     return PARTS[name][0] in COARSE if setting == "auto" else setting

@@ -1,4 +1,4 @@
-"""What a setting may be, in words for an operator, read from the types of the sections."""
+"""The allowed values of a setting in words, from the types of the sections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import inspect
 
 
 def describe(kind: inspect.Type) -> str:
-    """The allowed values of a setting: `one of fixed, load`, `a number above 0`, `a list of whole numbers ...`."""
+    """Such as `one of fixed, load`, `a number above 0`, `a list, each a whole number ...`."""
     match kind:
         case inspect.Metadata(extra_json_schema={"description": str(words)}):
             return words

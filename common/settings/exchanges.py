@@ -1,8 +1,9 @@
-"""What travels between actors and learner, by algorithm. Without torch: the settings are checked against it."""
+"""What actors send to the learner: the kinds each algorithm can use, and the one that `auto` becomes."""
 
 from __future__ import annotations
 
-from common.settings.sections import Settings
+MAX_LIST_ITEMS = 2**16
+"""Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
 
 EXCHANGES: dict[str, tuple[str, ...]] = {
     "a3c": ("gradients", "trajectories", "actions"),
@@ -13,23 +14,33 @@ EXCHANGES: dict[str, tuple[str, ...]] = {
     "vtrace": ("trajectories", "actions"),
     "ppo": ("trajectories", "gradients"),
 }
-"""Values of exchange.kind that each algorithm can do with; the first is what `auto` begins with."""
+"""Values of exchange.kind that each algorithm can use, its usual one first."""
 
 
-def resolve(exchange: str, algorithm: str) -> str:
-    """The exchange.kind that `exchange` begins with, with this algorithm."""
-    return EXCHANGES[algorithm][0] if exchange == "auto" else exchange
+def resolve(kind: str, algorithm: str, network: str, device: str) -> str:
+    """The exchange.kind of a run, decided once before its first frame.
+
+    "auto" is the algorithm's usual kind, with one exception: an algorithm whose usual kind is gradients, and which can
+    use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense. There one
+    batch on the GPU is faster than the gradients of all actors, and trajectories are smaller than gradients.
+    `a3cd bench exchange` measures both for an environment.
+
+    Args:
+        kind: exchange.kind as given.
+        algorithm: algorithm.kind.
+        network: network.kind resolved: dense, a convolutional network, or module:Class.
+        device: optimizer.device resolved: cpu, cuda or cuda:N.
+    """
+    if kind != "auto":
+        return kind
+    usual, *others = EXCHANGES[algorithm]
+    if usual == "gradients" and "trajectories" in others and device != "cpu" and network != "dense":
+        return "trajectories"
+    return usual
 
 
-def is_measured(settings: Settings) -> bool:
-    """Whether exchange.kind = "auto" is decided by what is measured: the run could do with trajectories as well."""
-    algorithm, exchange = settings.algorithm, settings.exchange
-    return (
-        exchange.kind == "auto"
-        and EXCHANGES[algorithm.kind][:2] == ("gradients", "trajectories")
-        and settings.staleness.policy == "scale"
-        and not algorithm.whole_episodes
-        and exchange.codec in ("auto", "none")
-        and exchange.error_feedback is not True
-        and exchange.credit > 0
-    )
+def possible(kind: str, algorithm: str, network: str, device: str) -> set[str]:
+    """What `resolve` may give when `network` and `device` may still be "auto"."""
+    networks = ("dense", "conv-a3c") if network == "auto" else (network,)
+    devices = ("cpu", "cuda") if device == "auto" else (device,)
+    return {resolve(kind, algorithm, one, other) for one in networks for other in devices}

@@ -1,6 +1,6 @@
 """The run settings: one frozen class per TOML section, each value with its unit and its allowed range.
 
-`auto` values are resolved by the learner once it has seen the environment; the run folder keeps the resolved file.
+The learner resolves `auto` values once it knows the environment; the run folder keeps the resolved settings.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-i
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A TOML section: immutable, and an unknown key is an error."""
+    """A TOML section; an unknown key is an error."""
 
 
 class Environment(Section, frozen=True):
-    """What the actors play."""
+    """The environments of the actors."""
 
     id: Annotated[str, Meta(min_length=1)] = "CartPole-v1"
     """Gymnasium id; `module:Id-v0` imports that module first."""
     num_envs: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Environments per actor, stepped as one batch."""
     observation: Literal["auto", "state", "frames"] = "auto"
-    """`frames`: rendered pictures, grey, 84x84, stacked (ALE games always are). `auto`: what the environment gives."""
+    """`frames`: rendered pictures, grey, 84x84, stacked (always so for ALE games). `auto`: the environment's own."""
     frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
     frame_stack: Amount = 0
@@ -40,23 +40,23 @@ class Environment(Section, frozen=True):
     max_episode_steps: Amount = 0
     """Time limit in agent steps; 0: as the environment says."""
     step_seconds: NonNegative = 0.0
-    """Makes each step of the batch last at least this long (pacing; 0: as fast as it goes)."""
+    """Least duration of a step of the batch (pacing; 0: as fast as possible)."""
     reward_scale: Positive = 1.0
-    """Rewards are multiplied by this for learning; reported returns are not."""
+    """Rewards are multiplied by this for learning, not in reported returns."""
     reward_clip: NonNegative = 0.0
     """Rewards are clipped to +-this for learning, after scaling; 0: not clipped."""
     reward_normalize: bool = False
     """Rewards are divided by the running deviation of their discounted sum, over all actors, before reward_scale."""
     action_bounds: Literal["clip", "tanh"] = "clip"
-    """How what is drawn comes into the bounds of a Box of actions: cut off there, or as its tanh."""
+    """How sampled actions are mapped into a Box's bounds: clipped, or squashed by tanh."""
     terminal_on_life_loss: bool = False
-    """For learning, nothing follows the loss of a life; episodes are whole games all the same (ALE games only)."""
+    """For learning, the loss of a life is terminal; reported episodes are still whole games (ALE games only)."""
     options: dict[str, Scalar] = msgspec.field(default_factory=dict)
     """Keyword arguments for the environment."""
 
 
 class Network(Section, frozen=True):
-    """The policy and the value."""
+    """The network of policy and value."""
 
     kind: Annotated[
         str,
@@ -65,9 +65,8 @@ class Network(Section, frozen=True):
             description=f"one of {', '.join(NETWORKS)}, or module:Class",
         ),
     ] = "auto"
-    """`auto`: dense for vectors, conv-a3c for pictures. conv-nature, conv-impala: larger conv networks, of Mnih et al.
-    2015 and Espeholt et al. 2018. conv-students: conv-nature with 128 dense units. `module:Class`: a network of one's
-    own (docs/networks.md)."""
+    """`auto`: dense for vectors, conv-a3c for pictures. conv-nature, conv-impala: larger, of Mnih et al. 2015 and
+    Espeholt et al. 2018. conv-students: conv-nature with 128 dense units. module:Class: your own (docs/networks.md)."""
     hidden: Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)] = msgspec.field(
         default_factory=lambda: [128]
     )
@@ -75,30 +74,27 @@ class Network(Section, frozen=True):
     activation: Literal["relu", "tanh"] = "tanh"
     """Between dense layers (dense only)."""
     input_scale: Positive = 1.0
-    """Box observations are multiplied by this before the first layer (dense only): larger where small
-    differences between small numbers matter."""
+    """Box observations are multiplied by this before the first layer (dense only)."""
     normalize: bool = False
-    """Observations (box only) less their running mean, divided by their running deviation, over all actors; then within
-    +-10."""
+    """Observations (Box only) are standardised by their running mean and deviation over all actors, clipped to +-10."""
     log_std: Literal["parameter", "state"] = "parameter"
-    """Standard deviations of a Box of actions: one learnt number each whatever the state, or by softplus of outputs."""
+    """Standard deviations of Box actions: one learnt parameter each, or softplus of the network's outputs."""
     shared: bool = True
-    """Policy and value share the trunk; else each has its own. (A module:Class settles that itself.)"""
+    """Policy and value share the trunk; false: each has its own. (A module:Class decides itself.)"""
     lstm: Annotated[int, Meta(ge=0, le=4096)] = 0
-    """Units of an LSTM after the trunk, for what one observation does not show; 0: none. Needs shared = true."""
+    """Units of an LSTM after the trunk, for partial observations; 0: none. Needs shared = true."""
 
 
 class Algorithm(Section, frozen=True):
-    """How a rollout becomes a gradient."""
+    """The loss, and the rollouts it is computed on."""
 
     kind: Literal["a3c", "one-step-q", "n-step-q", "one-step-sarsa", "a2c", "vtrace", "ppo"] = "a3c"
-    """What each does and what it sends: docs/algorithms.md. one-step-q, n-step-q and one-step-sarsa learn values of
-    discrete actions: the settings of policies, from gae_lambda to entropy and value, normalize_advantages, correction,
-    rho_clip and c_clip, say nothing to them."""
+    """See docs/algorithms.md. one-step-q, n-step-q and one-step-sarsa learn values of discrete actions and ignore
+    gae_lambda, entropy_coef, value_coef, normalize_advantages, correction, rho_clip and c_clip."""
     rollout_length: Annotated[int, Meta(ge=1, le=4096)] = 20
     """Steps per environment in one gradient (t_max)."""
     whole_episodes: bool = False
-    """One gradient per whole episode instead, as in the original experiment; needs copies = 1."""
+    """One gradient per whole episode instead; needs environment.num_envs = 1."""
     gamma: Fraction = 0.99
     gae_lambda: Fraction = 1.0
     """Generalised advantage estimation; 1: plain n-step advantages."""
@@ -109,42 +105,40 @@ class Algorithm(Section, frozen=True):
     max_grad_norm: NonNegative = 0.5
     """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped."""
     normalize_advantages: bool = False
-    """Advantages of a rollout to mean 0 and spread 1 before the policy loss."""
+    """Standardise the advantages of a rollout before the policy loss."""
     refresh: bool = True
-    """Load the newest weights as they come: before the gradient and, with correction, while a rollout is played."""
+    """Load new weights as they arrive: before the gradient and, with correction, during a rollout."""
     correction: Literal["vtrace", "none"] = "vtrace"
-    """Importance correction between the policy that acted and the one that learns (a3c; a2c has none, vtrace has)."""
+    """Importance correction between the acting policy and the learning one (a3c; a2c never, vtrace always)."""
     rho_clip: Positive = 1.0
     c_clip: Positive = 1.0
     clip_range: Positive = 0.2
-    """The ratio of the probabilities under the new and the old policy counts up to 1 +- this (ppo only)."""
+    """The ratio of the probabilities under the new and the old policy is clipped to 1 +- this (ppo only)."""
     epochs: Annotated[int, Meta(ge=1, le=256)] = 4
-    """Times each rollout is gone over (ppo only)."""
+    """Passes over each rollout (ppo only)."""
     minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
-    """Parts of a batch with an optimizer step each, of whole environments, so at most as many as there are (ppo, in the
-    learner only)."""
+    """Parts of a batch, of whole environments, with an optimizer step each (ppo with trajectories only)."""
     target_kl: NonNegative = 0.0
-    """A batch is left for the next one once its policy has gone so far from the one that acted, in nats; 0: never
-    (ppo only)."""
+    """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo only)."""
     epsilon_finals: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
         default_factory=lambda: [0.1, 0.01, 0.5]
     )
-    """Each environment of each actor explores with one of these probabilities in the end (values only)."""
+    """Final exploration probabilities, one drawn for each environment (Q-learning and Sarsa only)."""
     epsilon_probabilities: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
         default_factory=lambda: [0.4, 0.3, 0.3]
     )
-    """How probable each of epsilon_finals is; their sum is 1 (values only)."""
+    """Probability of each of epsilon_finals; their sum is 1."""
     epsilon_frames: Amount = 4_000_000
-    """Frames of the run, all actors together, over which exploration falls from 1 (values only)."""
+    """Frames of the run over which exploration falls from 1."""
     target_frames: Count = 40_000
-    """Frames of the run between two copies of the weights to the target network (values only)."""
+    """Frames of the run between two updates of the target network."""
 
 
 class Optimizer(Section, frozen=True):
-    """One step of the flat parameter vector in the learner."""
+    """The learner's optimizer."""
 
     kind: Literal["adam", "rmsprop", "sgd"] = "adam"
-    """rmsprop is A3C's form: eps inside the root, statistics shared by all actors."""
+    """rmsprop is A3C's form: epsilon inside the root, statistics shared by all actors."""
     learning_rate: Positive = 1e-3
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
@@ -155,36 +149,36 @@ class Optimizer(Section, frozen=True):
     momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """SGD's momentum."""
     epsilon: Positive = 1e-5
-    """Beside the root (adam) or in it (rmsprop): there 1e-10 is what 1e-5 is beside it."""
+    """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
     device: Annotated[str, Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$")] = "cpu"
-    """Where the learner keeps weights and optimizer: cpu, cuda, cuda:N, or auto (cuda where there is one)."""
+    """Device of the learner's weights and optimizer: cpu, cuda, cuda:N, or auto (cuda if there is one)."""
 
 
 class Exchange(Section, frozen=True):
-    """What travels between actors and learner, and how much of it may be under way."""
+    """What actors and learner exchange, and how much of it may be unanswered."""
 
     kind: Literal["auto", "gradients", "trajectories", "actions"] = "auto"
-    """gradients: actors compute them. trajectories: actors send what they played, and the learner computes. actions:
-    actors hold environments only; the learner answers their observations with actions, and computes. auto: as is usual
-    with the algorithm; a3c goes over from gradients to trajectories where it measures that they are faster."""
+    """gradients: actors compute them. trajectories: actors send rollouts, and the learner computes the gradients.
+    actions: actors send observations, and the learner answers with actions and computes the gradients. auto: the
+    algorithm's usual kind; with a3c trajectories, if the learner has a GPU and the network is not dense."""
     codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
-    """How gradients are packed; auto chooses among the first four, by the link and the size of the model."""
+    """How gradients are packed; auto chooses among none, fp16, bf16 and int8 by the link and the size of the model."""
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
-    """Fraction of the elements that codec = top-k sends, the largest ones."""
+    """Fraction of the elements that codec = top-k sends."""
     entropy_coder: Literal["auto", "none", "lz4", "zstd"] = "auto"
     error_feedback: bool | Literal["auto"] = "auto"
-    """Actors carry what packing lost over to the next gradient; auto: with top-k, sign and ternary."""
+    """Actors add the error of packing to the next gradient; auto: with top-k, sign and ternary."""
     weights: Literal["auto", "fp32", "fp16", "delta"] = "auto"
-    """Format of the weights on the wire; auto: fp32 up to 1 MiB, then fp16. delta: broadcasts hold the difference to a
-    keyframe, which is sent as with auto, in int8; about half the bytes of fp16."""
+    """Format of the weights on the wire; auto: fp32 up to 1 MiB, then fp16. delta: broadcasts are int8 differences to
+    a keyframe, about half the bytes of fp16; the keyframe is sent as with auto."""
     credit: Amount = 1
-    """Gradients one actor may have unanswered; 0: no limit (this is what collapses; for experiments)."""
+    """Gradients that one actor may have unanswered; 0: no limit (collapses under load; for experiments)."""
     accumulate: Annotated[int, Meta(ge=1, le=64)] = 4
-    """Gradients an actor without credit adds up before it waits."""
+    """Gradients that an actor without credit adds up before it waits."""
     coalesce: Annotated[int, Meta(ge=1, le=256)] = 16
     """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
     drain_ms: Positive = 5.0
-    """Longest time the learner reads gradients before it takes a step."""
+    """Longest time that the learner reads gradients before it takes a step."""
     broadcast_ms: Positive = 5.0
     """Shortest time between two broadcasts of weights."""
     egress_mbit: Positive = 800.0
@@ -193,56 +187,53 @@ class Exchange(Section, frozen=True):
     """The slowest link between actors and learner in Mbit/s, for codec = auto; 0: not known."""
     heartbeat_seconds: Positive = 2.0
     expiry_seconds: Positive = 30.0
-    """A peer that is silent for so long is taken for gone."""
+    """A peer that is silent for longer is removed."""
     groups: Annotated[int, Meta(ge=1, le=8)] = 2
-    """An actor's copies are split into so many groups: while one waits for its actions, another steps (actions
-    only)."""
+    """Groups of an actor's environments: while one waits for its actions, another steps (actions only)."""
     batch: Count = 1024
-    """Observations that wait at most before the learner computes their actions in one pass (actions only)."""
+    """Observations at which the learner computes actions without waiting for more (actions only)."""
     batch_wait_ms: NonNegative = 0.0
-    """Longest time an observation waits for others; 0: those that have come are taken together (actions only)."""
-    learner_delay_ms: NonNegative = 0.0
-    """Makes each optimizer step last at least so long (experiments on overload)."""
+    """Longest time that an observation waits for others; 0: only until all received are read (actions only)."""
 
 
 class Staleness(Section, frozen=True):
-    """What becomes of a gradient of older weights (lag: optimizer steps since those that acted).
+    """How gradients of older weights are treated (lag: optimizer steps since the weights that acted).
 
     none                 scale = "none", refuse_factor = 0
-    1/sqrt(1+lag)        as it is
+    1/sqrt(1+lag)        the default
     1/(1+lag)            scale = "inverse"
     drop                 scale = "none", drop_above = N
     delay compensation   policy = "compensate", with algorithm.refresh = false and exchange.accumulate = 1
-    V-trace refresh      algorithm.refresh and algorithm.correction, both on as it is: actors do it, beside the others
+    V-trace refresh      algorithm.refresh and algorithm.correction, both on by default; done by the actors
     synchronous          policy = "synchronous"
     """
 
     policy: Literal["scale", "compensate", "synchronous"] = "scale"
-    """scale: the step shrinks with the lag. compensate: the gradient is brought to the newest weights, to first order.
-    synchronous: the learner waits for actors, takes one step with the mean of their gradients, and answers them all;
-    an actor waits for its answer, and what is not of the newest version is refused."""
+    """scale: the step shrinks with the lag. compensate: the gradient is corrected to the newest weights, to first
+    order. synchronous: the learner waits for all actors, takes one step with the mean of their gradients, and answers
+    them; gradients of older versions are refused."""
     scale: Literal["inverse-sqrt", "inverse", "none"] = "inverse-sqrt"
     """The step is multiplied by 1/sqrt(1+lag), 1/(1+lag), or not (policy scale only)."""
     refuse_factor: NonNegative = 4.0
     """A lag above this times the number of actors, and above 4, is refused; 0: never."""
     drop_above: Amount | None = None
-    """A lag above this is refused, however many actors there are; not set: refuse_factor decides alone."""
+    """A lag above this is refused; not set: only refuse_factor counts."""
     compensation: Positive = 0.04
     """The lambda of delay compensation (policy compensate only)."""
     history_mib: Count = 256
-    """Memory for the weights of earlier versions; a gradient of one no longer kept is refused (compensate only)."""
+    """Memory for earlier versions of the weights; gradients of older ones are refused (compensate only)."""
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Of the actors in the run, so many must have sent a gradient before the step (synchronous only)."""
+    """Fraction of the actors whose gradients a step waits for (synchronous only)."""
     wait_seconds: Positive = 10.0
-    """After the first gradient, so long for the others; then the step is taken without them (synchronous only)."""
+    """Longest wait for the others after the first gradient (synchronous only)."""
 
 
 class Scaling(Section, frozen=True):
-    """How many actors the learner wants."""
+    """The number of actors that the learner asks launchers for."""
 
     policy: Literal["fixed", "episode-duration", "load"] = "fixed"
     minimum: Annotated[int, Meta(ge=0, le=4096)] = 2
-    """Actors from the start; with policy fixed, all there will be."""
+    """Actors at the start; with policy fixed, always."""
     maximum: Annotated[int, Meta(ge=1, le=4096)] = 2
     form: Literal["steps", "linear"] = "steps"
     """episode-duration: `steps`: the thresholds and additions below; `linear`: first_seconds and every_seconds."""
@@ -251,37 +242,37 @@ class Scaling(Section, frozen=True):
     first_seconds: Positive = 20.0
     every_seconds: Positive = 10.0
     episodes_between: Amount = 1000
-    """At least so many episodes between two additions."""
+    """Least number of episodes between two additions."""
     busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
-    """load, and the guard under every policy: the learner's busy fraction above which no actor is added."""
+    """The learner's busy fraction above which no actor is added, under every policy."""
     interval_seconds: Positive = 5.0
     """Between two decisions."""
 
 
 class Checkpoint(Section, frozen=True):
-    """What is kept of the run."""
+    """When checkpoints are saved, and which are kept."""
 
     every_seconds: NonNegative = 60.0
-    """Between two; 0: only at the end, a new best included."""
+    """Between two checkpoints; 0: only at the end."""
     keep: Count = 3
-    """The last so many; the best is kept besides."""
+    """Number of newest checkpoints; the best is kept as well."""
     best: bool = True
-    """Keep the best besides, and save a new best without waiting for every_seconds."""
+    """Keep the best as well, and save a new best without waiting for every_seconds."""
 
 
 class Limits(Section, frozen=True):
-    """When the run is over; 0: no such limit. The first that is reached ends it."""
+    """When the run ends: at the first limit reached; 0: no such limit."""
 
     frames: Amount = 0
     episodes: Amount = 0
     seconds: NonNegative = 0.0
     until_return: float | None = None
-    """Mean training return over `window` episodes at which the run has reached its goal."""
+    """Goal: mean training return over the last `window` episodes."""
     window: Annotated[int, Meta(ge=1, le=100_000)] = 100
 
 
 class Settings(Section, frozen=True):
-    """A whole run."""
+    """All settings of a run."""
 
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     environment: Environment = Environment()

@@ -1,13 +1,11 @@
-"""Run settings as TOML: strict reading, plain writing, and single assignments from a command line.
+"""Run settings as TOML: strict reading, writing, and single values from a command line.
 
-Every error is a `ConfigurationError` of one line: where it was read, the path of the key, what stands there, and what
-may stand there.
+Every error is a ConfigurationError of one line: the source, the path of the key, its value, and the allowed values.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import tomli_w
 from msgspec import inspect
 
 from common.errors import ConfigurationError
@@ -22,11 +21,26 @@ from common.settings.describe import describe
 from common.settings.sections import Algorithm, Settings
 from common.settings.validate import check
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+RENAMED = {
+    "environment.copies": "environment.num_envs",
+    "environment.skip": "environment.frame_skip",
+    "environment.stack": "environment.frame_stack",
+    "network.spread": "network.log_std",
+    "algorithm.rollout": "algorithm.rollout_length",
+    "algorithm.discount": "algorithm.gamma",
+    "algorithm.entropy": "algorithm.entropy_coef",
+    "algorithm.value": "algorithm.value_coef",
+    "algorithm.gradient_clip": "algorithm.max_grad_norm",
+    "algorithm.clip": "algorithm.clip_range",
+    "algorithm.kl_limit": "algorithm.target_kl",
+    "optimizer.step_size": "optimizer.learning_rate",
+}
+"""Keys of earlier versions, which are refused, and their names now."""
+REMOVED = {"exchange.learner_delay_ms"}
 
 
 def read(path: Path) -> Settings:
-    """Read the settings file at `path`; raises `ConfigurationError` also where there is none or it is no text."""
+    """Read the settings file at `path`; raises ConfigurationError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -39,10 +53,10 @@ def read(path: Path) -> Settings:
 def parse(
     text: str, source: str, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}
 ) -> Settings:
-    """Read settings from TOML `text`; `source` names it in errors. Keys that are missing keep their defaults.
+    """Read settings from TOML `text`; `source` names it in errors. Missing keys keep their defaults.
 
-    Tables `[for.NAME.SECTION]` hold only with the algorithm NAME: `algorithm`, or the one in `text`. `wanted` is the
-    same beneath them, for algorithms other than the one in `text`.
+    Tables `[for.NAME.SECTION]` apply only with the algorithm NAME: `algorithm`, or the one in `text`. Below them,
+    `wanted` has such tables by algorithm; it applies if `algorithm` is not the one in `text`.
     """
     try:
         document = tomllib.loads(text)
@@ -54,7 +68,7 @@ def parse(
 def _chosen(
     document: dict[str, Any], source: str, algorithm: str | None, wanted: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The document with what its tables for one algorithm say put over the rest."""
+    """The document with its tables for one algorithm merged into its sections."""
     tables = _table(document.pop("for", {}), source, "for")
     for name, sections in tables.items():
         _refuse_wrong({"algorithm": {"kind": name}}, _root(), (), f"{source}: for.{name}")
@@ -76,7 +90,7 @@ def _chosen(
 
 def _table(value: object, source: str, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{source}: {name} = {_toml(value)}: must be a table")
+        raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be a table")
     return value
 
 
@@ -87,42 +101,46 @@ def _root() -> inspect.StructType:
 
 
 def dump(settings: Settings) -> str:
-    """Write every setting as TOML, sections in the order of the classes; a value of None is left out."""
-    top: list[str] = []
-    sections: list[str] = []
-    for name, value in msgspec.to_builtins(settings).items():
-        if isinstance(value, dict):
-            sections += ["", f"[{name}]", *(_assignment(key, one) for key, one in value.items() if one is not None)]
-        else:
-            top.append(_assignment(name, value))
-    return "\n".join([*top, *sections]) + "\n"
+    """Every setting as TOML, sections in the order of the classes; a value of None is left out."""
+    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    for name, section in plain.items():
+        if isinstance(section, dict):
+            plain[name] = {key: value for key, value in section.items() if value is not None}
+    return tomli_w.dumps(plain)
 
 
 def override(settings: Settings, assignments: Iterable[str], source: str = "--set") -> Settings:
     """Apply assignments such as `optimizer.learning_rate=3e-4`, `seed=3` or `environment.options.difficulty=1`.
 
-    The value is read as TOML; what is no TOML value (a bare word) is taken as text.
+    The value is read as TOML; a word that is not TOML is text.
     """
-    document: dict[str, Any] = msgspec.to_builtins(settings)
+    values: dict[str, object] = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
-        *tables, key = path.strip().split(".")
-        if not equals or not key:
+        if not equals or not path.strip():
             raise ConfigurationError(
                 f"{source} {assignment}: must be section.key=value, such as optimizer.learning_rate=1e-3"
             )
+        values[path.strip()] = _value(text.strip())
+    return replace_at(settings, values, source)
+
+
+def replace_at(settings: Settings, values: Mapping[str, object], source: str = "settings") -> Settings:
+    """The settings with other values at dotted paths, such as {"limits.frames": 5}; checked like a file."""
+    document: dict[str, Any] = msgspec.to_builtins(settings)
+    for path, value in values.items():
+        *tables, key = path.split(".")
         table = document
         for name in tables:
-            inner = table.setdefault(name, {})
-            if not isinstance(inner, dict):
-                raise ConfigurationError(f"{source} {assignment}: {name} is a setting, not a section")
-            table = inner
-        table[key] = _value(text.strip())
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise ConfigurationError(f"{source}: {path}: {name} is a setting, not a section")
+        table[key] = value
     return _build(document, source)
 
 
 def _build(document: Mapping[str, Any], source: str) -> Settings:
-    """Turn a document into settings, checking key by key: a message then names the one key that is wrong."""
+    """Turn a document into settings, key by key, so that an error names the key that is wrong."""
     _refuse_wrong(document, _root(), (), source)
     settings = msgspec.convert(document, Settings)
     check(settings, source)
@@ -142,7 +160,7 @@ def _refuse_wrong(
         if isinstance(kind, inspect.StructType) and isinstance(value, dict):
             _refuse_wrong(value, kind, path, source)
         elif not _fits(path, value):
-            raise ConfigurationError(f"{source}: {name} = {_toml(value)}: must be {describe(kind)}")
+            raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be {describe(kind)}")
 
 
 def _fits(path: tuple[str, ...], value: object) -> bool:
@@ -157,7 +175,12 @@ def _fits(path: tuple[str, ...], value: object) -> bool:
 
 
 def _suggestion(key: str, kinds: Mapping[str, inspect.Type], above: tuple[str, ...]) -> str:
-    """The nearest key here, else the same key in another section, else all keys there are here."""
+    """The new name of an old key, the nearest key here, the same key in another section, or all keys here."""
+    name = ".".join((*above, key))
+    if name in RENAMED:
+        return f"; it is {RENAMED[name]} now"
+    if name in REMOVED:
+        return "; it was removed, leave it out"
     if near := get_close_matches(key, kinds, n=1):
         return f"; did you mean {near[0]}?"
     for section, keys in msgspec.to_builtins(Settings()).items():
@@ -175,24 +198,6 @@ def _value(text: str) -> object:
     return document["value"] if len(document) == 1 else text
 
 
-def _assignment(key: str, value: object) -> str:
-    return f"{key if BARE_KEY.fullmatch(key) else _text(key)} = {_toml(value)}"
-
-
-def _toml(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return _text(value)
-        case list():
-            return f"[{', '.join(_toml(one) for one in value)}]"
-        case dict():
-            return f"{{ {', '.join(_assignment(key, one) for key, one in value.items())} }}" if value else "{}"
-        case _:
-            return str(value)
-
-
-def _text(value: str) -> str:
-    # JSON's escapes are TOML's, but for DEL, which JSON leaves as it is and TOML forbids.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _shown(value: object) -> str:
+    """A value in an error message."""
+    return json.dumps(value, ensure_ascii=False, default=str)

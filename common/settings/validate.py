@@ -1,4 +1,4 @@
-"""What the sections cannot say alone: settings that must fit each other, and values that must fit the wire."""
+"""Checks of settings against each other, and of values that the wire cannot carry."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.codec_names import COARSE
-from common.settings.exchanges import EXCHANGES, resolve
+from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, possible
 from common.settings.sections import Algorithm, Exchange, Scaling, Settings
-from common.wire.frames import MAX_ITEMS
 
 INT64 = 2**63
 
 
 def check(settings: Settings, source: str = "settings") -> None:
-    """Raise `ConfigurationError`, its text beginning with `source`, for the first thing that cannot be."""
+    """Raise ConfigurationError for the first problem; its text begins with `source`."""
     for problem in _problems(settings):
         raise ConfigurationError(f"{source}: {problem}")
 
@@ -43,7 +42,7 @@ def _problems(settings: Settings) -> Iterator[str]:
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)
     yield from _algorithm(settings)
-    if resolve(settings.exchange.kind, settings.algorithm.kind) == "trajectories":
+    if "trajectories" in _kinds(settings):
         yield from _trajectories(settings)
     if settings.exchange.kind == "actions":
         yield from _actions(settings)
@@ -51,8 +50,14 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield from _scaling(settings.scaling)
 
 
+def _kinds(settings: Settings) -> set[str]:
+    """The kinds that the exchange may have, once network and device are known."""
+    exchange, algorithm = settings.exchange, settings.algorithm
+    return possible(exchange.kind, algorithm.kind, settings.network.kind, settings.optimizer.device)
+
+
 def _unusable_numbers(path: str, value: object) -> Iterator[str]:
-    """Infinities, which TOML can write and no setting means, and integers msgpack cannot carry to the actors."""
+    """Infinities, which no setting allows, and integers that msgpack cannot carry to the actors."""
     match value:
         case dict():
             for key, inner in value.items():
@@ -77,22 +82,22 @@ def _values(algorithm: Algorithm) -> Iterator[str]:
         yield f"algorithm.epsilon_probabilities = {probabilities} must add up to 1, not {sum(probabilities):g}"
     if algorithm.kind == "one-step-sarsa" and algorithm.rollout_length < 2 and not algorithm.whole_episodes:
         yield (
-            f'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not {algorithm.rollout_length}: '
-            "a step is learnt from once the next action is known"
+            'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not '
+            f"{algorithm.rollout_length}: the target of a step needs the next action"
         )
 
 
 def _episodes(settings: Settings) -> Iterator[str]:
-    copies, rollout, accumulate = (
-        settings.environment.num_envs,
-        settings.algorithm.rollout_length,
-        settings.exchange.accumulate,
-    )
-    most = copies * math.ceil(rollout / 2) * accumulate  # an episode takes a step, and another one to begin the next
-    if most > MAX_ITEMS and not settings.algorithm.whole_episodes:
+    num_envs = settings.environment.num_envs
+    rollout_length = settings.algorithm.rollout_length
+    accumulate = settings.exchange.accumulate
+    # An episode takes at least one step, and the environment's reset another.
+    most = num_envs * math.ceil(rollout_length / 2) * accumulate
+    if most > MAX_LIST_ITEMS and not settings.algorithm.whole_episodes:
         yield (
-            f"environment.num_envs = {copies}, algorithm.rollout_length = {rollout} and exchange.accumulate = {accumulate}: "
-            f"{most:,} episodes could end in one gradient, its message holds at most {MAX_ITEMS:,}; lower one of these"
+            f"environment.num_envs = {num_envs}, algorithm.rollout_length = {rollout_length} and "
+            f"exchange.accumulate = {accumulate}: {most:,} episodes could end in one gradient, its message holds at "
+            f"most {MAX_LIST_ITEMS:,}; lower one of these"
         )
 
 
@@ -100,7 +105,7 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
     if exchange.expiry_seconds <= exchange.heartbeat_seconds:
         yield (
             f"exchange.expiry_seconds = {exchange.expiry_seconds} must be above exchange.heartbeat_seconds = "
-            f"{exchange.heartbeat_seconds}, or every peer is taken for gone between two heartbeats"
+            f"{exchange.heartbeat_seconds}, or every peer expires between two heartbeats"
         )
     if exchange.codec in COARSE and exchange.error_feedback is False:
         yield (
@@ -112,7 +117,7 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
     if exchange.codec in COARSE and exchange.credit == 0:
         yield (
             f'exchange.codec = "{exchange.codec}" needs exchange.credit of at least 1: without, gradients are not kept '
-            "until they are answered, and what error feedback owes is not known"
+            "until they are answered, and error feedback cannot know its residual"
         )
 
 
@@ -129,11 +134,11 @@ def _algorithm(settings: Settings) -> Iterator[str]:
         )
     if algorithm.kind == "vtrace" and algorithm.correction == "none":
         yield 'algorithm.correction = "none" leaves nothing of algorithm.kind = "vtrace"; use "a2c" for that'
-    if algorithm.kind == "ppo" and resolve(given, "ppo") == "gradients":
+    if algorithm.kind == "ppo" and given == "gradients":
         if settings.staleness.policy != "synchronous":
             yield (
                 'exchange.kind = "gradients" with algorithm.kind = "ppo" needs staleness.policy = "synchronous": '
-                "actors go over their rollouts together, each epoch on the weights that the one before led to"
+                "all actors take each epoch on the weights after the epoch before"
             )
         if not algorithm.refresh:
             yield 'exchange.kind = "gradients" with algorithm.kind = "ppo" needs algorithm.refresh = true'
@@ -144,6 +149,8 @@ def _algorithm(settings: Settings) -> Iterator[str]:
 def _trajectories(settings: Settings) -> Iterator[str]:
     algorithm, exchange = settings.algorithm, settings.exchange
     why = 'exchange.kind = "trajectories"'
+    if exchange.kind == "auto" and EXCHANGES[algorithm.kind][0] == "gradients":
+        why += ' (from "auto" on a GPU; "gradients" is possible too)'
     if algorithm.whole_episodes:
         yield f"{why} sends rollouts of one length: it needs algorithm.whole_episodes = false"
     if exchange.codec not in ("auto", "none"):
@@ -158,11 +165,13 @@ def _actions(settings: Settings) -> Iterator[str]:
     algorithm, exchange = settings.algorithm, settings.exchange
     needs = 'exchange.kind = "actions" needs'
     if algorithm.whole_episodes:
-        yield f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout_length steps of a group"
+        yield (
+            f"{needs} algorithm.whole_episodes = false: the learner trains on algorithm.rollout_length steps of a group"
+        )
     if settings.environment.num_envs < exchange.groups:
         yield (
             f"{needs} environment.num_envs of at least exchange.groups = {exchange.groups}, not "
-            f"{settings.environment.num_envs}: each group has a copy or more"
+            f"{settings.environment.num_envs}: each group has at least one"
         )
     if settings.staleness.policy != "scale":
         yield (
@@ -174,7 +183,7 @@ def _actions(settings: Settings) -> Iterator[str]:
 def _staleness(settings: Settings) -> Iterator[str]:
     staleness, exchange = settings.staleness, settings.exchange
     if staleness.policy == "compensate":
-        why = 'staleness.policy = "compensate" must know the weights that each gradient was computed on'
+        why = 'staleness.policy = "compensate" must know the weights of each gradient'
         if settings.algorithm.refresh:
             yield f"{why}: it needs algorithm.refresh = false"
         if exchange.accumulate != 1:

@@ -1,4 +1,4 @@
-"""The connecting end of the wire: one DEALER to the learner, non-blocking; the learner need not be there."""
+"""A peer's connection to the learner: one non-blocking DEALER; the learner need not be running."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from common.wire.frames import Buffer, pack, split
 from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
 
 MAX_REPLY_BYTES = 2**30
-"""A peer cannot know the model's size before the welcome; this bounds what it would take from a learner."""
+"""Longest message that a peer takes from a learner: it does not know the model's size before the welcome."""
 MAX_DRAIN = 64
-"""Messages read at once; what else has come waits for the next turn."""
+"""Messages that one `receive` reads."""
 MAX_ROUTING_ID = 255
-"""Bytes that ZeroMQ takes."""
+"""Bytes; ZeroMQ's limit."""
 INCARNATION_BYTES = 16
-"""Random, in the routing id: it cannot be guessed, so under CURVE nobody else can take over a peer's connection."""
-MOST_FAILED_HANDSHAKES = 50
-"""In a row, about five seconds: one or two may be a learner that is being stopped."""
+"""Random, part of the routing id: nobody can guess it and take over the peer's connection."""
+MAX_FAILED_HANDSHAKES = 50
+"""In a row, about five seconds; one or two occur when a learner stops."""
 _HANDSHAKES = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -43,9 +43,9 @@ def introduce(
     launcher: str = "",
     codecs: tuple[str, ...] = (),
 ) -> Hello:
-    """What this process says of itself; `name` defaults to host and process id, under the name of its key.
+    """The hello of this process; `name` defaults to host and process id, prefixed with the name of its key.
 
-    Raises ConfigurationError for a name that no learner would read.
+    Raises ConfigurationError for a name that is too long.
     """
     host = platform.node() or "unknown"
     name = access.name(name or f"{host}-{os.getpid()}")
@@ -69,7 +69,7 @@ class LearnerLink:
     """Messages to and from a learner."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, hello: Hello) -> None:
-        """The routing id holds the incarnation, so a restarted peer never inherits its predecessor's connection."""
+        """The routing id contains the incarnation: a restarted peer never gets its predecessor's messages."""
         identity = f"{hello.role}/{hello.incarnation}/{hello.name}".encode(errors="replace")[:MAX_ROUTING_ID]
         self._access = access
         self.socket = sockets.dealer(
@@ -79,7 +79,7 @@ class LearnerLink:
         self._failed_handshakes = 0
 
     def send(self, message: AnyMessage, body: Buffer | None = None) -> bool:
-        """Hands a message to the network; False: there is no connection now, and nothing was queued."""
+        """Send without waiting; False: there is no connection now, and nothing was queued."""
         header = pack(message)
         frames: list[Buffer] = [header] if body is None else [header, body]
         try:
@@ -89,11 +89,11 @@ class LearnerLink:
         return True
 
     def receive(self) -> Iterator[tuple[AnyMessage, Buffer | None]]:
-        """What has arrived, at most `MAX_DRAIN` messages; what is no message is dropped.
+        """Up to `MAX_DRAIN` messages that have arrived; anything that is not a message is dropped.
 
-        Raises RefusedError when the keys of the two ends do not go together: it would never come to a connection.
+        Raises RefusedError when the keys of the two ends do not match, so that no connection can be made.
         """
-        self._look_at_handshakes()
+        self._check_handshakes()
         for _ in range(MAX_DRAIN):
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -104,17 +104,17 @@ class LearnerLink:
             except WireError:
                 continue
 
-    def _look_at_handshakes(self) -> None:
+    def _check_handshakes(self) -> None:
         for event in sockets.events(self._monitor):
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._failed_handshakes = 0
                 continue
             self._failed_handshakes += 1
-            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL or self._failed_handshakes >= MOST_FAILED_HANDSHAKES:
+            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL or self._failed_handshakes >= MAX_FAILED_HANDSHAKES:
                 raise RefusedError(_why_refused(event, self._access))
 
     def close(self) -> None:
-        """Lets a last goodbye leave, for at most a tenth of a second."""
+        """Close, after at most 0.1 s in which a last goodbye can be sent."""
         self.socket.disable_monitor()
         self._monitor.close(linger=0)
         self.socket.close(linger=100)

@@ -1,7 +1,7 @@
-"""Every message on the wire: one frozen class each, and nothing else.
+"""Every message on the wire: one frozen class each. `common.wire.protocol` says who sends which, and when.
 
-A message is a small header; a gradient or weights travel as a body in a frame of their own (see `common.wire.frames`).
-docs/protocol.md shows this file as a table, and a test holds the two together.
+A message is a small header; gradients, trajectories, weights, observations and actions travel as a body in a frame of
+their own (see `common.wire.frames`). docs/protocol.md is generated from this file.
 """
 
 from __future__ import annotations
@@ -13,50 +13,49 @@ from msgspec import Meta
 
 from common.rl.episode import Episode
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
 
-MAX_NAME, MAX_TEXT = 128, 4096
-"""Characters."""
+MAX_NAME = 128
+"""Characters of a name."""
+MAX_TEXT = 4096
+"""Characters of a text for people."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(gt=0)]
-Duration = Annotated[float, Meta(ge=0, le=1e6)]
-"""Seconds that something took."""
-Size = Annotated[int, Meta(ge=0, le=2**40)]
-"""Bytes."""
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
-RefusalCode = Literal["protocol", "unknown", "set-aside", "role", "codec", "name"]
+RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "unknown"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
-    """Base of all; on the wire the class name in lower case is the `type`."""
+    """Base class; on the wire the class name in lower case is the `type`."""
 
 
 class Hello(Message, frozen=True):
-    """actor, launcher, observer -> learner: who I am. Sent again until it is answered."""
+    """Asks to join the run. Repeated until it is answered."""
 
     protocol: Natural
     role: Role
     name: Name
     incarnation: Name
-    """Fresh for each process, so that a restarted peer is not mistaken for its predecessor."""
+    """Random for each process, so that a restarted peer is not mistaken for its predecessor."""
     host: Name
     pid: Natural
     versions: Annotated[dict[Name, Label], Meta(max_length=32)] = {}
+    """Of Python and the packages that matter."""
     codecs: Annotated[list[Name], Meta(max_length=64)] = []
-    """Codec names the peer can speak (actors)."""
+    """Codecs that the peer has (actors)."""
     launcher: Label = ""
     """Name of the launcher that started this actor; empty: started by hand."""
     slots: Natural = 0
-    """Most actors this launcher can run."""
+    """Number of actors that this launcher can run."""
 
 
 class Welcome(Message, frozen=True):
-    """learner -> peer: you are in. Body: for an actor, a snapshot of the weights, unless the learner acts for it."""
+    """The peer is a member of the run."""
 
     run: Name
     epoch: Natural
@@ -66,145 +65,124 @@ class Welcome(Message, frozen=True):
     settings: dict[str, Any] = {}
     """The run settings, resolved (actors)."""
     codec: Label = ""
+    """Codec for the actor's gradients or trajectories."""
     credit: Natural = 0
-    """Gradients or trajectories this actor may have unanswered; 0: no limit."""
+    """Gradients or trajectories that this actor may have unanswered; 0: no limit."""
     model: Label = ""
-    """Hash of the network both ends must build."""
+    """Hash of the network that both ends build."""
     weights_port: Natural = 0
     weights_format: Label = ""
+    """fp32 or fp16: the format of whole weights."""
     version: Natural = 0
+    """Of the weights in the body."""
     actors: Natural = 0
     """Actors in the run now."""
     seed: Natural = 0
     """Seed for this actor's environments and sampling, different for every actor."""
-    trial: Label = ""
-    """Codec that trajectories would have: time the first rollouts with it as well, and tell (exchange.kind = "auto").
-    Empty: nothing is to be timed."""
 
 
 class Refused(Message, frozen=True):
-    """learner -> peer: not you, or not any more. `unknown` means: say hello again; all else is for good."""
+    """The peer is not, or no longer, a member of the run."""
 
     code: RefusalCode
     reason: Text
 
 
 class Contribution(Message, frozen=True):
-    """What goes into a step of the learner, whatever its body is; only its kinds below are on the wire."""
+    """The header that Gradient and Trajectory share; it is not a message itself."""
 
     run: Name
     epoch: Natural
     sequence: Natural
     """1, 2, ... per incarnation; a number seen before is a duplicate."""
     version: Natural
-    """Weights that played for it, on average; its lag is counted from them."""
+    """Of the weights that acted, on average over the rollout; the lag is counted from it."""
     model: Name
     codec: Name
     steps: Annotated[int, Meta(ge=0, le=10**9)]
-    """Environment steps the agent acted on."""
+    """Environment steps in which the agent acted."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
-    """Rollouts it is of."""
+    """Rollouts in the body."""
     episodes: list[Episode] = []
     """Finished episodes: return, length in steps, seconds."""
     moments: list[tuple[int, list[float], list[float]]] = []
-    """Of what its rollouts' steps saw, in runs that normalise: count, means, sums of squared deviations."""
+    """Running statistics of the rollouts, in runs that normalize: count, means, sums of squared deviations."""
 
 
 class Gradient(Contribution, frozen=True):
-    """actor -> learner: what I learnt. Body: the packed flat gradient, summed over `count` rollouts."""
+    """A gradient, summed over `count` rollouts."""
 
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
     """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl."""
 
 
 class Trajectory(Contribution, frozen=True):
-    """actor -> learner: what I played, for the learner to learn from. Body: `count` packed rollouts."""
-
-
-class Trial(Message, frozen=True):
-    """actor -> learner: what my first rollouts took, as gradients and as trajectories. Once, if the welcome asks."""
-
-    play: Duration
-    """Seconds of playing one rollout."""
-    play_cpu: Duration
-    """CPU seconds of the same."""
-    gradient: Duration
-    """Seconds of its gradient."""
-    gradient_packing: Duration
-    trajectory_packing: Duration
-    gradient_bytes: Size
-    """As packed."""
-    trajectory_bytes: Size
-    round_trip: Duration = 0.0
-    """From a gradient to its acknowledgement, packing included."""
-    latency: Duration = 0.0
-    """From a heartbeat to its answer."""
+    """Rollouts from which the learner computes the gradient."""
 
 
 class Acknowledgement(Message, frozen=True):
-    """learner -> actor: what became of a gradient or trajectory."""
+    """The verdict on one gradient or trajectory."""
 
     sequence: Natural
     verdict: Verdict
     version: Natural
-    """Newest weights there are."""
+    """Of the newest weights."""
     credit: Natural
     actors: Natural
     why: Text = ""
 
 
 class Pull(Message, frozen=True):
-    """actor -> learner: send me weights newer than this."""
+    """Asks for weights newer than `version`."""
 
     version: Natural
 
 
 class Weights(Message, frozen=True):
-    """learner -> actor: the newest weights. Body: the weights; none where the actor has them already."""
+    """The newest weights."""
 
     version: Natural
     epoch: Natural
     delta: bool = False
-    """The body is what has changed since a keyframe, as in a broadcast (exchange.weights = "delta")."""
+    """The body is a difference to a keyframe, as in a broadcast (exchange.weights = "delta")."""
 
 
 class Observe(Message, frozen=True):
-    """actor -> learner: what a group of my environments shows; which actions? Body: what the last step gave, and the
-    observations."""
+    """The observations of one group of environments; asks for actions."""
 
     run: Name
     epoch: Natural
     group: Annotated[int, Meta(ge=0, le=255)]
     """Of the actor's groups, counted from 0."""
     step: Natural
-    """1, 2, ... for each group of an incarnation; a number seen before is answered as it was."""
+    """1, 2, ... for each group of an incarnation; a number seen before gets the same answer again."""
     begins: bool = False
-    """The learner is to know nothing of this group from before; no last step is told of."""
+    """A new rollout begins: the learner drops what it has of the group's, and the body has no rewards and flags."""
     steps: Annotated[int, Meta(ge=0, le=1024)] = 0
-    """Environment steps the agent acted on, in the last step."""
+    """Environment steps in which the agent acted, in the last step."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**8)] = 0
     episodes: list[Episode] = []
-    """Episodes that the last step ended: return, length in steps, seconds."""
+    """Episodes that ended in the last step: return, length in steps, seconds."""
 
 
 class Act(Message, frozen=True):
-    """learner -> actor: take these actions. Body: one for each environment of the group."""
+    """Actions for one group of environments."""
 
     group: Natural
     step: Natural
-    """Of the observations that they answer."""
+    """The step of the `observe` that this answers."""
 
 
 class FleetOrder(Message, frozen=True):
-    """learner -> launcher: run so many actors."""
+    """The number of actors that the launcher is to run."""
 
     actors: Natural
     why: Text
 
 
 class FleetReport(Message, frozen=True):
-    """launcher -> learner: what I run."""
+    """The actors that the launcher runs."""
 
     slots: Natural
     running: Natural
@@ -212,44 +190,46 @@ class FleetReport(Message, frozen=True):
     failed: Natural
     """Actors that ended without being told to, since the launcher started."""
     gave_up: bool = False
-    """Starting is hopeless: `why` says why."""
+    """The launcher starts no more actors; `why` says why."""
     exit_code: Natural = 0
     """Of the actor that made the launcher give up."""
     why: Text = ""
 
 
 class Heartbeat(Message, frozen=True):
-    """both ways: I am alive, and this is what I do. Sent from the working loop."""
+    """Sign of life, sent from the working loop."""
 
     state: Annotated[str, Meta(max_length=64)] = ""
-    trouble: Text = ""
-    """The last thing that went wrong and was survived (an environment that raised, say)."""
+    """What the peer does now."""
+    last_error: Text = ""
+    """The last error that the peer recovered from, such as an environment that raised."""
 
 
 class Inspect(Message, frozen=True):
-    """observer -> learner: how is it going?"""
+    """Asks for the state of the run."""
 
 
 class Status(Message, frozen=True):
-    """learner -> observer: everything there is to see (docs/operating.md names the keys)."""
+    """The state of the run."""
 
     report: dict[str, Any]
+    """docs/operating.md names the keys."""
 
 
 class Stop(Message, frozen=True):
-    """learner -> all: the run is over, or paused; actors wait for a paused run to come back."""
+    """The learner stops. Final: the run is over. Not final: peers wait for the learner to come back."""
 
     reason: Text
     final: bool
 
 
 class Goodbye(Message, frozen=True):
-    """peer -> learner: I am leaving."""
+    """The peer leaves the run."""
 
     reason: Text
 
 
 AnyMessage = (
-    Hello | Welcome | Refused | Gradient | Trajectory | Trial | Acknowledgement | Pull | Weights | Observe | Act
+    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Observe | Act
     | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The four sockets of a3cd with the options that measurement gave; docs/protocol.md says why each is set."""
+"""The four ZeroMQ sockets of a3cd and their options; docs/protocol.md gives the reason for each option."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from common.host.addresses import LAST_PORT, Address
 from common.host.security.credential import Credential
 
 HIGH_WATER_MARK = 8
-"""Messages to one peer that may wait; credit keeps the real number far lower."""
+"""Messages that may wait for one peer; credit keeps the real number far lower."""
 UNREAD_MARK = 1024
-"""Messages from one peer that may lie unread. At this mark libzmq stops reading the connection, and if the peer then
-goes away the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): credit's bound must hold long before."""
-_HEARTBEAT_MS, _HEARTBEAT_TIMEOUT_MS = 2_000, 10_000
-_BACKLOG, _PAIR_TRIES = 512, 50
-_RECONNECT_MS, _RECONNECT_MAX_MS = 100, 5_000
+"""Messages from one peer that may be unread. At this mark libzmq stops reading the connection, and if the peer then
+disconnects the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): credit keeps the number far below."""
+_HEARTBEAT_MS = 2_000
+_HEARTBEAT_TIMEOUT_MS = 10_000
+_BACKLOG = 512
+_PAIR_TRIES = 50
+_RECONNECT_MS = 100
+_RECONNECT_MAX_MS = 5_000
 _CONNECT_TIMEOUT_MS = 5_000
 
 
@@ -35,7 +38,7 @@ def _common(zsocket: zmq.Socket[bytes], max_bytes: int) -> zmq.Socket[bytes]:
 
 
 def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
-    """Learner, everything addressed. An unreachable peer raises instead of losing the message silently."""
+    """The learner's socket for messages. Sending to a peer that is gone raises instead of losing the message."""
     zsocket = _common(context.socket(zmq.ROUTER), max_bytes)
     zsocket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     zsocket.setsockopt(zmq.ROUTER_HANDOVER, 1)
@@ -45,7 +48,7 @@ def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socke
 
 
 def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-    """Learner, weights. A slow subscriber misses versions; it never makes a queue."""
+    """The learner's socket for broadcasts. A slow subscriber misses versions instead of queueing them."""
     zsocket = _common(context.socket(zmq.PUB), 1024)
     zsocket.setsockopt(zmq.SNDHWM, 2)
     return zsocket
@@ -60,9 +63,9 @@ def dealer(
     *,
     monitored: int = 0,
 ) -> zmq.Socket[bytes]:
-    """Actor, launcher, observer. Nothing is queued for a learner that is not there.
+    """A peer's socket for messages. Nothing is queued while there is no connection.
 
-    `monitored`: the events that `get_monitor_socket` of this socket tells, from the first connection on.
+    `monitored`: the events (`zmq.EVENT_...`) that the monitor socket of this one reports.
     """
     zsocket = _common(context.socket(zmq.DEALER), max_bytes)
     _show(zsocket, credential)
@@ -78,7 +81,7 @@ def dealer(
 def subscriber(
     context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int, credential: Credential | None = None
 ) -> zmq.Socket[bytes]:
-    """Actor, weights. CONFLATE keeps the newest frame only; it allows exactly one subscription, the empty one."""
+    """An actor's socket for broadcasts. CONFLATE keeps the newest frame only."""
     zsocket = _common(context.socket(zmq.SUB), max_bytes)
     zsocket.setsockopt(zmq.CONFLATE, 1)
     zsocket.setsockopt(zmq.SUBSCRIBE, b"")
@@ -87,8 +90,8 @@ def subscriber(
 
 
 def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
-    """What a monitor socket has to tell by now, each a `zmq.EVENT_...`."""
-    while monitor.poll(0):  # of one without events: 4 us; receiving without blocking raises, which takes 7
+    """The events that a monitor socket has received (`zmq.EVENT_...`)."""
+    while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
         yield recv_monitor_message(monitor)["event"]
 
 
@@ -112,9 +115,9 @@ def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
 
 
 def reserve(address: Address) -> socket.socket:
-    """A listening TCP socket: the port is taken, and whoever connects waits, until `bind` hands it to ZeroMQ.
+    """A listening TCP socket for `bind` to give to ZeroMQ; peers that connect before wait.
 
-    So a learner can take its ports before the seconds that torch needs, and learn the model's size after.
+    The learner takes its ports first, since loading torch and building the model take seconds.
     Raises UnavailableError for a port in use, ConfigurationError for an address that is not this machine's.
     """
     if address.port > LAST_PORT:
@@ -133,7 +136,7 @@ def reserve(address: Address) -> socket.socket:
 
 
 def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
-    """`reserve` for the port of `address` and the next one; with port 0, any two neighbours that are free."""
+    """`reserve` the port of `address` and the next one; port 0: any two neighbouring ports."""
     for _ in range(_PAIR_TRIES):
         first = reserve(address)
         port = first.getsockname()[1]
@@ -147,9 +150,9 @@ def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
 
 
 def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
-    """The pair that the process which started this one has reserved; `descriptors`: of both, as "5,6".
+    """The pair that the parent process reserved; `descriptors` are their file descriptors, as "5,6".
 
-    Raises ConfigurationError where they are no listening sockets.
+    Raises ConfigurationError for anything but two listening sockets.
     """
     try:
         numbers = [int(one) for one in descriptors.split(",")]
@@ -165,7 +168,7 @@ def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
 
 
 def bind(zsocket: zmq.Socket[bytes], listener: socket.socket) -> None:
-    """Gives a reserved port to a ROUTER or PUB, which owns it from now on."""
+    """Give a reserved port to a ROUTER or PUB, which then owns it."""
     host, port = listener.getsockname()[:2]
     zsocket.setsockopt(zmq.USE_FD, listener.detach())
     zsocket.bind(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")

@@ -1,4 +1,4 @@
-"""How a peer reaches its learner: an address, and the credential to show there, found or refused."""
+"""How a peer connects to its learner: the address and the credential."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ SYSTEM_FOLDER = Path("/etc/a3cd/keys")
 
 @dataclass(frozen=True)
 class LearnerEndpoint:
-    """Where the learner is, and what this peer shows there; None: a learner without keys."""
+    """A learner's address and this peer's credential for it; None: a learner without keys."""
 
     address: Address
     credential: Credential | None = None
     source: Path | None = None
-    """The credential's file, for processes that this one starts."""
+    """The credential's file, for child processes."""
     insecure: bool = False
 
     def arguments(self) -> list[str]:
-        """The same access as words of a child's command line; no secret is among them."""
+        """The same endpoint as arguments of a child's command line, without secrets."""
         words = [str(self.address)]
         if self.source is not None:
             words += ["--credential", str(self.source)]
         return [*words, "--insecure"] if self.insecure else words
 
     def name(self, wanted: str) -> str:
-        """What this peer may call itself: under its key's name, which the learner checks."""
+        """`wanted`, prefixed with the name of the key if needed; the learner refuses other names."""
         key = self.credential.pair.name if self.credential else ""
         return wanted if not key or is_name_under(key, wanted) else f"{key}/{wanted}"
 
 
 def default_folder() -> Path:
-    """Where keys are kept: /etc/a3cd/keys for root, else ~/.config/a3cd/keys."""
+    """/etc/a3cd/keys for root, else ~/.config/a3cd/keys."""
     if os.name == "posix" and os.geteuid() == 0:
         return SYSTEM_FOLDER
     base = os.environ.get("XDG_CONFIG_HOME") or ""
@@ -51,10 +51,10 @@ def default_folder() -> Path:
 def find(
     address: Address, *, folder: Path | None = None, credential: Path | None = None, insecure: bool = False
 ) -> LearnerEndpoint:
-    """The way to the learner at `address`.
+    """The endpoint for `address`, with the `credential` given, else the one for that address in the key folder.
 
-    The credential given, else the one of that address in the key folder; for whoever may read the learner's own pair
-    in a `folder` named on purpose, that pair. Beyond loopback without any: ConfigurationError, unless `insecure`.
+    If `folder` is given and has the learner's own key pair, that pair serves as credential. Without any credential
+    the address must be loopback, or `insecure` set; raises ConfigurationError.
     """
     if credential is not None:
         return LearnerEndpoint(address, Credential.read(credential), credential.absolute())
@@ -76,7 +76,7 @@ def find(
 
 
 def accept(text: str, folder: Path | None = None) -> LearnerEndpoint:
-    """Keeps what an invitation says in the key folder, so that the plain address is enough from now on."""
+    """Save the credential of an invitation in the key folder, so that the address alone is enough later."""
     credential = Credential.from_invitation(text)
     path = (folder or default_folder()) / credential.file_name
     credential.write(path)

@@ -1,4 +1,4 @@
-"""The learner's list of peers that may come in: one line `PUBLICKEY name` each, like ssh's authorized_keys."""
+"""The learner's list of allowed peers: one line `PUBLICKEY name` each, like ssh's authorized_keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _HEADER = "# Peers that may speak to the learner: PUBLICKEY name. Read again whe
 
 
 def parse(text: str, path: Path) -> Mapping[str, str]:
-    """Names by public key. Raises ConfigurationError with the line that is wrong."""
+    """Names by public key; raises ConfigurationError with the number of the wrong line."""
     names: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
-        if not words or words[0].startswith("#"):  # no key begins so: the first of five Z85 digits is below 83
+        if not words or words[0].startswith("#"):  # no key begins with #: the first of five Z85 digits is below 83
             continue
         where = f"{path}, line {number}"
         if len(words) != 2:
@@ -33,7 +33,7 @@ def parse(text: str, path: Path) -> Mapping[str, str]:
 
 
 def read(path: Path) -> Mapping[str, str]:
-    """Names by public key; nobody where there is no file. Raises ConfigurationError."""
+    """Names by public key, empty if there is no file; raises ConfigurationError."""
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def read(path: Path) -> Mapping[str, str]:
 
 
 def allow(path: Path, key: str, name: str) -> bool:
-    """Adds a peer; False: it is in the list already. Raises ConfigurationError for a name that has another key."""
+    """Add a peer; False: it was in the list. Raises ConfigurationError for a name that has another key."""
     names = read(path)
     if names.get(key) == check_name(name):
         return False
@@ -56,7 +56,7 @@ def allow(path: Path, key: str, name: str) -> bool:
 
 
 def revoke(path: Path, given: str) -> tuple[str, str]:
-    """Takes a peer out, named by its name or its key; returns both. Raises ConfigurationError for one not there."""
+    """Remove a peer by its name or key; returns (key, name). Raises ConfigurationError if it is not in the list."""
     names = read(path)
     found = [(key, name) for key, name in names.items() if given in (key, name)]
     if not found:
@@ -75,16 +75,15 @@ def _write(path: Path, names: Mapping[str, str]) -> None:
 
 
 class WatchedList:
-    """The list as it is now: read again when the file has changed."""
+    """The list, read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ConfigurationError for a list that cannot be read."""
         self.path = path
         self._seen = self._look()
         self.names = read(path)
 
     def changed(self) -> bool:
-        """Whether the file changed since, and `names` with it. Raises ConfigurationError, once; `names` then stands."""
+        """Read a changed file; whether `names` changed. Raises ConfigurationError once; `names` is then unchanged."""
         seen = self._look()
         if seen == self._seen:
             return False

@@ -1,4 +1,4 @@
-"""What a peer keeps of its learner: where it is, its public key, and the peer's own pair. As a file, or as one line."""
+"""A peer's credential: the learner's address and public key, and the peer's key pair. A file, or one line of text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import binascii
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomli_w
 from zmq.utils import z85
 
 from common.errors import ConfigurationError
@@ -19,7 +20,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Credential:
-    """One peer's way in to one learner."""
+    """What one peer needs to connect to one learner."""
 
     learner: Address
     learner_key: str
@@ -27,7 +28,7 @@ class Credential:
 
     @classmethod
     def read(cls, path: Path) -> Credential:
-        """From a file of `write`; raises ConfigurationError."""
+        """From a file; raises ConfigurationError."""
         table = read_secret_table(path)
         missing = [key for key in ("learner", "learner_key", "name", "secret") if not isinstance(table.get(key), str)]
         if missing:
@@ -39,24 +40,16 @@ class Credential:
         return cls(Address.parse(table["learner"]), learner_key, KeyPair.from_secret(table["name"], secret))
 
     def text(self) -> str:
-        """The file's content."""
-        lines = (
-            "# a3cd: this host's way in to a learner. Keep it secret.",
-            f'learner = "{self.learner}"',
-            f'learner_key = "{self.learner_key}"',
-            f'name = "{self.pair.name}"',
-            f'public = "{self.pair.public}"',
-            f'secret = "{self.pair.secret}"',
-        )
-        return "\n".join(lines) + "\n"
+        """The content of the file."""
+        table = {"learner": str(self.learner), "learner_key": self.learner_key, **self.pair.table()}
+        return "# a3cd: this host's credential for a learner. Keep it secret.\n" + tomli_w.dumps(table)
 
     def write(self, path: Path) -> None:
-        """Readable by its owner only, in place of an older one; raises ConfigurationError."""
+        """Write a file that only its owner can read, replacing an older one; raises ConfigurationError."""
         write_secret(path, self.text(), replace=True)
 
     @property
     def file_name(self) -> str:
-        """How it is called in a key folder: by the learner's address."""
         return file_name(self.learner)
 
     def invitation(self) -> str:
@@ -66,7 +59,7 @@ class Credential:
 
     @classmethod
     def from_invitation(cls, text: str) -> Credential:
-        """What `invitation` wrote; raises ConfigurationError, which does not repeat the token."""
+        """From an `invitation`; raises ConfigurationError, which does not repeat the token."""
         where, _, token = text.strip().partition("#")
         address = Address.parse(where)
         try:
@@ -85,6 +78,6 @@ class Credential:
 
 
 def file_name(learner: Address) -> str:
-    """Of the credential for a learner at this address."""
+    """Name in a key folder of the credential for a learner at this address."""
     host = learner.host.strip("[]").replace(":", "-").replace("%", "-")
     return f"{host}_{learner.port}{SUFFIX}"

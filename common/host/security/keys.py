@@ -1,4 +1,4 @@
-"""CURVE key pairs: made, written, read. Keys are 40 characters of Z85, as ZeroMQ writes them."""
+"""CURVE key pairs and their files. A key is 40 characters of Z85, as in ZeroMQ."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 import zmq
 from zmq.utils import z85
 
@@ -23,7 +24,7 @@ _SECRET_MODE = 0o600
 
 @dataclass(frozen=True)
 class KeyPair:
-    """One end's identity; `repr` hides the secret."""
+    """The key pair of one learner or peer; `repr` hides the secret."""
 
     name: str
     public: str
@@ -31,18 +32,17 @@ class KeyPair:
 
     @classmethod
     def generate(cls, name: str) -> KeyPair:
-        """A fresh pair. Raises ConfigurationError for a name that is none."""
+        """A new pair; raises ConfigurationError for an invalid name."""
         public, secret = zmq.curve_keypair()
         return cls(check_name(name), public.decode(), secret.decode())
 
     @classmethod
     def from_secret(cls, name: str, secret: str) -> KeyPair:
-        """The pair that a secret key belongs to."""
         return cls(check_name(name), public_of(secret), secret)
 
     @classmethod
     def read(cls, path: Path) -> KeyPair:
-        """From a file of `write`; raises ConfigurationError, also where others may read it."""
+        """From a file; raises ConfigurationError, also if others can read the file."""
         table = read_secret_table(path)
         pair = cls.from_secret(_text(table, "name", path), check_key(_text(table, "secret", path), f"{path}: secret"))
         if table.get("public", pair.public) != pair.public:
@@ -50,16 +50,19 @@ class KeyPair:
         return pair
 
     def write(self, path: Path) -> None:
-        """Readable by its owner only; raises ConfigurationError where the file exists or cannot be written."""
-        lines = (f'name = "{self.name}"', f'public = "{self.public}"', f'secret = "{self.secret}"')
-        write_secret(path, "# a3cd key pair: keep it secret\n" + "\n".join(lines) + "\n")
+        """Write a new file that only its owner can read; raises ConfigurationError, also if the file exists."""
+        write_secret(path, "# a3cd key pair: keep it secret\n" + tomli_w.dumps(self.table()))
+
+    def table(self) -> dict[str, str]:
+        """As in a key file."""
+        return {"name": self.name, "public": self.public, "secret": self.secret}
 
     def __repr__(self) -> str:
         return f"KeyPair(name={self.name!r}, public={self.public!r})"
 
 
 def check_key(key: str, what: str = "key") -> str:
-    """A key of 32 bytes in Z85, or ConfigurationError; a wrong one is not repeated, for it may be a secret."""
+    """Return a valid key; raises ConfigurationError, which does not repeat the key, since it may be a secret."""
     try:
         if len(key) == KEY_CHARACTERS and len(z85.decode(key.encode("ascii"))) == 32:
             return key
@@ -69,12 +72,11 @@ def check_key(key: str, what: str = "key") -> str:
 
 
 def public_of(secret: str) -> str:
-    """The public key of a secret one."""
     return zmq.curve_public(secret.encode()).decode()
 
 
 def read_public(given: str) -> str:
-    """A public key written out, or that of the key file of this name."""
+    """A public key: `given` itself, or that in the key file of this name."""
     path = Path(given)
     if len(given) == KEY_CHARACTERS and not path.exists():
         return check_key(given)
@@ -83,7 +85,7 @@ def read_public(given: str) -> str:
 
 
 def read_secret_table(path: Path) -> dict[str, Any]:
-    """A TOML file that only its owner may read; raises ConfigurationError."""
+    """Read a TOML file that only its owner can read; raises ConfigurationError."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -94,7 +96,7 @@ def read_secret_table(path: Path) -> dict[str, Any]:
 
 
 def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
-    """A new file with mode 0600 from its first byte on; raises ConfigurationError."""
+    """Create a file with mode 0600 before anything is written to it; raises ConfigurationError."""
     partial = path.with_name(f".{path.name}.partial") if replace else path
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

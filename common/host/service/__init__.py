@@ -1,1 +1,1 @@
-"""How every daemon behaves as a service: signals, the lifeline to its parent, log lines, word to systemd."""
+"""A daemon as a service: signals, the lifeline to its parent, log lines, systemd notifications."""

@@ -1,6 +1,6 @@
-"""A child that ends with its parent, whatever ended the parent: a pipe that only the parent can keep open.
+"""Children that end with their parent, even if it was killed: a pipe that only the parent keeps open.
 
-The parent never writes. When it dies, even by SIGKILL, the system closes its end and every child reads the end of
+The parent never writes. When it ends, the system closes its end of the pipe, and every child reads end-of-file from
 its standard input.
 """
 
@@ -18,30 +18,29 @@ GRACE_SECONDS = 5.0
 
 
 class Lifeline:
-    """The parent's side: one for all its children."""
+    """The parent's side, one for all its children."""
 
     def __init__(self) -> None:
-        """Neither end is inherited; a child gets `child_end` as its standard input, and nothing else."""
+        """Give each child `child_end` as its standard input; neither end is inherited otherwise."""
         self.child_end, self._held = os.pipe()
 
     def close(self) -> None:
-        """Lets go: children that still live are told to end."""
+        """Makes the children end that are still running."""
         os.close(self._held)
         os.close(self.child_end)
 
 
 def terminate() -> None:
-    """Stops this process as SIGTERM from outside would; unlike `os.kill`, politely on Windows too."""
+    """Send SIGTERM to this process; unlike `os.kill`, its handler also runs on Windows."""
     signal.raise_signal(signal.SIGTERM)
 
 
 def watch(
     on_lost: Callable[[], None] = terminate, grace_seconds: float = GRACE_SECONDS, descriptor: int = 0
 ) -> threading.Thread:
-    """The child's side: a daemon thread that calls `on_lost` when the parent is gone, and then ends the process.
+    """The child's side: a daemon thread that calls `on_lost` when the parent has ended.
 
-    `grace_seconds` after `on_lost` the process ends with exit code 143, whatever its main thread is caught in; only
-    C code that never gives up the interpreter's lock is out of reach.
+    `grace_seconds` later it ends the process with exit code 143, unless C code never releases the interpreter's lock.
     """
     thread = threading.Thread(target=_wait, args=(on_lost, grace_seconds, descriptor), name="lifeline", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Log lines of a daemon: one line per record on stderr, for a person or for the journal.
+"""Log lines of a daemon: one line per record on stderr, for a terminal or for the journal.
 
 12:34:56 learner  text key=value      on a terminal, in a file
 <6>learner  text key=value            where stderr is systemd's journal, which has its own clock
@@ -22,7 +22,7 @@ _MAX_KEYS = 256
 
 
 def printable(text: str) -> str:
-    """`text` on one line and without control characters: what peers and environments say may hold anything."""
+    """`text` on one line without control characters; text from peers and environments may contain anything."""
     return text.rstrip("\r\n").translate(_CONTROLS)
 
 
@@ -57,7 +57,7 @@ def _priority(level: int) -> str:
 
 
 class _Stderr(logging.Handler):
-    """Looks up sys.stderr each time: a live panel puts itself there and takes itself away."""
+    """Looks up sys.stderr each time, since the live panel replaces it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -68,7 +68,7 @@ class _Stderr(logging.Handler):
 
 
 def setup(name: str, level: int | str = logging.INFO) -> None:
-    """Sends every record of this process to stderr under `name`; a second call replaces the first."""
+    """Send all records of this process to stderr under `name`; a second call replaces the first."""
     root = logging.getLogger()
     for handler in root.handlers[:]:
         if isinstance(handler, _Stderr):
@@ -80,7 +80,7 @@ def setup(name: str, level: int | str = logging.INFO) -> None:
 
 
 def _stderr_is_journal() -> bool:
-    """By systemd.exec(5): $JOURNAL_STREAM is device:inode, and is inherited where stderr is not."""
+    """systemd.exec(5): $JOURNAL_STREAM is device:inode; it may be inherited without stderr."""
     try:
         status = os.fstat(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -89,32 +89,31 @@ def _stderr_is_journal() -> bool:
 
 
 def fail(error: A3cdError) -> int:
-    """Tells the operator in one line why the process ends; returns its exit code."""
+    """Log the error with which the process ends; returns its exit code."""
     logging.getLogger(__name__).error(str(error))
     return error.exit_code
 
 
 def again(held: int) -> str:
-    """What to put behind a repeated message of which `Limited` held some back."""
+    """Suffix for a repeated message of which `Limited` held some back."""
     return f" ({held} more like this since the last)" if held else ""
 
 
 class Limited:
-    """Lets a repeated message through once per interval, and counts the rest."""
+    """Admits a repeated message once per interval, and counts the others."""
 
     def __init__(self, interval_seconds: float) -> None:
-        """`interval_seconds` between two messages of one key."""
         self._interval = interval_seconds
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def admit(self, key: Hashable, now: float) -> int | None:
-        """How many of `key` were held back since the last one let through; None: hold this one back too."""
+        """How many messages of `key` were held back since the last one; None: hold this one back too."""
         last, held = self._seen.get(key, (-math.inf, 0))
         if now - last < self._interval:
             self._seen[key] = (last, held + 1)
             return None
         self._seen.pop(key, None)
-        if len(self._seen) >= _MAX_KEYS:  # keys may come from peers: the oldest makes room
+        if len(self._seen) >= _MAX_KEYS:  # keys may come from peers: drop the oldest
             del self._seen[next(iter(self._seen))]
         self._seen[key] = (now, 0)
         return held

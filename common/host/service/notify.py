@@ -1,4 +1,4 @@
-"""Word to systemd, by sd_notify(3)'s datagrams; silent where nobody listens ($NOTIFY_SOCKET is not set)."""
+"""Notifications for systemd, as by sd_notify(3); nothing is sent if $NOTIFY_SOCKET is not set."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def inherited() -> dict[str, str]:
-    """The environment for children: without what systemd says to this process alone."""
+    """The environment for children, without the variables that systemd set for this process."""
     return {name: value for name, value in os.environ.items() if name not in _VARIABLES}
 
 
 class Notifier:
-    """Tells the service manager how this process does."""
+    """Notifies the service manager."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """`environ` is where systemd says whom to tell and how often; `@name` is an abstract socket."""
+        """`environ` has systemd's variables; a socket `@name` is abstract."""
         name = environ.get("NOTIFY_SOCKET", "")
         self._address = f"\0{name[1:]}" if name.startswith("@") else name
         self._interval = _watchdog_seconds(environ) / 2
@@ -32,7 +32,6 @@ class Notifier:
         """When `watchdog` has something to do next."""
 
     def ready(self, status: str = "") -> None:
-        """Started."""
         self._starting = False
         self._send(f"READY=1\nSTATUS={printable(status)}")
 
@@ -41,15 +40,13 @@ class Notifier:
         self._send(f"STATUS={printable(text)}")
 
     def stopping(self, status: str = "") -> None:
-        """On its way out."""
         self._starting = False
         self._send(f"STOPPING=1\nSTATUS={printable(status)}")
 
     def watchdog(self, now: float) -> None:
         """Call from the working loop; sends a sign of life twice per watchdog interval.
 
-        Before `ready` it asks for more time to start as well: what waits for another host may wait for ever, and what
-        hangs may not.
+        Before `ready` it also extends the time to start: waiting for another host may take for ever, hanging may not.
         """
         if now >= self.deadline:
             self.deadline = now + self._interval
@@ -65,7 +62,7 @@ class Notifier:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float:
-    """Silence after which systemd kills this process; infinite where it does not watch this one."""
+    """Silence after which systemd kills this process; infinite if it does not watch it."""
     written = environ.get("WATCHDOG_USEC", "")
     meant = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(written) / 1e6 if meant and written.isdecimal() and int(written) else math.inf

@@ -1,4 +1,4 @@
-"""Signals as something a poller can wait for: the first asks the daemon to stop, a second ends it at once."""
+"""Signals that a poller can wait for: the first asks the daemon to stop, a second ends it at once."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from typing import Self
 from common.errors import EXIT_DONE, EXIT_SIGINT, EXIT_SIGTERM
 
 ECHO_SECONDS = 0.2
-"""A repetition so soon is the same request: timeout(1), for one, signals its child and then the whole group."""
+"""A second signal within this time is the same request: timeout(1) signals its child and then the whole group."""
 _STOP = frozenset({signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)})
-"""SIGBREAK is how Windows asks a process in a group of its own."""
+"""SIGBREAK is for a process in a group of its own on Windows."""
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 
 
 class Signals:
-    """Context manager, main thread only (`ValueError` elsewhere); register it with a `zmq.Poller` as it is.
+    """Context manager for the main thread (ValueError in others); can be registered with a `zmq.Poller`.
 
-    SIGHUP (the terminal was closed) asks to stop like SIGTERM; where it was ignored from the start (nohup) it stays so.
+    SIGHUP (the terminal was closed) asks to stop like SIGTERM, unless it was ignored at the start (nohup).
     """
 
     def __init__(self) -> None:
-        """Nothing is watched yet."""
         self.requested: int | None = None
         self._requested_at = 0.0
         self._undo = ExitStack()
 
     def __enter__(self) -> Self:
-        """Installs the handlers and the wake-up descriptor."""
         with ExitStack() as undo:
             for number in self._watched():
                 undo.callback(signal.signal, number, signal.signal(number, self._note) or signal.SIG_DFL)
@@ -45,7 +43,6 @@ class Signals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Puts back what was there before."""
         self._undo.close()
 
     @staticmethod
@@ -62,7 +59,7 @@ class Signals:
 
     @property
     def exit_code(self) -> int:
-        """What a process that was asked to stop ends with: 130 or 143; 0 if it was not asked."""
+        """130 or 143 after a signal, else 0."""
         return EXIT_DONE if self.requested is None else _exit_code(self.requested)
 
     def fileno(self) -> int:
@@ -70,7 +67,7 @@ class Signals:
         return self._reader.fileno()
 
     def drain(self) -> None:
-        """Makes the descriptor quiet again; `requested` stays."""
+        """Empty the descriptor; `requested` stays."""
         try:
             while self._reader.recv(256):
                 pass

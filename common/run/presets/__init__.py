@@ -1,8 +1,8 @@
-"""Tuned settings per environment: one TOML file each, which a learner takes as it is.
+"""Tuned settings per environment: one TOML file each, which is a complete settings file.
 
-The first line of a file is a comment that says what it is for; `a3cd presets show NAME` prints the file. Its tables
-`[for.ALGORITHM.SECTION]` hold what another algorithm than the file's own needs otherwise; the folder `algorithms`
-holds what an algorithm wants whatever the environment.
+The first line of a file is a comment with its purpose; `a3cd presets show NAME` prints the file. Tables
+`[for.ALGORITHM.SECTION]` have the differences for another algorithm than the file's own; the folder `algorithms` has
+those of an algorithm in every environment.
 """
 
 from __future__ import annotations
@@ -21,35 +21,33 @@ from common.settings.sections import Environment, Settings
 from common.settings.toml import parse
 
 ATARI = "ALE/Breakout-v5"
-"""Whose settings all ALE games have that have none of their own."""
+"""Its settings are used for all ALE games without a preset."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """`name` is an environment's id, with `-frames` for its pictures, in a form that is a file name."""
+    """`name` is an environment's id as a file name, with `-frames` for its pictures."""
 
     name: str
     text: str
 
     @property
     def purpose(self) -> str:
-        """The first line, without its comment mark."""
         return self.text.splitlines()[0].removeprefix("#").strip()
 
     def settings(self, algorithm: str | None = None) -> Settings:
-        """As the learner reads them, or with what they say of another algorithm."""
+        """The settings, for the preset's own algorithm or another."""
         return parse(self.text, f"preset {self.name}", algorithm, _wanted())
 
 
 def names() -> list[str]:
-    """All presets, sorted."""
     return sorted(
         entry.name.removesuffix(".toml") for entry in files(__name__).iterdir() if entry.name.endswith(".toml")
     )
 
 
 def show(name: str) -> Preset:
-    """The preset `name`, as `presets` lists it, or of any ALE game. Raises ConfigurationError."""
+    """The preset `name`, also of any ALE game; raises ConfigurationError."""
     name = name.replace("/", "-")
     if not _exists(name):
         raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")
@@ -59,7 +57,7 @@ def show(name: str) -> Preset:
 
 
 def for_environment(environment: str, algorithm: str | None = None) -> Settings:
-    """The tuned settings for `environment` (an id, or the name of a preset), or sound ones for any other.
+    """The settings for `environment` (an id, or the name of a preset): its preset's, else the defaults.
 
     They are for `algorithm`, else for the preset's own.
     """
@@ -76,7 +74,7 @@ def _exists(name: str) -> bool:
 
 @cache
 def _wanted() -> dict[str, dict[str, Any]]:
-    """What algorithms want otherwise, by their names."""
+    """The differences of each algorithm in every environment."""
     found = files(__name__).joinpath("algorithms").iterdir()
     return {one.name.removesuffix(".toml"): tomllib.loads(one.read_text(encoding="utf-8")) for one in found}
 

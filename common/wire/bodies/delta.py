@@ -1,9 +1,13 @@
-"""Weights as what has changed since a keyframe: the full weights of an earlier version, which every actor has.
+"""The body of weights as a difference to a keyframe: whole weights of an earlier version, which every actor has.
 
-A body: the keyframe's version (uint64, little-endian), the extras as they are (float32), then the differences as int8
-in blocks, compressed with zstd. Each element is off by at most the largest |difference| of its block over 254, and
-float32's own rounding (see `common.wire.codecs.int8`). Every delta is against the keyframe and none against the delta
-before, so that a broadcast may be lost, as CONFLATE loses them, and errors do not add up.
+| part | type | shape |
+| --- | --- | --- |
+| version of the keyframe | uint64, little-endian | |
+| the extras, as in whole weights | float32 | extras |
+| the differences of all vectors | the codec `int8+zstd` | vectors x size |
+
+Each element is off by at most the largest |difference| of its block over 254, and float32's own rounding. Every delta
+is against the keyframe, never against another delta: a broadcast may be lost, and errors do not add up.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import torch
 from torch import Tensor
 
 from common.errors import CodecError
-from common.wire.bodies.broadcast import KEYFRAME, keyframe_of
+from common.wire.bodies.keyframe import KEYFRAME, keyframe_of
 from common.wire.codecs.buffers import as_bytes, nbytes, read
 from common.wire.codecs.registry import make
 from common.wire.frames import Buffer
@@ -37,9 +41,9 @@ class DeltaFormat:
         return b"".join([KEYFRAME.pack(version), as_bytes(extras), self.codec.encode(difference)])
 
     def unpack(self, body: Buffer, version: int, keyframe: Tensor, vectors: Sequence[Tensor], extras: Tensor) -> None:
-        """Writes the weights that `body` and the keyframe (vectors * size,) `version` stand for.
+        """Write keyframe + difference into the vectors; `keyframe` (vectors * size,) is of `version`.
 
-        Raises CodecError, with nothing written, for bytes that are no delta, or one against another keyframe.
+        Raises CodecError, with nothing written, for a body that is not a delta, or is against another keyframe.
         """
         if (named := keyframe_of(body)) != version:
             raise CodecError(f"a delta against the keyframe {named}, but {version} is what there is")

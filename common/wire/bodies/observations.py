@@ -1,13 +1,16 @@
-"""The bodies of `observe` and `act`: what a group of environments shows, and the actions it is to take.
+"""The bodies of `observe` and `act`, for a group of B environments. Little-endian, bits from the highest on.
 
-observe   rewards        float32 (B,), of the last step
-          terminated     B bits, bytes filled up
-          valid          likewise; a group that begins leaves these three out
-          observations   (B, *shape), to the end: float32; int64; or uint8 as one LZ4 block
-act       actions        (B, *shape): float32 of a Box, else the smallest unsigned integer that holds all choices
+| body | part | type | shape |
+| --- | --- | --- | --- |
+| observe, unless `begins` | rewards of the last step | float32 | B |
+| | terminated | bits, padded to bytes | B |
+| | valid: the step was more than a reset | bits, padded to bytes | B |
+| observe | observations, of a stack the newest frame | as observed | B, observation |
+| act | actions | float32 (Box), else the smallest unsigned type that holds all choices | B, action |
 
-Little-endian, bits from the lowest on. Stacked frames do not travel: only the newest does, and the learner keeps the
-others. Nothing is sized by what a body says; both ends know every length from the settings and the spaces.
+As observed: float32, the smallest unsigned type (discrete), or uint8 as one LZ4 block (pictures).
+Both ends know every length from the settings and the spaces; no size is read from a body. Another length, a number that
+is not finite, and an observation or action out of range are refused.
 """
 
 from __future__ import annotations
@@ -21,100 +24,97 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.rl.action_spec import ActionSpec
+from common.rl.action_spec import ActionSpec, narrow
 from common.rl.observation_spec import ObservationSpec
 from common.wire.codecs.entropy import EntropyStage, Lz4Stage, NoStage
 from common.wire.frames import Buffer
 
-_DTYPES = {"box": "<f4", "pixels": "u1", "discrete": "<i8"}
-
 
 @dataclass(frozen=True, eq=False)
 class StepBatch:
-    """What one step of a group gave; (B,) each. Where the group begins, zeros: nothing was taken."""
+    """The result of one step of a group; (B,) each. Rewards and flags are 0 where the group begins."""
 
     observations: NDArray[Any]
-    """(B, *shape): what the step led to."""
+    """(B, *shape): after the step."""
     rewards: NDArray[np.float32]
-    """As the environment gave them."""
+    """From the environment, not scaled."""
     terminated: NDArray[np.bool_]
     valid: NDArray[np.bool_]
-    """Whether the step counts; False where it only began an episode."""
+    """False where the step only reset the environment."""
 
 
 class ObservationCodec:
-    """Writes and reads both, for groups of so many environments."""
+    """Packs and reads both bodies, for groups of `count` environments."""
 
     def __init__(self, observation: ObservationSpec, action: ActionSpec, count: int) -> None:
-        """`observation`: as it travels, without the frames of before."""
-        self._count, self._spec, self._action = count, observation, action
-        self._dtype = np.dtype(_DTYPES[observation.kind])
+        """`observation`: one frame of those that are stacked."""
+        self._count = count
+        self._spec = observation
+        self._action = action
+        self._dtype = packed_dtype(observation)
         self._shape = (count, *observation.shape)
         size = math.prod(self._shape) * self._dtype.itemsize
         self._stage: EntropyStage = Lz4Stage(size) if observation.kind == "pixels" else NoStage(size)
         self._bits = -(-count // 8)
         self._head = 4 * count + 2 * self._bits
-        self._action_dtype = action.packed
 
     @property
     def max_bytes(self) -> int:
-        """Length no body exceeds."""
+        """Length that no body exceeds."""
         return self._head + self._stage.max_bytes
 
     def pack_seen(self, seen: StepBatch, *, begins: bool) -> bytes:
         """The body of an `observe`."""
-        observations = np.ascontiguousarray(seen.observations, self._dtype)
-        packed = self._stage.compress(observations.tobytes())
+        packed = self._stage.compress(np.ascontiguousarray(seen.observations, self._dtype).tobytes())
         if begins:
             return packed
         rewards = seen.rewards.astype("<f4", copy=False).tobytes()
-        return b"".join([rewards, *map(_packed_bits, (seen.terminated, seen.valid)), packed])
+        return b"".join([rewards, *(np.packbits(flags).tobytes() for flags in (seen.terminated, seen.valid)), packed])
 
     def read_seen(self, body: Buffer, *, begins: bool) -> StepBatch:
-        """What `pack_seen` packed.
-
-        Raises CodecError for a body of another length, and for values that no environment gives: numbers that are not
-        finite, discrete observations out of range.
-        """
-        count, bits = self._count, self._bits
+        """The batch in the body of an `observe`; raises CodecError for another length and for impossible values."""
+        count = self._count
         view = memoryview(body).cast("B")
-        rewards, terminated, valid = np.zeros(count, np.float32), np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        rewards = np.zeros(count, np.float32)
+        terminated = np.zeros(count, np.bool_)
+        valid = np.zeros(count, np.bool_)
         if not begins:
             if len(view) < self._head:
                 raise CodecError(f"observations of {len(view)} bytes, at least {self._head} were expected")
             rewards = np.frombuffer(view, "<f4", count)
-            terminated = _read_bits(view[4 * count :], count)
-            valid = _read_bits(view[4 * count + bits :], count)
+            terminated = self._read_flags(view[4 * count :])
+            valid = self._read_flags(view[4 * count + self._bits :])
             view = view[self._head :]
         raw = self._stage.decompress(view)
         if len(raw) != self._stage.raw_bytes:
             raise CodecError(f"observations of {len(raw)} bytes, {self._stage.raw_bytes} were expected")
-        observations = np.frombuffer(raw, self._dtype).reshape(self._shape)
-        self._check(observations, rewards)
-        return StepBatch(observations, rewards, terminated, valid)
-
-    def _check(self, observations: NDArray[Any], rewards: NDArray[np.float32]) -> None:
         if not np.isfinite(rewards).all():
             raise CodecError("a reward that is no finite number")
-        match self._spec.kind:
-            case "box" if not np.isfinite(observations).all():
-                raise CodecError("an observation that is no finite number")
-            case "discrete" if not ((observations >= 0) & (observations < self._spec.size)).all():
-                raise CodecError(f"an observation that is not in 0..{self._spec.size - 1}")
+        observations = self._checked(np.frombuffer(raw, self._dtype).reshape(self._shape))
+        return StepBatch(observations, rewards, terminated, valid)
+
+    def _checked(self, observations: NDArray[Any]) -> NDArray[Any]:
+        if self._spec.kind == "discrete":
+            return check_discrete(observations, self._spec.size)
+        if self._spec.kind == "box" and not np.isfinite(observations).all():
+            raise CodecError("an observation that is no finite number")
+        return observations
+
+    def _read_flags(self, view: memoryview) -> NDArray[np.bool_]:
+        return np.unpackbits(np.frombuffer(view, np.uint8, self._bits), count=self._count).view(np.bool_)
 
     def pack_actions(self, actions: NDArray[Any]) -> bytes:
         """The body of an `act`; actions (B, *action.shape)."""
-        return actions.astype(self._action_dtype).tobytes()
+        return actions.astype(self._action.packed).tobytes()
 
     def read_actions(self, body: Buffer) -> NDArray[Any]:
-        """What `pack_actions` packed, of action.dtype; raises CodecError for another length, for choices that there
-        are not, and for numbers that are not finite."""
+        """The actions in the body of an `act`, of action.dtype; raises CodecError as `read_seen`."""
         view = memoryview(body).cast("B")
         shape = (self._count, *self._action.shape)
-        expected = math.prod(shape) * self._action_dtype.itemsize
+        expected = math.prod(shape) * self._action.packed.itemsize
         if len(view) != expected:
             raise CodecError(f"actions of {len(view)} bytes, {expected} were expected")
-        actions = np.frombuffer(view, self._action_dtype).reshape(shape)
+        actions = np.frombuffer(view, self._action.packed).reshape(shape)
         if self._action.kind != "box":
             return self._action.choices(actions)
         if not np.isfinite(actions).all():
@@ -122,32 +122,38 @@ class ObservationCodec:
         return actions.astype(np.float32)
 
 
+def packed_dtype(observation: ObservationSpec) -> np.dtype[Any]:
+    """Element type of observations in a body."""
+    if observation.kind == "discrete":
+        return narrow(observation.size)
+    return np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
+
+
+def check_discrete(observations: NDArray[Any], size: int) -> NDArray[np.int64]:
+    """Packed discrete observations as int64; raises CodecError for one that is not in 0..size-1."""
+    if (observations >= size).any():
+        raise CodecError(f"an observation that is not in 0..{size - 1}")
+    return observations.astype(np.int64)
+
+
 def unstacked(spec: ObservationSpec, stack: int) -> ObservationSpec:
-    """One of the `stack` observations that were joined along their first axis into one of `spec`."""
+    """The spec of one frame of `stack` that are joined along their first axis in `spec`."""
     if stack == 1:
         return spec
     first, *rest = spec.shape
     return dataclasses.replace(spec, shape=(first // stack, *rest), size=spec.size // stack)
 
 
-def group_sizes(copies: int, groups: int) -> list[int]:
-    """How an actor's copies are split."""
-    return [copies // groups + (group < copies % groups) for group in range(groups)]
+def group_sizes(num_envs: int, groups: int) -> list[int]:
+    """Environments in each group of an actor: nearly equal, the larger groups first."""
+    return [num_envs // groups + (group < num_envs % groups) for group in range(groups)]
 
 
 def group_seed(seed: int, group: int) -> int:
-    """Seed of one group's environments, of the actor's own. Their copies hash it, so neighbours share nothing."""
+    """Seed of one group's environments, from the actor's seed."""
     return int(np.random.SeedSequence([seed, group, 2]).generate_state(1, np.uint32)[0] >> 1)
 
 
 def sampler(seed: int, group: int) -> np.random.Generator:
-    """The generator that draws one group's actions; `seed` is the actor's."""
+    """The generator that samples one group's actions, from the actor's seed."""
     return np.random.default_rng([seed, 1, group])
-
-
-def _packed_bits(flags: NDArray[np.bool_]) -> bytes:
-    return np.packbits(flags, bitorder="little").tobytes()
-
-
-def _read_bits(view: memoryview, count: int) -> NDArray[np.bool_]:
-    return np.unpackbits(np.frombuffer(view, np.uint8, -(-count // 8)), count=count, bitorder="little").view(np.bool_)

@@ -1,8 +1,23 @@
-"""Rollouts as the body of a message: nothing twice, nothing lost, and nothing believed that the reader has not checked.
+"""The body of a trajectory: rollouts of T steps, joined along the environments (B in all). Little-endian.
 
-Both ends know every size but one from the settings and the spaces. Where observations are stacked, each step bears its
-newest frame alone, and the reader stacks them again; a step whose older frames are not those of the step before (an
-episode began) bears them too, and the number of such steps stands at the head of the body.
+First a uint32, the number of restarts R. Then, through the entropy stage of the codec in the header (`none`,
+`none+lz4`, `none+zstd`), without gaps:
+
+| part | type | shape |
+| --- | --- | --- |
+| rewards, scaled and clipped for learning | float32 | T, B |
+| log-probabilities of the actions under the policy that acted | float32 | T, B |
+| a recurrent network's state before the first observations (where `network.lstm` is not 0) | float32 | B, 2 lstm |
+| the first observations | as observed | B, observation |
+| the newest frame of each later observation (`environment.frame_stack` 1: all of it) | as observed | T, B, frame |
+| actions, of a Box before they are clipped | float32 (Box), else the smallest unsigned type | T, B, action |
+| terminated; valid; restarts | bits from the highest on | T x B each, padded to bytes |
+| of each restart the older frames | as observed | R, older |
+
+As observed: float32, uint8 (pictures), or the smallest unsigned type (discrete). A restart is an observation whose
+older frames are not those of the one before, since an episode began. Both ends know every size but R from the settings
+and the spaces. Another length, a number that is not finite or is beyond 1e16, and an observation or action out of range
+are refused.
 """
 
 from __future__ import annotations
@@ -17,56 +32,51 @@ import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.rl.action_spec import ActionSpec, narrow
+from common.rl.action_spec import ActionSpec
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
 from common.settings.sections import Settings
-from common.wire.bodies.observations import unstacked
+from common.wire.bodies.observations import check_discrete, packed_dtype, unstacked
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.entropy import ENTROPY_STAGES
 from common.wire.frames import Buffer
 
-LARGEST = 1e16
-"""Of one number: the squares of many such still are float32 numbers."""
+MAX_ABS_VALUE = 1e16
+"""Of one number: the sum of the squares of many such numbers is still finite in float32."""
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
 _NOTHING: Array = np.zeros(0, np.float32)
 
 
 class TrajectoryFormat:
-    """Rollouts of `steps` steps of `copies` environments to bodies and back; several are joined along the environments.
-
-    Restarts first (uint32, little endian), then, through the codec's entropy stage, one after the other: rewards and
-    log-probabilities; a recurrent network's state before them; the first observations in full; of each later one its
-    newest frame; the actions; termination, validity and restarts as bits; of each restart the older frames. Time first,
-    little endian.
-    """
+    """Packs and reads rollouts of `steps` steps of `num_envs` environments."""
 
     def __init__(
-        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, copies: int, stack: int, state: int = 0
+        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, num_envs: int, stack: int, state: int = 0
     ) -> None:
         """`stack`: frames in an observation, along its first axis; 1: no stack. `state`: the network's state_size."""
-        self._steps, self._copies, self._state = steps, copies, state
-        self._discrete = observation.kind == "discrete"
-        self._observation, self._action = observation, action
+        self._steps = steps
+        self._num_envs = num_envs
+        self._state = state
+        self._observation = observation
+        self._action = action
         shape = observation.shape
         self._frame = unstacked(observation, stack).shape
         self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
         self._stacked = stack > 1
         self._frames = FrameStack(stack)
-        pixels = np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
-        self._observed = narrow(observation.size) if self._discrete else pixels
+        self._observed = packed_dtype(observation)
         self._acted = action.packed
 
     def max_bytes(self, count: int) -> int:
-        """Length no body of `count` rollouts exceeds."""
+        """Length that no body of `count` rollouts exceeds."""
         raw = self._raw(count, self._most_restarts(count))
         return _HEAD.size + max(stage(raw).max_bytes for stage in ENTROPY_STAGES.values())
 
     def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
-        """The body of rollouts, joined; `codec` names the entropy stage."""
+        """The body of these rollouts; `codec` names the entropy stage."""
         rollout = join(rollouts)
         observations = rollout.observations.numpy()
         restarts, older = self._restarts(observations)
@@ -87,9 +97,9 @@ class TrajectoryFormat:
         return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
 
     def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
-        """The rollout of all `count` that were packed, in memory of its own.
+        """One rollout with all `count` rollouts of the body, copied.
 
-        Raises CodecError for what `pack` makes of no rollout of this run.
+        Raises CodecError for a body that cannot be of this run.
         """
         if not _HEAD.size <= nbytes(body) <= self.max_bytes(count):
             raise CodecError(f"{count} rollouts in {nbytes(body)} bytes, at most {self.max_bytes(count)} hold them")
@@ -104,17 +114,19 @@ class TrajectoryFormat:
         return self._read(memoryview(raw).cast("B"), count, number)
 
     def _read(self, raw: memoryview, count: int, number: int) -> Rollout:
-        shape = (self._steps, self._copies * count)
+        shape = (self._steps, self._num_envs * count)
         arrays = self._arrays(raw, count, number)
-        rewards, log_probs = _finite(next(arrays), "a reward"), _finite(next(arrays), "a log-probability")
+        rewards = _finite(next(arrays), "a reward")
+        log_probs = _finite(next(arrays), "a log-probability")
         state = _finite(next(arrays), "a state")
-        first, newest = next(arrays), next(arrays)
+        first = next(arrays)
+        newest = next(arrays)
         actions = next(arrays)
         terminated, valid, restarts = (
             np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
         )
         if np.count_nonzero(restarts) != number:
-            raise CodecError(f"{number} restarts are told, {np.count_nonzero(restarts)} are marked")
+            raise CodecError(f"the head states {number} restarts, {np.count_nonzero(restarts)} are marked")
         return Rollout(
             observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
             actions=torch.from_numpy(
@@ -129,16 +141,18 @@ class TrajectoryFormat:
 
     def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and type of each part, in order."""
-        steps, copies, bits = self._steps, self._copies * count, -(-self._steps * self._copies * count // 8)
-        floats, packed = np.dtype("<f4"), ((bits,), np.dtype(np.uint8))
+        steps = self._steps
+        num_envs = self._num_envs * count
+        floats = np.dtype("<f4")
+        flags = ((-(-steps * num_envs // 8),), np.dtype(np.uint8))
         return [
-            ((steps, copies), floats),
-            ((steps, copies), floats),
-            ((copies, self._state), floats),
-            ((copies, *self._observation.shape), self._observed),
-            ((steps, copies, *self._frame), self._observed),
-            ((steps, copies, *self._action.shape), self._acted),
-            *(packed, packed, packed),
+            ((steps, num_envs), floats),
+            ((steps, num_envs), floats),
+            ((num_envs, self._state), floats),
+            ((num_envs, *self._observation.shape), self._observed),
+            ((steps, num_envs, *self._frame), self._observed),
+            ((steps, num_envs, *self._action.shape), self._acted),
+            *(flags, flags, flags),
             ((restarts, *self._older), self._observed),
         ]
 
@@ -146,7 +160,7 @@ class TrajectoryFormat:
         return sum(math.prod(shape) * kind.itemsize for shape, kind in self._layout(count, restarts))
 
     def _most_restarts(self, count: int) -> int:
-        return self._steps * self._copies * count if self._stacked else 0
+        return self._steps * self._num_envs * count if self._stacked else 0
 
     def _arrays(self, raw: memoryview, count: int, restarts: int) -> Iterator[Array]:
         offset = 0
@@ -156,7 +170,7 @@ class TrajectoryFormat:
             offset += size * kind.itemsize
 
     def _restarts(self, observations: Array) -> tuple[NDArray[np.bool_], Array]:
-        """Which steps' older frames are not the newest of the step before (T, B), and those frames (R, *older)."""
+        """Which steps (T, B) have older frames that are not those of the step before, and these frames (R, *older)."""
         if not self._stacked:
             return np.zeros(observations[1:].shape[:2], np.bool_), observations[:0, 0]
         frame = self._frame[0]
@@ -180,36 +194,34 @@ class TrajectoryFormat:
         return self._checked(observations)
 
     def _checked(self, observations: Array) -> Array:
-        if self._discrete:
-            if (observations >= self._observation.size).any():
-                raise CodecError(f"an observation beyond the {self._observation.size} there are")
-            return observations.astype(np.int64)
+        if self._observation.kind == "discrete":
+            return check_discrete(observations, self._observation.size)
         return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
 
 
 def trajectory_format(
     settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int
 ) -> TrajectoryFormat:
-    """The format of a run, from its resolved settings and its network's state_size; both ends have the same."""
+    """The format of a run, from its resolved settings and its network's state_size."""
     return TrajectoryFormat(
         observation,
         action,
         steps=settings.algorithm.rollout_length,
-        copies=settings.environment.num_envs,
+        num_envs=settings.environment.num_envs,
         stack=max(1, settings.environment.frame_stack),
         state=state,
     )
 
 
 def usable(rollout: Rollout) -> bool:
-    """Whether a reader would take the numbers of a rollout."""
+    """Whether all numbers of a rollout are finite and within MAX_ABS_VALUE, as `unpack` demands."""
     every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
     numbers = [one for one in every if one is not None and one.is_floating_point()]
-    return all(bool((one.abs() <= LARGEST).all()) for one in numbers)
+    return all(bool((one.abs() <= MAX_ABS_VALUE).all()) for one in numbers)
 
 
 def _finite(values: Array, what: str) -> NDArray[np.float32]:
-    """A copy, in memory of its own and in the machine's byte order."""
-    if not (np.abs(values) <= LARGEST).all():
-        raise CodecError(f"{what} that is not finite, or beyond {LARGEST:g}")
+    """A copy in the machine's byte order; raises CodecError."""
+    if not (np.abs(values) <= MAX_ABS_VALUE).all():
+        raise CodecError(f"{what} that is not finite, or beyond {MAX_ABS_VALUE:g}")
     return values.astype(np.float32)

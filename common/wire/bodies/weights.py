@@ -1,4 +1,13 @@
-"""The weights as one body: all that acting takes from the learner, in a format both ends know from the welcome."""
+"""The body of whole weights, in the `weights_format` of the welcome. Little-endian.
+
+| part | type | shape |
+| --- | --- | --- |
+| the network's parameters, flat | float32 (`fp32`) or float16 (`fp16`) | size |
+| the target network's, with an algorithm that has one | the same | size |
+| the extras: running statistics and the frames of the run | float32 | extras |
+
+The extras stay float32, since half precision would spoil running statistics.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +17,38 @@ import torch
 from torch import Tensor
 
 from common.errors import CodecError
-from common.wire.bodies.broadcast import CODECS
+from common.wire.codecs.base import Codec
 from common.wire.codecs.buffers import as_bytes, nbytes, read
-from common.wire.codecs.registry import make
+from common.wire.codecs.half import Fp16Codec
+from common.wire.codecs.none import NoneCodec
 from common.wire.frames import Buffer
+
+WHOLE_FORMATS: dict[str, type[Codec]] = {"fp32": NoneCodec, "fp16": Fp16Codec}
 
 
 class WeightsFormat:
-    """Vectors of parameters (the network's; after it a target network's, where there is one), each packed alike, then
-    the `extras` as they are: float32 that a half would spoil, such as running statistics. One thread at a time.
-    """
+    """Packs parameter vectors and extras. Keeps scratch memory: one thread at a time."""
 
     def __init__(self, form: str, size: int, vectors: int = 1, extras: int = 0) -> None:
         """`form`: fp32 or fp16; `size`: parameters of one vector; `extras`: elements."""
-        self._codec = make(CODECS[form], size)
-        self._part = self._codec.codec.raw_bytes
+        self._codec = WHOLE_FORMATS[form](size)
         self._vectors = vectors
-        self._bytes = vectors * self._part + 4 * extras
+        self._bytes = vectors * self._codec.raw_bytes + 4 * extras
 
     def pack(self, vectors: Sequence[Tensor], extras: Tensor) -> bytes:
-        """The body; everything is contiguous float32 on the CPU."""
-        return b"".join([*map(self._codec.encode, vectors), as_bytes(extras)])
+        """The body; all tensors are contiguous float32 on the CPU."""
+        return b"".join([*(bytes(self._codec.encode(vector)) for vector in vectors), as_bytes(extras)])
 
     def unpack(self, body: Buffer, vectors: Sequence[Tensor], extras: Tensor) -> None:
-        """Writes what `body` holds into the vectors and the extras.
+        """Write the content of `body` into the vectors and the extras.
 
         Raises CodecError, with nothing written, for a body of another length.
         """
         if nbytes(body) != self._bytes:
             raise CodecError(f"weights of {nbytes(body)} bytes, {self._bytes} were expected")
         view = memoryview(body).cast("B")
+        part = self._codec.raw_bytes
         for number, vector in enumerate(vectors):
-            self._codec.decode(view[number * self._part : (number + 1) * self._part], vector)
+            self._codec.decode(view[number * part : (number + 1) * part], vector)
         if extras.numel():
-            read(view, self._vectors * self._part, torch.float32, extras)
+            read(view, self._vectors * part, torch.float32, extras)

@@ -1,4 +1,4 @@
-"""What a codec is: a fixed-length packing of one float32 vector, with a stated worst-case error."""
+"""The codec interface: packs one float32 vector into a fixed length, with a stated worst-case error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from common.wire.frames import Buffer
 class Codec(ABC):
     """Packs vectors of `size` float32 elements (contiguous, on the CPU) into exactly `raw_bytes` bytes.
 
-    The length follows from the codec and `size` alone, so a reader needs no length from the sender. An element that
-    is not finite never comes out finite: the receiver's check for finiteness sees it. Little-endian hosts only.
+    The length follows from the codec and `size` alone, so the reader takes no length from the sender. An element that
+    is not finite is decoded as not finite, so the receiver's check finds it. Little-endian hosts only.
 
     An instance keeps scratch memory: one thread at a time.
     """
@@ -32,12 +32,12 @@ class Codec(ABC):
     @property
     @abstractmethod
     def raw_bytes(self) -> int:
-        """Length of every packed body."""
+        """Length of every body."""
 
     def encode(self, vector: torch.Tensor) -> memoryview:
         """Packs `vector`, shape (size,).
 
-        The view is onto memory that the next `encode` or `bound` writes, or onto `vector` itself: use it before that.
+        The view is of memory that the next `encode` or `bound` overwrites, or of `vector` itself.
 
         Raises:
             ValueError: `vector` is not of the size, type or layout this codec was made for.
@@ -46,11 +46,10 @@ class Codec(ABC):
         return self._pack(vector.detach())
 
     def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Unpacks `body` into `out`, shape (size,). Bytes that no vector packs to may decode, if only to nonsense.
+        """Unpacks `body` into `out`, shape (size,).
 
         Raises:
-            CodecError: `body` has not the length every body of this codec has, or stands for nothing; `out` is
-                untouched.
+            CodecError: `body` has another length, or cannot be decoded; `out` is unchanged.
             ValueError: `out` is not of the size, type or layout this codec was made for.
         """
         self._check(out)

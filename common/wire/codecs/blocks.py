@@ -1,4 +1,4 @@
-"""What codecs share that send one scale for each block of elements and a few bits for each element."""
+"""Base of the codecs that send one scale for each block of elements and a few bits for each element."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from common.wire.codecs.buffers import as_bytes, read
 from common.wire.frames import Buffer
 
 ROUNDING = 2**-20
-"""More than float32 arithmetic loses on a sum over a block, relative to the sum."""
+"""Upper bound of float32's relative error in a sum over a block."""
 UNDERFLOW = 2.0**-117
-"""More than it loses where numbers below 2^-126 are taken for 0."""
+"""Upper bound of its absolute error where numbers below 2^-126 are flushed to 0."""
 
 
 class BlockCodec(Codec):
-    """Body: a float32 scale per block, then the codes, `code_bytes` for every block, the last one as if zeros followed.
+    """Body: a float32 scale per block, then `code_bytes` of codes per block; the last block is padded with zeros.
 
-    A block with an element that is not finite gets a scale that is not, and comes out as infinities and NaN throughout.
+    If an element is not finite, its block's scale is not finite, and all elements of the block decode as inf or NaN.
     """
 
     block: ClassVar[int]
@@ -38,7 +38,7 @@ class BlockCodec(Codec):
         self._scales = packed[: 4 * self.blocks].view(torch.float32)
         self._codes = packed[4 * self.blocks :].numpy().reshape(self.blocks, self.code_bytes)
         self._rows = torch.zeros(self.blocks, self.block)
-        """The vector in blocks, zeros after its end."""
+        """The vector in blocks, padded with zeros."""
         self._scratch = torch.empty(self.blocks, self.block)
         self._read_scales = torch.empty(self.blocks)
         self._counts = torch.full((self.blocks,), float(self.block))
@@ -46,16 +46,15 @@ class BlockCodec(Codec):
 
     @property
     def raw_bytes(self) -> int:
-        """4 bytes and the codes for each block."""
         return (4 + self.code_bytes) * -(-self.size // self.block)
 
     @abstractmethod
     def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
-        """Writes the scale of each of the `rows`, shape (blocks, block), and its codes."""
+        """Writes the scale and the codes of each of the `rows`, shape (blocks, block)."""
 
     @abstractmethod
     def _signs(self, codes: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """The multiple of its scale that each element is, shape (blocks, block); raises CodecError for no such code."""
+        """Each element divided by its scale, shape (blocks, block); raises CodecError for codes that do not exist."""
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
         self._quantise(self._in_blocks(vector), self._scales, self._codes)
@@ -73,11 +72,11 @@ class BlockCodec(Codec):
         return self._rows
 
     def _means(self, rows: torch.Tensor) -> torch.Tensor:
-        """The mean magnitude of each block; NaN and infinity go through."""
+        """The mean magnitude of each block; NaN and infinity propagate."""
         means = torch.abs(rows, out=self._scratch).sum(1).div_(self._counts)
-        # A sum of finite values may overflow; double precision holds it. In vain where one is not finite.
+        # A sum of finite values may overflow float32, but not float64.
         return means if means.isfinite().all() else (rows.double().abs().sum(1) / self._counts).float()
 
     def _each(self, values: torch.Tensor) -> torch.Tensor:
-        """A value of each block, repeated for each of its elements."""
+        """One value per block, repeated for each element."""
         return values.repeat_interleave(self.block)[: self.size]

@@ -11,15 +11,15 @@ from common.wire.frames import Buffer
 
 
 def nbytes(body: Buffer) -> int:
-    """Length of `body` in bytes, whatever the format of a memoryview is."""
+    """Length of `body` in bytes, for a memoryview of any format."""
     return body.nbytes if isinstance(body, memoryview) else len(body)
 
 
 def read(body: Buffer, offset: int, dtype: torch.dtype, out: torch.Tensor) -> None:
-    """Fills `out` with as many elements of `dtype`, which lie in `body` from byte `offset` on, converted to its type.
+    """Fills `out` with elements of `dtype` from `body`, starting at byte `offset`, converted to the type of `out`.
 
-    Torch converts halves thirty times as fast as numpy, but warns of memory that it may not write, as that of bytes.
-    So it is given the bare address, for no longer than the copy lasts.
+    Torch converts halves thirty times as fast as numpy, but warns about read-only memory such as bytes.
+    So it gets the bare address, for the duration of the copy.
 
     Raises:
         ValueError: `body` is too short, or not contiguous.

@@ -1,7 +1,6 @@
-"""The stage after a codec: general-purpose compression of the packed bytes, most of them zeros.
+"""The stage after a codec: general-purpose compression of the packed bytes.
 
-The reader knows the length the packed bytes must have, and refuses whatever claims another one before it makes room
-for it.
+The reader knows the length of the packed bytes, and refuses a body that claims another length before it allocates.
 """
 
 from __future__ import annotations
@@ -25,35 +24,31 @@ class EntropyStage(ABC):
     @property
     @abstractmethod
     def max_bytes(self) -> int:
-        """Length no compressed body exceeds."""
+        """Length that no compressed body exceeds."""
 
     @abstractmethod
-    def compress(self, raw: Buffer) -> bytes:
-        """A compressed copy of `raw`."""
+    def compress(self, raw: Buffer) -> bytes: ...
 
     @abstractmethod
     def decompress(self, body: Buffer) -> Buffer:
-        """The `raw_bytes` bytes that `body` stands for, or `body` itself.
+        """The `raw_bytes` bytes in `body`, which may be `body` itself.
 
         Raises:
-            CodecError: `body` is damaged, or stands for fewer or more bytes.
+            CodecError: `body` is damaged, or has more or fewer bytes. NoStage leaves the length to the codec.
         """
 
 
 class NoStage(EntropyStage):
-    """Leaves the bytes as they are; their length is checked by the codec."""
+    """No compression."""
 
     @property
     def max_bytes(self) -> int:
-        """`raw_bytes`."""
         return self.raw_bytes
 
     def compress(self, raw: Buffer) -> bytes:
-        """A copy."""
         return bytes(raw)
 
     def decompress(self, body: Buffer) -> Buffer:
-        """The body itself."""
         return body
 
 
@@ -66,12 +61,10 @@ class Lz4Stage(EntropyStage):
         return self.raw_bytes + self.raw_bytes // 255 + 16
 
     def compress(self, raw: Buffer) -> bytes:
-        """Fast mode."""
         compressed: bytes = lz4.block.compress(raw, store_size=False)
         return compressed
 
     def decompress(self, body: Buffer) -> Buffer:
-        """Makes room for `raw_bytes` and no more, whatever the body says."""
         try:
             raw: bytes = lz4.block.decompress(body, uncompressed_size=self.raw_bytes)
         except (lz4.block.LZ4BlockError, ValueError) as error:
@@ -82,10 +75,10 @@ class Lz4Stage(EntropyStage):
 
 
 class ZstdStage(EntropyStage):
-    """One zstd frame that states its content size."""
+    """One zstd frame with its content size."""
 
     LEVEL = 1
-    """Gradients gain nothing from levels 2 and 3 but time."""
+    """On gradients, levels 2 and 3 are slower and no smaller."""
 
     def __init__(self, raw_bytes: int) -> None:
         super().__init__(raw_bytes)
@@ -102,12 +95,11 @@ class ZstdStage(EntropyStage):
         return raw + (raw >> 8) + margin
 
     def compress(self, raw: Buffer) -> bytes:
-        """At `LEVEL`."""
         return self._compressor.compress(raw)
 
     def decompress(self, body: Buffer) -> Buffer:
-        """Reads the stated content size first: zstandard makes room for whatever that says."""
         try:
+            # zstandard allocates whatever size the frame states.
             stated = zstandard.get_frame_parameters(body).content_size
             if stated != self.raw_bytes:
                 raise CodecError(f"zstd body states {stated} bytes, not {self.raw_bytes}")

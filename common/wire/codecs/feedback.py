@@ -1,4 +1,4 @@
-"""Error feedback: what packing loses of one vector is added to the next."""
+"""Error feedback: the quantisation error of one vector is added to the next."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from common.wire.codecs.packed import PackedCodec
 
 
 class ErrorFeedback:
-    """Encodes with `packed` and carries the residual over.
+    """Encodes with `packed` and adds the residual of earlier vectors.
 
-    With e_0 = 0, c_t = encode(v_t + e_t) and e_{t+1} = e_t + v_t - decode(c_t): the decoded sum is the sum of the
+    With e_0 = 0, c_t = encode(v_t + e_t) and e_{t+1} = e_t + v_t - decode(c_t), the decoded sum is the sum of the
     vectors less the last residual. See 1-bit SGD (Seide et al., Interspeech 2014) and arXiv 1901.09847.
 
-    A body that the learner drops takes its own vector with it, the part that packing lost included, while what it
-    carried of earlier ones is still owed. So each body's loss, v_t - decode(c_t), is kept by its number until it is
-    answered, and either joins the residual or is taken back. Meanwhile it counts as delivered.
+    When the learner discards gradient t, its quantisation error is discarded too; only the residual that it carried
+    from earlier gradients is still owed. So each error, v_t - decode(c_t), is kept under its number until the gradient
+    is answered: applied, it joins the residual; stale or refused, it is dropped. Until then it counts as applied.
     """
 
     def __init__(self, packed: PackedCodec) -> None:
         self.packed = packed
         self._settled = torch.zeros(packed.size)
-        """The residual of all that has been answered."""
+        """The residual of the answered bodies."""
         self._open: dict[int, torch.Tensor] = {}
-        """The loss of each body that has not."""
+        """The error of each body that is not answered yet."""
         self._carried = torch.empty(packed.size)
         self._spare: list[torch.Tensor] = []
 
     @property
     def residual(self) -> torch.Tensor:
-        """What the next vector gets added; a copy."""
+        """e_t, which is added to the next vector; a copy."""
         return sum(self._open.values(), self._settled.clone())
 
     def encode(self, vector: torch.Tensor, number: int | None = None) -> bytes:
-        """The body for `vector` plus what was lost before; shape (size,), contiguous float32 on the CPU.
+        """The body for `vector` plus the residual; shape (size,), contiguous float32 on the CPU.
 
-        With a `number`, not used for another body yet unanswered, the loss is open until `answered`; without, it
-        counts as delivered for good. Nothing is carried over from a body that is not finite: nobody takes that.
+        With a `number`, its error is kept until `answered`; without, it joins the residual at once. A body that is not
+        finite leaves no error, since the learner refuses it.
 
         Raises:
             ValueError: `vector` is not as described.
@@ -50,33 +50,33 @@ class ErrorFeedback:
             carried.add_(other)
         raw = codec.encode(carried)
         body = self.packed.stage.compress(raw)
-        loss = self._spare.pop() if self._spare else torch.empty(self.packed.size)
-        codec.decode(raw, loss)
-        torch.sub(vector, loss, out=loss)
-        if not math.isfinite(loss.sum().item()) and not loss.isfinite().all():
-            loss.zero_()
+        error = self._spare.pop() if self._spare else torch.empty(self.packed.size)
+        codec.decode(raw, error)
+        torch.sub(vector, error, out=error)
+        if not math.isfinite(error.sum().item()) and not error.isfinite().all():
+            error.zero_()
         if number is None:
-            self._settle(loss)
+            self._settle(error)
         else:
-            self._open[number] = loss
+            self._open[number] = error
         return body
 
     def answered(self, number: int, *, dropped: bool) -> None:
-        """What became of the body of that number; a number that is not open is passed over."""
-        loss = self._open.pop(number, None)
-        if loss is None:
+        """The learner has answered the body of that number; an unknown number is ignored."""
+        error = self._open.pop(number, None)
+        if error is None:
             return
         if dropped:
-            self._spare.append(loss)
+            self._spare.append(error)
         else:
-            self._settle(loss)
+            self._settle(error)
 
     def reset(self) -> None:
-        """Forgets the residual and what is open, as after a new epoch."""
+        """Forget the residual and all open errors, as after a new epoch."""
         self._settled.zero_()
         self._spare += self._open.values()
         self._open.clear()
 
-    def _settle(self, loss: torch.Tensor) -> None:
-        self._settled.add_(loss)
-        self._spare.append(loss)
+    def _settle(self, error: torch.Tensor) -> None:
+        self._settled.add_(error)
+        self._spare.append(error)

@@ -25,11 +25,10 @@ class HalfCodec(Codec):
 
     @property
     def raw_bytes(self) -> int:
-        """2 bytes an element."""
         return 2 * self.size
 
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """max(u |x|, d / 2, |x| - m): half a unit in the last place, of a subnormal, or what saturation cuts.
+        """max(u |x|, d / 2, |x| - m): half a unit in the last place, half a subnormal, or the saturated part.
 
         u is 2^-11 (fp16) or 2^-8 (bf16), d the smallest subnormal, 2^-24 or 2^-133, m the largest value, 65504 or
         about 3.39e38.
@@ -41,8 +40,7 @@ class HalfCodec(Codec):
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
         self._halves.copy_(vector)
-        # One cheap pass: the sum is finite only if every half is. It may overflow by itself; then the exact way
-        # is taken in vain.
+        # One cheap pass: the sum is finite only if every half is. If it overflows by itself, the slow way is harmless.
         if not math.isfinite(self._halves.sum().item()):
             largest = torch.finfo(self.dtype).max
             self._halves.copy_(torch.where(vector.isinf(), vector, vector.clamp(-largest, largest)))

@@ -14,18 +14,18 @@ from common.wire.frames import Buffer
 
 BLOCK = 256
 _CACHED_BLOCKS = 256
-"""Blocks quantised at a time: 256 KiB of scratch stay in the cache between the three passes."""
+"""Blocks quantised at a time, so that 256 KiB of scratch stay in the cache between the three passes."""
 _PEAK_TO_SCALE = torch.tensor((1 - 2**-22) / 127, dtype=torch.float32)
-"""1/127, a hair less, so that 127 times the scale of the largest float32 is no infinity."""
+"""Slightly below 1/127, so that 127 times the scale of the largest float32 is finite."""
 _SMALLEST_SCALE = torch.finfo(torch.float32).tiny
-"""The reciprocal of a smaller one could be infinite."""
+"""The reciprocal of a smaller scale could be infinite."""
 
 
 class Int8Codec(Codec):
     """Per block a float32 scale s = max|x| / 127, at least 2^-126; per element round(x / s) as int8.
 
-    Body: all scales, then all elements; the last block may be short. A block with an element that is not finite has
-    a scale that is not, and comes out as infinities and NaN throughout.
+    Body: all scales, then all elements; the last block may be short. If an element is not finite, its block's scale is
+    not finite, and all elements of the block decode as inf or NaN.
     """
 
     name: ClassVar[CodecKind] = "int8"
@@ -40,7 +40,7 @@ class Int8Codec(Codec):
         self._minima = torch.empty(self._whole)
         self._inverses = torch.empty(blocks)
         self._read_scales = torch.empty(blocks)
-        # Views made once: for a small vector making them takes longer than the arithmetic.
+        # Views are made once: for a small vector making them takes longer than the arithmetic.
         self._whole_scales = self._scales[: self._whole]
         self._rest_scale = self._scales[self._whole :]
         self._read_columns = self._read_scales.unsqueeze(1)
@@ -52,13 +52,12 @@ class Int8Codec(Codec):
 
     @property
     def raw_bytes(self) -> int:
-        """1 byte an element and 4 a block."""
         return self.size + 4 * -(-self.size // BLOCK)
 
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
         """s (1/2 + 2^-14), s the scale of the element's block.
 
-        Half a step of rounding; the rest is more than float32 arithmetic loses on values of up to 127 steps.
+        Half a step of rounding; 2^-14 bounds the float32 error of values up to 127 steps.
         """
         self._measure(*self._split(vector))
         return (self._scales.double() * (0.5 + 2**-14)).repeat_interleave(BLOCK)[: self.size]
@@ -83,7 +82,7 @@ class Int8Codec(Codec):
             rest.mul_(self._read_columns[self._whole :])
 
     def _measure(self, whole: torch.Tensor, rest: torch.Tensor) -> None:
-        """Writes the scale of each block into `_scales`; NaN goes through."""
+        """Writes the scale of each block into `_scales`; NaN propagates."""
         if self._whole:
             torch.amax(whole, 1, out=self._whole_scales)
             torch.amin(whole, 1, out=self._minima)

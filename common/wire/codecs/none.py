@@ -1,4 +1,4 @@
-"""The vector as it is: four bytes an element, nothing lost."""
+"""Float32 as it is: four bytes an element, lossless."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from common.wire.frames import Buffer
 
 
 class NoneCodec(Codec):
-    """IEEE single precision, little-endian."""
-
     name: ClassVar[CodecKind] = "none"
 
     @property
     def raw_bytes(self) -> int:
-        """4 bytes an element."""
         return 4 * self.size
 
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """0: every bit comes back."""
         return torch.zeros_like(vector, dtype=torch.float64)
 
     def _pack(self, vector: torch.Tensor) -> memoryview:

@@ -1,4 +1,4 @@
-"""A codec and an entropy stage as one: what actors and the learner hold."""
+"""A codec followed by an entropy stage."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ class PackedCodec:
     """Vectors of `size` float32 elements to message bodies and back. One thread at a time.
 
     Attributes:
-        name: what the peers agreed on, such as "int8+zstd".
+        name: the name the peers agreed on, such as "int8+zstd".
         size: elements of the vector.
-        codec: packs the vector.
-        stage: compresses what the codec packed.
     """
 
     def __init__(self, name: str, codec: Codec, stage: EntropyStage) -> None:
@@ -29,24 +27,20 @@ class PackedCodec:
 
     @property
     def max_bytes(self) -> int:
-        """Length no body exceeds."""
+        """Length that no body exceeds."""
         return self.stage.max_bytes
 
     def encode(self, vector: torch.Tensor) -> bytes:
-        """The body for `vector`, shape (size,), contiguous float32 on the CPU.
-
-        Raises:
-            ValueError: `vector` is anything else.
-        """
+        """The body for `vector`, shape (size,), contiguous float32 on the CPU; raises ValueError for another."""
         return self.stage.compress(self.codec.encode(vector))
 
     def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Writes the vector that `body` stands for into `out`, shape (size,), contiguous float32 on the CPU.
+        """Unpacks `body` into `out`, shape (size,), contiguous float32 on the CPU.
 
-        The values may be infinite or NaN: that is the receiver's to check.
+        The receiver must check that the values are finite.
 
         Raises:
-            CodecError: `body` is nothing this codec makes; `out` is untouched.
+            CodecError: `body` cannot be of this codec; `out` is unchanged.
             ValueError: `out` is not as described.
         """
         if nbytes(body) > self.max_bytes:

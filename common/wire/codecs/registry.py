@@ -1,4 +1,4 @@
-"""Names to codecs."""
+"""The codec of each name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:
     """The codec called `name`, for vectors of `size` elements.
 
     Args:
-        top_k: fraction of the elements that top-k sends; nothing to the others. Both ends take it from the settings.
+        top_k: fraction of the elements that top-k sends, from the settings; other codecs ignore it.
 
     Raises:
         CodecError: no codec has that name.

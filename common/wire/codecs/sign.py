@@ -1,4 +1,4 @@
-"""One bit an element: the sign, and for each block of 256 the mean magnitude (scaled sign, as in arXiv 1901.09847)."""
+"""One bit an element: its sign, times the mean magnitude of its block of 256 (scaled sign, arXiv 1901.09847)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BLOCK = 256
 class SignCodec(BlockCodec):
     """Per block of B elements a float32 scale s = mean|x|; per element a bit, 1 for 0 and above.
 
-    This scale is the one that leaves least: |x - C(x)|^2 = |x|^2 - B s^2 <= (1 - 1/B) |x|^2 in each block (L2 norms),
-    so that error feedback contracts.
+    This scale minimises the error: |x - C(x)|^2 = |x|^2 - B s^2 <= (1 - 1/B) |x|^2 in each block (L2 norms), so that
+    error feedback contracts.
     """
 
     name: ClassVar[CodecKind] = "sign"

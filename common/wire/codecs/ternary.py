@@ -1,7 +1,7 @@
 """1.6 bits an element: minus, zero or plus the scale of its block of 320 (thresholds as in arXiv 1605.04711).
 
-TernGrad (arXiv 1705.07878) sends the same three values, drawn at random so that the mean is right. With error feedback
-the mean comes right by itself, and a fixed threshold errs about a third as much (L2 norm, normal values).
+TernGrad (arXiv 1705.07878) samples the same three values so that the mean is unbiased. With error feedback the bias is
+corrected anyway, and a fixed threshold has about a third of the error (L2 norm, normal values).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from common.wire.codecs.blocks import ROUNDING, UNDERFLOW, BlockCodec
 
 BLOCK = 320
 TRITS = 5
-"""To the byte: 3^5 = 243."""
+"""Per byte: 3^5 = 243."""
 CODES = 3**TRITS
 THRESHOLD = 0.7
-"""Of the mean magnitude: for normal values, within 1 % of the one that leaves least."""
+"""Times the mean magnitude; for normal values within 1 % of the threshold of least error."""
 _ZEROS = np.uint8(CODES // 2)
 """The byte of five zeros."""
 
@@ -29,9 +29,9 @@ _ZEROS = np.uint8(CODES // 2)
 class TernaryCodec(BlockCodec):
     """Per block: a threshold d = 0.7 mean|x|, and a float32 scale s, the mean |x| of those elements with |x| >= d.
 
-    Elements below d become 0, the others s with their sign. Five trits make a byte, in a block those of elements
-    j, j + 64, ..., j + 256. The m elements kept leave |x - C(x)|^2 = |x|^2 - m s^2 <= (1 - 0.09/B) |x|^2 (L2 norms, B
-    elements), so that error feedback contracts.
+    Elements below d become 0, the others s with their sign. A byte holds five trits, those of elements j, j + 64, ...,
+    j + 256 of a block. With m elements kept, |x - C(x)|^2 = |x|^2 - m s^2 <= (1 - 0.09/B) |x|^2 (L2 norms, B elements),
+    so that error feedback contracts.
     """
 
     name: ClassVar[CodecKind] = "ternary"
@@ -40,7 +40,7 @@ class TernaryCodec(BlockCodec):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        # Kept: to allocate them for each gradient takes several times as long as to fill them.
+        # Kept, because allocating them for each gradient takes several times as long as filling them.
         self._above = np.empty((self.blocks, BLOCK), np.bool_)
         self._below = np.empty_like(self._above)
         self._products = torch.empty_like(self._rows)
@@ -86,7 +86,7 @@ class TernaryCodec(BlockCodec):
         return trits
 
     def _scales_of(self, rows: torch.Tensor, trits: NDArray[np.int8]) -> torch.Tensor:
-        """The mean magnitude of the elements that are kept; not finite where an element is not."""
+        """The mean magnitude of the elements that are kept; not finite if an element is not."""
         signs = self._scratch.copy_(torch.from_numpy(trits))
         kept = torch.mul(signs, signs, out=self._products).sum(1).clamp_(min=1)
         scales = torch.mul(rows, signs, out=self._products).sum(1).div_(kept)

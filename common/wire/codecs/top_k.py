@@ -1,7 +1,7 @@
-"""Only the largest elements, a hundredth by default: their values as bfloat16, and where they lie.
+"""Only the largest elements, one in a hundred by default: their values as bfloat16, and their indices.
 
-Indices are coded after Elias and Fano: the low byte of each as it is, the rest as gaps in unary. For a given number of
-elements and indices that always has the same length: 9.4 bits an index at one in a hundred.
+Indices are Elias-Fano coded: the low byte of each index, then the rest as gaps in unary. The length depends only on the
+number of elements and indices: 9.4 bits an index at one in a hundred.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ Indices = NDArray[np.int64]
 class TopKCodec(Codec):
     """The k = ceil(fraction size) elements of largest magnitude; the others become 0.
 
-    Body: k bfloat16 values, the low byte of each index, then a bit map in which the i-th one stands at place
-    (index >> 8) + i; indices rise. Exactly k, though the threshold is of a sample: that only saves sorting the rest.
+    Body: k bfloat16 values, the low byte of each index, then a bit map in which the i-th 1 is at (index >> 8) + i;
+    indices rise. Always exactly k elements: the sampled threshold only saves sorting the others.
 
-    What is left is |x - C(x)|^2 <= (1 - k/size + 2^-16) |x|^2 (L2 norms; the last term is rounding), so that error
-    feedback contracts. A vector with an element that is not finite comes out as NaN throughout.
+    |x - C(x)|^2 <= (1 - k/size + 2^-16) |x|^2 (L2 norms; the last term is rounding), so that error feedback contracts.
+    A vector with an element that is not finite decodes as NaN throughout.
     """
 
     name: ClassVar[CodecKind] = "top-k"
 
     def __init__(self, size: int, fraction: float = TOP_K) -> None:
-        """Raises ValueError for a fraction that is not in (0, 1]."""
         super().__init__(size)
         if not 0 < fraction <= 1:
             raise ValueError(f"top-k takes a fraction above 0 and at most 1, not {fraction}")
@@ -52,7 +51,7 @@ class TopKCodec(Codec):
 
     @property
     def raw_bytes(self) -> int:
-        """3 bytes an element that is sent, and a bit for it and for every 256 of all."""
+        """3 bytes and a bit for each element sent, and a bit for every 256 of all."""
         return self._values.raw_bytes + self.count + -(-self._ones // 8)
 
     def bound(self, vector: torch.Tensor) -> torch.Tensor:
@@ -65,7 +64,7 @@ class TopKCodec(Codec):
     def _pack(self, vector: torch.Tensor) -> memoryview:
         chosen = self._largest(vector.numpy())
         values = vector[torch.from_numpy(chosen)]
-        if not values.isfinite().all():  # NaN and infinity are the largest of all
+        if not values.isfinite().all():  # NaN and infinity count as the largest
             values.fill_(math.nan)
         ones = np.zeros(self._ones, np.uint8)
         ones[(chosen >> 8) + self._ranks] = 1
@@ -84,7 +83,7 @@ class TopKCodec(Codec):
             out.fill_(math.nan)
 
     def _indices(self, coded: NDArray[np.uint8]) -> Indices:
-        """Raises CodecError unless there are k different ones in rising order, all within the vector."""
+        """Raises CodecError unless there are k indices, rising and below `size`."""
         ones: Indices = np.flatnonzero(np.unpackbits(coded[self.count :]))
         if ones.size != self.count:
             raise CodecError(f"top-k body marks {ones.size} elements, not {self.count}")
@@ -94,7 +93,7 @@ class TopKCodec(Codec):
         return chosen
 
     def _largest(self, values: NDArray[np.float32]) -> Indices:
-        """The indices of the k largest magnitudes, rising; NaN is larger than all."""
+        """The indices of the k largest magnitudes, rising; NaN counts as the largest."""
         magnitudes = np.abs(values, out=self._magnitudes)
         threshold = np.partition(magnitudes[self._sampled], self._rank)[self._rank]
         chosen: Indices = np.flatnonzero(~(magnitudes < threshold)) if threshold != 0 else np.flatnonzero(magnitudes)
@@ -111,9 +110,9 @@ class TopKCodec(Codec):
 
 
 def _sample(size: int, count: int) -> tuple[slice | Indices, int]:
-    """The elements to sample, always the same, and the rank of the threshold among them, from the smallest.
+    """The elements to sample, always the same ones, and the rank of the threshold among them, from the smallest.
 
-    So low that only in one case of a thousand fewer than `count` of all elements reach it (three standard deviations).
+    The rank is so low that fewer than `count` elements reach the threshold in one case of a thousand (three sigma).
     """
     if size <= SAMPLE:
         return slice(None), size - count

@@ -23,7 +23,7 @@ all_settings = st.builds(
     environment=st.builds(
         Environment,
         id=st.text(min_size=1),
-        copies=st.integers(1, 1024),
+        num_envs=st.integers(1, 1024),
         reward_scale=positive,
         options=st.dictionaries(st.text(), scalars, max_size=4),
     ),
@@ -32,7 +32,7 @@ all_settings = st.builds(
         hidden=st.lists(st.integers(1, 8192), min_size=1, max_size=16),
         activation=st.sampled_from(["relu", "tanh"]),
     ),
-    optimizer=st.builds(Optimizer, step_size=positive, device=st.sampled_from(["cpu", "cuda:1", "auto"])),
+    optimizer=st.builds(Optimizer, learning_rate=positive, device=st.sampled_from(["cpu", "cuda:1", "auto"])),
     limits=st.builds(Limits, until_return=st.none() | finite, window=st.integers(1, 100_000)),
 )
 
@@ -89,9 +89,9 @@ def test_missing_keys_keep_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[optimizer]\nstep_sise = 1", "run.toml: optimizer.step_sise is no setting; did you mean step_size?"),
+        ("[optimizer]\nlearning_rat = 1", "run.toml: optimizer.learning_rat is no setting; did you mean learning_rate?"),
         ("[optimiser]\nlearning_rate = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
-        ("learning_rate = 1", "run.toml: step_size is no setting; did you mean optimizer.learning_rate?"),
+        ("learning_rate = 1", "run.toml: learning_rate is no setting; did you mean optimizer.learning_rate?"),
         (
             "[network]\nentropy_coef = 1",
             "run.toml: network.entropy_coef is no setting; did you mean algorithm.entropy_coef?",
@@ -162,7 +162,7 @@ def test_read_says_that_a_file_is_no_text(tmp_path: Path) -> None:
     ("assignment", "path", "value"),
     [
         ("seed=3", ("seed",), 3),
-        ("optimizer.learning_rate=3e-4", ("optimizer", "step_size"), 3e-4),
+        ("optimizer.learning_rate=3e-4", ("optimizer", "learning_rate"), 3e-4),
         ("optimizer.kind=rmsprop", ("optimizer", "kind"), "rmsprop"),
         ('optimizer.kind = "rmsprop"', ("optimizer", "kind"), "rmsprop"),
         ("network.hidden=[64, 32]", ("network", "hidden"), [64, 32]),
@@ -196,7 +196,7 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
         ("seed", "--set seed: must be section.key=value"),
         ("=3", "--set =3: must be section.key=value"),
         ("seed.x=3", "--set seed.x=3: seed is a setting, not a section"),
-        ("optimizer.step_sise=3", "--set: optimizer.step_sise is no setting; did you mean step_size?"),
+        ("optimizer.learning_rat=3", "--set: optimizer.learning_rat is no setting; did you mean learning_rate?"),
         ("scaling.policy=fix", '--set: scaling.policy = "fix": must be one of'),
         ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.num_envs = 1"),
         ("a.b=1", "--set: a is no setting"),
@@ -231,10 +231,10 @@ def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
     assert parse(CHOICES, "run.toml", "n-step-q") == written
     other = parse(CHOICES, "run.toml", "one-step-q")
     assert (other.algorithm.kind, other.algorithm.gamma, other.optimizer) == ("one-step-q", 0.99, own.optimizer)
-    wanted = {"n-step-q": {"optimizer": {"decay": 0.75, "step_size": 0.75}}, "a3c": {"optimizer": {"decay": 0.75}}}
+    wanted = {"n-step-q": {"optimizer": {"decay": 0.75, "learning_rate": 0.75}}, "a3c": {"optimizer": {"decay": 0.75}}}
     assert parse(CHOICES, "run.toml", None, wanted) == own, "the text's own algorithm is the text's"
     beneath = parse(CHOICES, "run.toml", "n-step-q", wanted).optimizer
-    assert (beneath.step_size, beneath.decay) == (0.25, 0.75)
+    assert (beneath.learning_rate, beneath.decay) == (0.25, 0.75)
 
 
 @pytest.mark.parametrize(

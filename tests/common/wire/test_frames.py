@@ -35,6 +35,8 @@ def values(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.lists(values(kind.item_type), max_size=5)
         case inspect.TupleType():
             return st.tuples(*map(values, kind.item_types))
+        case inspect.StructType():
+            return st.builds(kind.cls, *(values(field.type) for field in kind.fields))
         case inspect.DictType():
             return st.dictionaries(values(kind.key_type), values(kind.value_type), max_size=5)
         case inspect.AnyType():
