@@ -159,7 +159,8 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
     assert "Traceback" not in crew.learner.said
 
 
-def test_a_learner_that_comes_back_goes_on_with_the_same_actors(crew: House) -> None:
+def test_a_learner_comes_back_to_its_actors_and_then_all_end_when_they_are_told_to(daemons: Daemons) -> None:
+    crew = begin(daemons)
     before = crew.status_when_all_work()
     pids = {peer.name: peer.pid for peer in before.peers}
     status_when(crew.address, lambda status: status.mean_return is not None, "an episode")
@@ -188,9 +189,6 @@ def test_a_learner_that_comes_back_goes_on_with_the_same_actors(crew: House) -> 
     assert crew.actor.running
     assert "the learner was stopped; it may come back" in crew.launcher.said
 
-
-def test_all_end_when_they_are_told_to(daemons: Daemons) -> None:
-    crew = begin(daemons)
     assert terminate(crew.actor, crew.launcher) == [EXIT_SIGTERM] * 2
     assert crew.launcher.family() == []
     for name in ("actor by-hand", "actor here-0", "actor here-1", "launcher here"):
