@@ -9,17 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common.errors import A3cdError
+from common.errors import NonFiniteError
 from common.rl.model import Model
 from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
 from common.settings.sections import Settings
 
 UNCHANGED, NO_EXTRAS = Normalization(0, rewards=False), torch.zeros(0)
-
-
-class NonFiniteError(A3cdError):
-    """The environment gave a reward, or the loss a gradient, that is no finite number."""
 
 
 class RewardTransform:

@@ -200,4 +200,4 @@ def _value(text: str) -> object:
 
 def _shown(value: object) -> str:
     """A value in an error message."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
-import re
+import zlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -10,9 +10,13 @@ import pytest
 import zmq
 from msgspec import inspect
 
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security import access
+from common.rl.episode import Episode
 from common.wire import sockets
-from common.wire.bodies import broadcast
-from common.wire.messages import PROTOCOL, RefusalCode, Verdict
+from common.wire.bodies.broadcast import Broadcast
+from common.wire.messages import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 MAX_BYTES, IDENTITY = 4711, b"actor"
@@ -41,7 +45,7 @@ def test_the_document_is_what_the_code_says(make_protocol: ModuleType) -> None:
 
 
 def test_a_document_without_its_markers(make_protocol: ModuleType) -> None:
-    with pytest.raises(ValueError, match="has no <!-- messages"):
+    with pytest.raises(ValueError, match="has no <!-- number"):
         make_protocol.generate("# The protocol")
 
 
@@ -53,6 +57,7 @@ def test_a_document_without_its_markers(make_protocol: ModuleType) -> None:
         (Any, "any"),
         (Literal["b", "a"], "`a` / `b`"),
         (list[tuple[float, int]], "list of (float, int)"),
+        (Episode, "float, int, float"),
     ],
 )
 def test_words(make_protocol: ModuleType, kind: object, words: str) -> None:
@@ -64,19 +69,27 @@ def test_a_type_without_words(make_protocol: ModuleType) -> None:
         make_protocol.words(inspect.type_info(bytes))
 
 
-def test_the_protocols_number() -> None:
-    assert f"The protocol's number is {PROTOCOL} (" in DOCUMENT
-
-
-def test_every_verdict_and_refusal_is_explained() -> None:
+def test_every_verdict_is_explained() -> None:
     assert set(rows("verdict")) == set(get_args(Verdict))
-    assert set(rows("refusal code")) == set(get_args(RefusalCode))
 
 
-def test_the_broadcasts_layout() -> None:
+def test_the_documented_header_of_a_broadcast_is_the_one_that_is_packed() -> None:
     layout = {cells[0]: int(offset) for offset, cells in rows("offset").items() if cells[0]}
-    described = re.findall(r"^(?:offset)? +(\d+)  (\w+) ", broadcast.__doc__ or "", re.MULTILINE)
-    assert {name: int(offset) for offset, name in described} | {"body": 32} == layout | {"zero": 25}
+    frame = Broadcast(run=b"rrrrrrrr", epoch=1, version=2, format="delta", body=b"body").pack()
+    content = {"magic": b"A3W\1", "run": b"rrrrrrrr", "epoch": b"\1\0\0\0", "version": b"\2", "format": b"\2"}
+    content |= {"checksum": zlib.crc32(b"body").to_bytes(4, "little"), "body": b"body"}
+    assert {name: frame[offset:].startswith(content[name]) for name, offset in layout.items()} == dict.fromkeys(
+        content, True
+    )
+
+
+def test_without_keys_only_loopback_is_reached_unless_insecure(tmp_path: Path) -> None:
+    """As the section on security says."""
+    far = Address("lab7", 5555)
+    with pytest.raises(ConfigurationError, match="--insecure"):
+        access.find(far, folder=tmp_path)
+    assert access.find(far, folder=tmp_path, insecure=True).credential is None
+    assert access.find(Address("127.0.0.1", 5555), folder=tmp_path).credential is None
 
 
 class Recorder:

@@ -12,18 +12,25 @@ is against the keyframe, never against another delta: a broadcast may be lost, a
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from common.errors import CodecError
-from common.wire.bodies.keyframe import KEYFRAME, keyframe_of
 from common.wire.codecs.buffers import as_bytes, nbytes, read
 from common.wire.codecs.registry import make
 from common.wire.frames import Buffer
 
 CODEC = "int8+zstd"
+KEYFRAME = struct.Struct("<Q")
+"""The head of a delta: the version of its keyframe."""
+
+
+def keyframe_of(body: Buffer) -> int | None:
+    """Version of the keyframe of a delta; None: the body is too short."""
+    return int(KEYFRAME.unpack_from(body)[0]) if nbytes(body) >= KEYFRAME.size else None
 
 
 class DeltaFormat:

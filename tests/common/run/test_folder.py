@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from common.errors import ConfigurationError
-from common.run.folder import CheckpointPaths, DamagedCheckpointError, RunFolder, RunRecord, default_path
+from common.errors import ConfigurationError, DamagedCheckpointError
+from common.run.folder import CheckpointPaths, RunFolder, RunRecord, default_path
 
 RECORD = '{"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": 2, "a3cd": "0.1.0"}'
 
@@ -165,8 +165,8 @@ def test_damaged_checkpoints_are_passed_over_with_a_warning(tmp_path: Path, capl
     run = RunFolder(tmp_path)
     assert run.newest() == before
     assert run.best() == before
-    assert "checkpoint 2 is damaged and passed over" in caplog.text
-    assert "checkpoint 3 is damaged and passed over" in caplog.text
+    assert "checkpoint 2 is damaged and skipped" in caplog.text
+    assert "checkpoint 3 is damaged and skipped" in caplog.text
 
 
 def test_default_path_names_the_environment() -> None:

@@ -18,7 +18,7 @@ PROMISED = (
 BARE = run_status(mean_return=None, best_return=None, episode_length=None, episode_seconds=None, goal=None)
 
 
-@pytest.mark.parametrize("status", [BARE, run_status(peers=[peer_status()], fleets=[fleet_status()])])
+@pytest.mark.parametrize("status", [BARE, run_status(actors=[peer_status()], launchers=[fleet_status()])])
 def test_over_the_wire_and_back(status: RunStatus) -> None:
     message = unpack(pack(Status(report=msgspec.to_builtins(status))))
     assert isinstance(message, Status)
@@ -30,7 +30,7 @@ def test_over_the_wire_and_back(status: RunStatus) -> None:
     [
         ({}, "missing required field `run`"),
         (msgspec.to_builtins(run_status()) | {"epoch": "1"}, r"Expected `int`, got `str` - at `\$.epoch`"),
-        (msgspec.to_builtins(run_status()) | {"peers": [{}]}, r"at `\$.peers\[0\]`"),
+        (msgspec.to_builtins(run_status()) | {"actors": [{}]}, r"at `\$.actors\[0\]`"),
     ],
 )
 def test_another_learners_report_is_refused(report: dict[str, Any], why: str) -> None:
@@ -39,7 +39,7 @@ def test_another_learners_report_is_refused(report: dict[str, Any], why: str) ->
 
 
 def test_the_summary_has_the_keys_promised_and_no_lists() -> None:
-    found = summary(run_status(env="CartPole-v1", mean_return=475.0, peers=[peer_status()]))
+    found = summary(run_status(env="CartPole-v1", mean_return=475.0, actors=[peer_status()]))
     assert tuple(found) == SUMMARY_KEYS
     assert set(PROMISED) <= set(found)
     assert all(value is None or isinstance(value, int | float | str) for value in found.values())

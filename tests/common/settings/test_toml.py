@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from common.settings.sections import Environment, Limits, Network, Optimizer, Settings
-from common.settings.toml import dump, override, parse, read
+from common.settings.toml import REMOVED, RENAMED, dump, override, parse, read, replace_at
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -77,9 +77,9 @@ def test_dump_is_plain_toml_with_every_key_in_order() -> None:
     assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\nnum_envs = 16\n')
 
 
-def test_dump_writes_options_as_an_inline_table() -> None:
+def test_dump_writes_options_as_a_table() -> None:
     settings = Settings(environment=Environment(options={"use lidar": False, "level": 2}))
-    assert 'options = { "use lidar" = false, level = 2 }' in dump(settings)
+    assert '[environment.options]\n"use lidar" = false\nlevel = 2\n' in dump(settings)
 
 
 def test_missing_keys_keep_their_defaults() -> None:
@@ -89,7 +89,10 @@ def test_missing_keys_keep_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[optimizer]\nlearning_rat = 1", "run.toml: optimizer.learning_rat is no setting; did you mean learning_rate?"),
+        (
+            "[optimizer]\nlearning_rat = 1",
+            "run.toml: optimizer.learning_rat is no setting; did you mean learning_rate?",
+        ),
         ("[optimiser]\nlearning_rate = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
         ("learning_rate = 1", "run.toml: learning_rate is no setting; did you mean optimizer.learning_rate?"),
         (
@@ -124,10 +127,10 @@ def test_missing_keys_keep_their_defaults() -> None:
             "run.toml: network.hidden = [64, 0]: must be a list, each a whole number from 1 to 8192, 1 to 16 of them",
         ),
         ("environment = 3", "run.toml: environment = 3: must be a section"),
-        ("seed = 1979-05-27", "run.toml: seed = 1979-05-27: must be a whole number from 0 to 2147483647"),
+        ("seed = 1979-05-27", 'run.toml: seed = "1979-05-27": must be a whole number from 0 to 2147483647'),
         (
             "[environment.options]\na = [1]",
-            "run.toml: environment.options = { a = [1] }: must be a table, each value true or false, or",
+            'run.toml: environment.options = {"a": [1]}: must be a table, each value true or false, or',
         ),
         ("[algorithm]\nwhole_episodes = true", "run.toml: algorithm.whole_episodes = true needs environment.num_envs"),
         ("seed = ", "run.toml: is no TOML: Invalid value (at end of document)"),
@@ -195,7 +198,7 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
     [
         ("seed", "--set seed: must be section.key=value"),
         ("=3", "--set =3: must be section.key=value"),
-        ("seed.x=3", "--set seed.x=3: seed is a setting, not a section"),
+        ("seed.x=3", "--set: seed.x: seed is a setting, not a section"),
         ("optimizer.learning_rat=3", "--set: optimizer.learning_rat is no setting; did you mean learning_rate?"),
         ("scaling.policy=fix", '--set: scaling.policy = "fix": must be one of'),
         ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.num_envs = 1"),
@@ -205,6 +208,35 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
 def test_override_errors(assignment: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match="^" + re.escape(message)):
         override(Settings(), [assignment])
+
+
+def test_replace_at_puts_typed_values_over_settings() -> None:
+    changed = replace_at(Settings(), {"limits.frames": 5, "network.hidden": [7], "environment.options.level": 2})
+    assert (changed.limits.frames, changed.network.hidden, changed.environment.options) == (5, [7], {"level": 2})
+    assert changed.optimizer == Settings().optimizer
+    with pytest.raises(ConfigurationError, match=r"^settings: limits\.frames = -1: must be"):
+        replace_at(Settings(), {"limits.frames": -1})
+
+
+@pytest.mark.parametrize(("old", "new"), list(RENAMED.items()))
+def test_an_old_key_is_refused_with_its_new_name(old: str, new: str) -> None:
+    section, key = old.split(".")
+    message = re.escape(f"{old} is no setting; it is {new} now")
+    with pytest.raises(ConfigurationError, match=f"^run.toml: {message}$"):
+        parse(f"[{section}]\n{key} = 1", "run.toml")
+    with pytest.raises(ConfigurationError, match=f"^run.toml: {message}$"):
+        parse(f"[for.a3c.{section}]\n{key} = 1", "run.toml")
+    with pytest.raises(ConfigurationError, match=f"^--set: {message}$"):
+        override(Settings(), [f"{old}=1"])
+    known: Any = msgspec.to_builtins(Settings())
+    section, key = new.split(".")
+    assert key in known[section]
+
+
+@pytest.mark.parametrize("key", sorted(REMOVED))
+def test_a_removed_key_is_to_be_left_out(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"{key} is no setting; it was removed, leave it out")):
+        override(Settings(), [f"{key}=1"])
 
 
 CHOICES = """

@@ -85,14 +85,14 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"scaling": {"policy": "episode-duration", "additions": [1, 3, 2]}},
             "scaling.additions = [1, 3, 2] must rise",
         ),
-        ({"optimizer": {"step_size": float("inf")}}, "optimizer.learning_rate = inf: must be a finite number"),
+        ({"optimizer": {"learning_rate": float("inf")}}, "optimizer.learning_rate = inf: must be a finite number"),
         ({"limits": {"until_return": float("nan")}}, "limits.until_return = nan: must be a finite number"),
         ({"scaling": {"thresholds_seconds": [float("inf")]}}, "scaling.thresholds_seconds = inf: must be"),
         ({"environment": {"options": {"gravity": float("-inf")}}}, "environment.options.gravity = -inf: must be"),
         (
             {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 33}},
-            "environment.num_envs = 1024, algorithm.rollout_length = 33 and exchange.accumulate = 4: 69,632 episodes could end "
-            "in one gradient, its message holds at most 65,536; lower one of these",
+            "environment.num_envs = 1024, algorithm.rollout_length = 33 and exchange.accumulate = 4: 69,632 episodes "
+            "could end in one gradient, its message holds at most 65,536; lower one of these",
         ),
         (
             {"network": {"kind": "my.networks:Small", "shared": False}},
@@ -105,8 +105,7 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ({"network": {"shared": False, "lstm": 8}}, "network.lstm = 8 needs network.shared = true"),
         (
             {"staleness": {"policy": "compensate"}, "exchange": {"accumulate": 1}},
-            'staleness.policy = "compensate" must know the weights that each gradient was computed on: it needs '
-            "algorithm.refresh = false",
+            "must know the weights of each gradient: it needs algorithm.refresh = false",
         ),
         (
             {"staleness": {"policy": "compensate"}, "algorithm": {"refresh": False}},
@@ -174,6 +173,10 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"staleness": {"policy": "synchronous"}, "exchange": {"weights": "delta"}},
             'exchange.weights = "delta" is for broadcasts; staleness.policy = "synchronous" has none, use "auto"',
         ),
+        (
+            {"optimizer": {"device": "auto"}, "exchange": {"codec": "int8"}, "network": {"kind": "conv-nature"}},
+            '(from "auto" on a GPU; "gradients" is possible too) packs nothing with loss: leave exchange.codec',
+        ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
 )
@@ -199,6 +202,8 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         },
         {"limits": {"frames": 2**63 - 1}},
         {"exchange": {"kind": "trajectories"}},
+        {"optimizer": {"device": "cuda"}, "exchange": {"codec": "int8"}, "network": {"kind": "dense"}},
+        {"optimizer": {"device": "cuda"}, "exchange": {"codec": "int8", "kind": "gradients"}},
         {"algorithm": {"kind": "vtrace"}, "exchange": {"codec": "none", "entropy_coder": "zstd"}},
         {
             "algorithm": {"kind": "ppo", "epochs": 10},

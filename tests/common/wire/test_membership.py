@@ -55,7 +55,7 @@ def test_a_welcome_makes_a_member_whose_heartbeats_begin_at_once(joining: Member
     assert joining.member
     assert joining.welcome is WELCOME
     assert joining.deadline == BEGIN + 0.1
-    assert joining.tick(BEGIN + 0.1, "working", "it hailed") == Heartbeat(state="working", trouble="it hailed")
+    assert joining.tick(BEGIN + 0.1, "working", "it hailed") == Heartbeat(state="working", last_error="it hailed")
     assert joining.deadline == BEGIN + 0.1 + WELCOME.heartbeat_seconds
     assert joining.tick(joining.deadline - 0.01) is None
     assert joining.tick(joining.deadline, "waiting") == Heartbeat(state="waiting")
@@ -105,7 +105,7 @@ def test_lost(member: Membership) -> None:
         ("protocol", RefusedError, "the learner refused this launcher: no room", 78),
         ("role", RefusedError, "the learner refused this launcher: no room", 78),
         ("codec", RefusedError, "the learner refused this launcher: no room", 78),
-        ("set-aside", UnavailableError, "the learner set this launcher aside: no room", 75),
+        ("quarantined", UnavailableError, "the learner refused this launcher: no room", 75),
     ],
 )
 @pytest.mark.parametrize("state", ["joining", "member"])

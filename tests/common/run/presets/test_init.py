@@ -100,7 +100,7 @@ def test_what_an_algorithm_wants_otherwise_whatever_the_environment() -> None:
         assert presets.for_environment(environment, "a2c").staleness.policy == "synchronous"
         ppo = presets.for_environment(environment, "ppo").algorithm
         assert (ppo.kind, ppo.gae_lambda, ppo.normalize_advantages) == ("ppo", 0.95, True)
-        assert ppo.rollout == settings.algorithm.rollout_length
+        assert ppo.rollout_length == settings.algorithm.rollout_length
     with pytest.raises(ConfigurationError, match=r"algorithm\.kind = .*must be one of a2c, a3c"):
         presets.for_environment("Acrobot-v1", "../a3c")
 

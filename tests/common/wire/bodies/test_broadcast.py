@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import WireError
-from common.settings.codec_names import NAMES
-from common.wire.bodies.broadcast import CODECS, FORMATS, KEYFRAME, Broadcast, keyframe_of, run_mark
+from common.wire.bodies.broadcast import FORMATS, Broadcast, run_mark
 
 RUN = run_mark("CartPole-v1-20260101-120000")
 HEADER_BYTES = 32
@@ -88,15 +87,3 @@ def test_another_layout(offset: int, value: int) -> None:
     frame[offset] = value
     with pytest.raises(WireError, match="another layout: is this the weights port"):
         Broadcast.unpack(frame)
-
-
-def test_each_format_of_whole_weights_is_the_body_of_a_codec() -> None:
-    assert (*CODECS, "delta") == FORMATS
-    assert set(CODECS.values()) <= set(NAMES)
-
-
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_delta_begins_with_its_keyframe(kind: type) -> None:
-    assert keyframe_of(kind(KEYFRAME.pack(2**40) + b"rest")) == 2**40
-    assert keyframe_of(kind(KEYFRAME.pack(5))) == 5
-    assert keyframe_of(kind(bytes(7))) is None

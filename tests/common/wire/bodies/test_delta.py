@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import CodecError
-from common.wire.bodies.broadcast import KEYFRAME
-from common.wire.bodies.delta import DeltaFormat
+from common.wire.bodies.delta import KEYFRAME, DeltaFormat, keyframe_of
 from common.wire.codecs.int8 import BLOCK
 
 SIZE = 300
@@ -24,6 +23,13 @@ def bound(difference: torch.Tensor) -> torch.Tensor:
     """Largest of each element's block over 254."""
     blocks = [block.abs().max().expand(len(block)) for block in difference.split(BLOCK)]
     return torch.cat(blocks) / 254
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_delta_begins_with_the_version_of_its_keyframe(kind: type) -> None:
+    assert keyframe_of(kind(KEYFRAME.pack(2**40) + b"rest")) == 2**40
+    assert keyframe_of(kind(KEYFRAME.pack(5))) == 5
+    assert keyframe_of(kind(bytes(7))) is None
 
 
 @pytest.mark.parametrize("vectors", [1, 2])

@@ -64,6 +64,15 @@ def test_a_group_that_begins_shows_its_observations_alone(kind: str) -> None:
     assert len(bodies.pack_seen(seen, begins=False)) - len(body) == 4 * COUNT + 2 * 2
 
 
+@pytest.mark.parametrize(("values", "size"), [(256, 1), (257, 2), (70_000, 4)])
+def test_discrete_observations_travel_in_the_smallest_type(values: int, size: int) -> None:
+    bodies = ObservationCodec(ObservationSpec((), "discrete", values), discrete(2), 2)
+    last = np.array([0, values - 1])
+    body = bodies.pack_seen(StepBatch(last, np.zeros(2, np.float32), *[np.zeros(2, np.bool_)] * 2), begins=True)
+    assert len(body) == 2 * size
+    assert bodies.read_seen(body, begins=True).observations.tolist() == last.tolist()
+
+
 def test_the_layout_of_an_observe() -> None:
     seen = StepBatch(
         np.array([[1.0], [2.0]], np.float32),
@@ -72,7 +81,7 @@ def test_the_layout_of_an_observe() -> None:
         np.array([True, True]),
     )
     body = ObservationCodec(ObservationSpec((1,), "box", 1), discrete(2), 2).pack_seen(seen, begins=False)
-    rewards, terminated, valid, observations = "0000003f 000080bf", "02", "03", "0000803f 00000040"
+    rewards, terminated, valid, observations = "0000003f 000080bf", "40", "c0", "0000803f 00000040"
     assert body == bytes.fromhex(rewards + terminated + valid + observations)
 
 
@@ -114,7 +123,7 @@ def test_a_block_that_claims_more_than_the_pictures_hold_makes_no_room_for_it() 
         ("box", np.nan, "an observation that is no finite number"),
         ("box", np.inf, "an observation that is no finite number"),
         ("discrete", 10, r"not in 0\.\.9"),
-        ("discrete", -1, r"not in 0\.\.9"),
+        ("discrete", 255, r"not in 0\.\.9"),
     ],
 )
 def test_observations_that_no_environment_gives_are_refused(kind: str, value: float, why: str) -> None:

@@ -4,9 +4,14 @@ import pytest
 import torch
 
 from common.errors import CodecError
-from common.wire.bodies.weights import WeightsFormat
+from common.wire.bodies.broadcast import FORMATS
+from common.wire.bodies.weights import WHOLE_FORMATS, WeightsFormat
 
 SIZE = 300
+
+
+def test_every_format_but_delta_is_of_whole_weights() -> None:
+    assert (*WHOLE_FORMATS, "delta") == FORMATS
 
 
 @pytest.mark.parametrize(("form", "size"), [("fp32", 4), ("fp16", 2)])

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from actor.core import RESEND_SECONDS, ActorCore, Effect, Forget, Reship, Ship
-from actor.rollout_summary import Harvest
 from common.settings.codec_names import COARSE, NAMES, PARTS
 from common.wire.codecs.feedback import ErrorFeedback
 from common.wire.codecs.packed import PackedCodec
 from common.wire.codecs.registry import make
-from common.wire.messages import Acknowledgement, Refused, Verdict, Welcome
-from tests.helpers.examples import examples
-from tests.helpers.run import hello_of, welcome_of
 
 SIZE = 700
 LOSSY = pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("none")])
@@ -136,106 +131,24 @@ def test_the_vector_is_left_alone() -> None:
     assert torch.equal(vector, before)
 
 
-class Flow:
-    """One actor's core and feedback as its daemon joins them, a network that loses, and what a learner took."""
-
-    def __init__(self, name: str, credit: int) -> None:
-        self.packed = make(name, SIZE, 0.1)
-        self.feedback = ErrorFeedback(self.packed)
-        self.credit, self.now = credit, 0.0
-        self.core = ActorCore(hello_of(), 0.0)
-        self.core.tick(0.0)
-        self.sum = torch.zeros(SIZE)
-        self.bodies: dict[int, bytes] = {}
-        self.given: dict[int, torch.Tensor] = {}
-        """What was put into each message."""
-        self.underway: list[tuple[int, bytes]] = []
-        self.judged: dict[int, Verdict] = {}
-        self.taken = torch.zeros(SIZE, dtype=torch.float64)
-        self.wronged = torch.zeros(SIZE, dtype=torch.float64)
-        """Contents that were dropped, of which the actor heard `duplicate`."""
-        self.hear(welcome_of(credit=credit))
-
-    def hear(self, message: Welcome | Acknowledgement | Refused) -> None:
-        self.do(self.core.handle(self.now, message, None))
-
-    def do(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Ship(header):
-                    self.given[header.sequence] = self.sum.double()
-                    self.bodies[header.sequence] = self.feedback.encode(self.sum, header.sequence)
-                    self.sum.zero_()
-                    self.underway.append((header.sequence, self.bodies[header.sequence]))
-                case Reship(header):
-                    self.underway.append((header.sequence, self.bodies[header.sequence]))
-                case Forget(sequence=number) if number:
-                    self.bodies.pop(number, None)
-                    self.feedback.answered(number, dropped=effect.dropped)
-
-    def play(self, gradient: torch.Tensor) -> None:
-        if self.core.state == "working":
-            self.sum += gradient
-            self.do(self.core.harvested(self.now, Harvest(version=10, steps=1, emulator_frames=1, count=1)))
-
-    def arrive(self, verdict: Verdict, answered: bool) -> None:
-        """The oldest message under way reaches the learner; its answer may get lost."""
-        if not self.underway:
-            return
-        number, body = self.underway.pop(0)
-        first = number not in self.judged
-        if first:
-            self.judged[number] = verdict
-            if verdict == "applied":
-                self.taken += decoded(self.packed, body)
-        unheard = number in self.bodies
-        if not answered:
-            return
-        if not first and unheard and self.judged[number] != "applied":
-            self.wronged += decoded(self.packed, body)
-        said = verdict if first else "duplicate"
-        self.hear(Acknowledgement(sequence=number, verdict=said, version=10, credit=self.credit, actors=1))
-        if said in ("stale", "refused"):
-            del self.given[number]
-
-    def reconnect(self) -> None:
-        self.underway.clear()
-        self.hear(Refused(code="unknown", reason="say hello first"))
-        self.hear(welcome_of(credit=self.credit))
-
-
-@pytest.mark.parametrize("name", ["int8", *COARSE])
-@settings(max_examples=examples(25))
-@given(
-    credit=st.integers(1, 3),
-    events=st.lists(
-        st.tuples(
-            st.sampled_from(["play", "play", "arrive", "arrive", "arrive", "reconnect", "wait"]),
-            st.sampled_from(["applied", "applied", "stale", "refused"]),
-            st.sampled_from([True, True, False]),
-        ),
-        max_size=40,
-    ),
-)
-def test_nothing_is_lost_nor_counted_twice_whatever_the_learner_and_the_network_do(
-    name: str, credit: int, events: list[tuple[str, Verdict, bool]]
+@pytest.mark.parametrize("name", ["int8", "sign"])
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+def test_what_is_applied_and_still_owed_is_the_sum_of_the_vectors_that_were_not_dropped(
+    name: str, steps: list[tuple[bool, bool]]
 ) -> None:
-    flow = Flow(name, credit)
-    for (event, verdict, answered), gradient in zip(events, gradients(len(events)), strict=True):
-        match event:
-            case "play":
-                flow.play(gradient)
-            case "arrive":
-                flow.arrive(verdict, answered)
-            case "reconnect":
-                flow.reconnect()
-            case _:
-                flow.now += RESEND_SECONDS
-                flow.do(flow.core.tick(flow.now))
-    flow.reconnect()
-    while flow.underway:
-        flow.arrive("applied", True)
-    assert not flow.bodies
-    accounted = flow.taken + flow.wronged + flow.feedback.residual.double()
-    expected = sum(flow.given.values(), torch.zeros(SIZE, dtype=torch.float64))
-    assert torch.allclose(accounted, expected, rtol=1e-4, atol=1e-6)
+    feedback = ErrorFeedback(make(name, SIZE))
+    vectors = gradients(len(steps))
+    unanswered: list[tuple[int, bool]] = []
+    applied = expected = torch.zeros(SIZE, dtype=torch.float64)
+    for number, (vector, (answers_oldest, dropped)) in enumerate(zip(vectors, steps, strict=True)):
+        body = decoded(feedback.packed, feedback.encode(vector, number))
+        unanswered.append((number, dropped))
+        if not dropped:
+            applied = applied + body
+            expected = expected + vector.double()
+        if answers_oldest:
+            oldest, was_dropped = unanswered.pop(0)
+            feedback.answered(oldest, dropped=was_dropped)
+    for oldest, was_dropped in unanswered:
+        feedback.answered(oldest, dropped=was_dropped)
+    assert torch.allclose(applied + feedback.residual.double(), expected, rtol=1e-4, atol=1e-6)

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from common.errors import ConfigurationError, RefusedError
+from common.errors import RefusedError
 from common.settings.codec_names import NAMES
 from common.wire.codecs.negotiate import SLOW_MBIT, SMALL, choose
 
@@ -74,14 +74,6 @@ def test_what_loses_most_is_only_told_never_chosen(offered: tuple[str, ...]) -> 
 def test_nothing_offered_is_refused() -> None:
     with pytest.raises(RefusedError, match="none at all"):
         choose("auto", "auto", (), size=LARGE, loopback=False, link_mbit=0.0)
-
-
-@pytest.mark.parametrize(
-    ("codec", "entropy", "named"), [("fp8", "auto", "exchange.codec = 'fp8'"), ("auto", "gzip", "'gzip'")]
-)
-def test_an_unknown_setting_is_named(codec: str, entropy: str, named: str) -> None:
-    with pytest.raises(ConfigurationError, match=named):
-        choose(codec, entropy, NAMES, size=1, loopback=False, link_mbit=0.0)
 
 
 def test_negotiating_needs_no_torch() -> None:

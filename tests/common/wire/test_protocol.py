@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from common.wire.messages import AnyMessage, Contribution, Goodbye, Inspect, Message, Pull, RefusalCode, Stop
+from common.wire.protocol import PEERS, PORTS, REFUSALS, RULES, TRANSITIONS, Event, State, may_send
+
+SIDES = {"learner", *PEERS}
+
+
+def test_every_message_has_a_rule() -> None:
+    assert list(RULES) == list(get_args(AnyMessage))
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_message_goes_between_the_learner_and_peers(kind: type[Message]) -> None:
+    rule = RULES[kind]
+    assert {*rule.senders, *rule.receivers} <= SIDES
+    assert "learner" in {*rule.senders, *rule.receivers}
+    assert all(set(RULES[answer].senders) & set(rule.receivers) for answer in rule.answers)
+    assert all(set(RULES[answer].receivers) & set(rule.senders) for answer in rule.answers)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RULES if issubclass(kind, Contribution)])
+def test_every_contribution_is_answered_and_has_a_body(kind: type[Message]) -> None:
+    assert RULES[kind].answers
+    assert RULES[kind].body
+
+
+@pytest.mark.parametrize(
+    ("role", "message", "allowed"),
+    [
+        ("actor", Pull(version=1), True),
+        ("launcher", Pull(version=1), False),
+        ("observer", Inspect(), True),
+        ("actor", Inspect(), False),
+        ("actor", Stop(reason="", final=True), False),
+        ("learner", Stop(reason="", final=True), True),
+        ("observer", Goodbye(reason=""), True),
+    ],
+)
+def test_may_send(role: str, message: Message, allowed: bool) -> None:
+    assert may_send(role, message) == allowed  # type: ignore[arg-type]
+
+
+def test_every_event_has_a_transition_where_it_can_happen() -> None:
+    every = set(product(get_args(State), get_args(Event)))
+    assert every - set(TRANSITIONS) == {("joining", "silence")}
+
+
+def test_every_refusal_code_has_a_meaning() -> None:
+    assert set(REFUSALS) == set(get_args(RefusalCode))
+    assert [code for code, refusal in REFUSALS.items() if refusal.error is None] == ["unknown"]
+
+
+def test_the_ports_are_neighbours() -> None:
+    assert [port.offset for port in PORTS] == [0, 1]
+    assert set(PORTS[0].roles) == set(PEERS)
