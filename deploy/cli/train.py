@@ -210,11 +210,11 @@ class Training:
 
 def _hopeless(status: RunStatus) -> A3cdError | None:
     """Why the run cannot go on: the only launcher gave up, and no actor is left."""
-    fleet = next(iter(status.fleets), None)
-    if fleet is None or not fleet.gave_up or status.actors:
+    launcher = next(iter(status.launchers), None)
+    if launcher is None or not launcher.gave_up or status.actors_now:
         return None
-    kind = ConfigurationError if fleet.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION) else UnavailableError
-    return kind(f"no actor can be started: {fleet.why}")
+    kind = ConfigurationError if launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION) else UnavailableError
+    return kind(f"no actor can be started: {launcher.why}")
 
 
 def _died(daemon: str, code: int) -> A3cdError:

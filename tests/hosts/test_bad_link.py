@@ -119,7 +119,7 @@ def test_it_rejoins_by_itself_after_a_cut_and_each_gradient_is_applied_once(site
 
     after = site.status_when(back, "the lost host's actor back at work")
     assert after.version > alone.version, "the other host went on"
-    assert [peer.pid for peer in after.peers if peer.host == "h3"] == [crew.far.pid]
+    assert [peer.pid for peer in after.actors if peer.host == "h3"] == [crew.far.pid]
     assert after.duplicates >= 1, "the gradient whose answer was lost came again"
     crew.end()
     check_each_gradient_was_applied_once(crew.run_dir)

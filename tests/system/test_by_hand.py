@@ -53,7 +53,7 @@ class House:
         """Three actors in the run, each of which has played."""
 
         def good(status: RunStatus) -> bool:
-            return status.version > beyond and len(status.peers) == 3 and all(peer.gradients for peer in status.peers)
+            return status.version > beyond and len(status.actors) == 3 and all(peer.gradients for peer in status.actors)
 
         return status_when(self.address, good, f"three actors at work and version {beyond}")
 
@@ -81,13 +81,13 @@ def crew(house: Daemons) -> House:
 def test_all_are_named_by_status(crew: House) -> None:
     status = crew.daemons.run("status", crew.address, "--json").result
     assert status["state"] == "running"
-    origins = {peer["name"]: peer["launcher"] for peer in status["peers"]}
+    origins = {peer["name"]: peer["launcher"] for peer in status["actors"]}
     assert origins == {"by-hand": "", "here-0": "here", "here-1": "here"}
-    assert {peer["pid"] for peer in status["peers"]} == {
+    assert {peer["pid"] for peer in status["actors"]} == {
         crew.actor.pid,
         *(process.pid for process in crew.launcher.members("actor")),
     }
-    (fleet,) = status["fleets"]
+    (fleet,) = status["launchers"]
     assert (fleet["name"], fleet["slots"], fleet["ordered"], fleet["running"]) == ("here", 2, 2, 2)
     shown = crew.daemons.run("status", crew.address).printed
     for text in ("CartPole-v1", "by-hand", "here-0", "here-1", "running"):
@@ -98,7 +98,7 @@ def test_every_gradient_changes_the_weights(crew: House) -> None:
     """The trap: a server that applies only the first gradient of each actor."""
     first = crew.status_when_all_work()
     later = status_when(
-        crew.address, lambda status: min(peer.gradients for peer in status.peers) >= 20, "20 gradients of each"
+        crew.address, lambda status: min(peer.gradients for peer in status.actors) >= 20, "20 gradients of each"
     )
     assert later.gradients >= later.version >= first.version + 2
     saved: dict[int, Checkpoint] = {}
@@ -117,16 +117,16 @@ def test_every_gradient_changes_the_weights(crew: House) -> None:
 
 
 def test_an_actor_that_was_killed_is_started_again(crew: House) -> None:
-    before = {peer.name: peer.pid for peer in crew.status_when_all_work().peers}
+    before = {peer.name: peer.pid for peer in crew.status_when_all_work().actors}
     psutil.Process(before["here-0"]).kill()
     after = status_when(
         crew.address,
         lambda status: any(
-            peer.name == "here-0" and peer.pid != before["here-0"] and peer.gradients for peer in status.peers
+            peer.name == "here-0" and peer.pid != before["here-0"] and peer.gradients for peer in status.actors
         ),
         "a new here-0 at work",
     )
-    assert {peer.name: peer.pid for peer in after.peers if peer.pid in before.values() and peer.name != "here-0"} == {
+    assert {peer.name: peer.pid for peer in after.actors if peer.pid in before.values() and peer.name != "here-0"} == {
         name: pid for name, pid in before.items() if name != "here-0"
     }
     crew.launcher.wait_for("an actor ended slot=0 exit_code=137")
@@ -162,7 +162,7 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
 def test_a_learner_comes_back_to_its_actors_and_then_all_end_when_they_are_told_to(daemons: Daemons) -> None:
     crew = begin(daemons)
     before = crew.status_when_all_work()
-    pids = {peer.name: peer.pid for peer in before.peers}
+    pids = {peer.name: peer.pid for peer in before.actors}
     status_when(crew.address, lambda status: status.mean_return is not None, "an episode")
     crew.learner.signal(signal.SIGTERM)
     assert crew.learner.wait() == EXIT_SIGTERM
@@ -185,7 +185,7 @@ def test_a_learner_comes_back_to_its_actors_and_then_all_end_when_they_are_told_
     assert stopped.optimizer
     assert all(np.isfinite(tensor).all() for tensor in stopped.optimizer.values())
 
-    assert {peer.name: peer.pid for peer in resumed.peers} == pids
+    assert {peer.name: peer.pid for peer in resumed.actors} == pids
     assert crew.actor.running
     assert "the learner was stopped; it may come back" in crew.launcher.said
 

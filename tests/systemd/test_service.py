@@ -16,8 +16,8 @@ DAEMONS = ("learner", "launcher", "actor")
 
 def test_all_is_up_and_says_what_it_does(service: Service) -> None:
     status = service.training()
-    assert sorted(peer.name for peer in status.peers) == ["box-0", "box-1"]
-    assert [(fleet.name, fleet.slots, fleet.running) for fleet in status.fleets] == [("box", 2, 2)]
+    assert sorted(peer.name for peer in status.actors) == ["box-0", "box-1"]
+    assert [(fleet.name, fleet.slots, fleet.running) for fleet in status.launchers] == [("box", 2, 2)]
     for unit, text in ((LEARNER, "frames"), (LAUNCHER, "2 of 2 actors"), (ACTORS[0], "playing CartPole-v1 x4")):
         shown = service.host.show(unit, "ActiveState", "StatusText", "Slice")
         assert (shown["ActiveState"], shown["Slice"]) == ("active", "a3cd.slice")
@@ -95,8 +95,8 @@ def test_a_restarted_launcher_keeps_its_actors(service: Service) -> None:
     before = service.pid(LAUNCHER)
     service.host.run("systemctl", "restart", LAUNCHER)
     assert service.restarted(LAUNCHER, before)
-    status = service.training(lambda status: [fleet.running for fleet in status.fleets] == [2])
-    assert {peer.pid for peer in status.peers} == service.actors() == actors
+    status = service.training(lambda status: [fleet.running for fleet in status.launchers] == [2])
+    assert {peer.pid for peer in status.actors} == service.actors() == actors
     units = service.host.run("systemctl", "list-units", "--plain", "--no-legend", "a3cd-actor@*").splitlines()
     assert len(units) == 2
 
@@ -127,4 +127,4 @@ def test_everything_comes_back_after_a_reboot(service: Service) -> None:
     after = service.training(lambda status: status.epoch > before.epoch)
     assert after.run == before.run
     assert after.frames >= before.frames
-    assert sorted(peer.name for peer in after.peers) == ["box-0", "box-1"]
+    assert sorted(peer.name for peer in after.actors) == ["box-0", "box-1"]

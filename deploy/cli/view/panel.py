@@ -41,8 +41,8 @@ def render(status: RunStatus, history: History, height: int = HEIGHT) -> Rendera
     blocks: list[RenderableType] = [table, Text(), progress(status)]
     fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
     room = height - table.row_count - len(warnings) - fixed
-    if status.peers and room >= 1:
-        blocks += [Text(), actors_table(status.peers, room)]
+    if status.actors and room >= 1:
+        blocks += [Text(), actors_table(status.actors, room)]
     return frame(status, Group(*blocks, *warnings))
 
 
@@ -125,7 +125,7 @@ def _learner(status: RunStatus) -> Text:
 
 def _actors(status: RunStatus) -> Text:
     return Text(
-        f"{status.actors} / {status.actors_wanted}", style=_WARN if status.actors < status.actors_wanted else ""
+        f"{status.actors_now} / {status.actors_wanted}", style=_WARN if status.actors_now < status.actors_wanted else ""
     )
 
 
@@ -162,9 +162,9 @@ def progress(status: RunStatus) -> RenderableType:
     return row
 
 
-def actors_table(peers: list[PeerStatus], rows: int) -> Table:
+def actors_table(actors: list[PeerStatus], rows: int) -> Table:
     """At most `rows` rows under a heading: actors with errors first, then by name; the last row counts the rest."""
-    ordered = sorted(peers, key=lambda peer: (not peer.trouble, peer.name))
+    ordered = sorted(actors, key=lambda actor: (not actor.last_error, actor.name))
     shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column("actor", no_wrap=True, overflow="ellipsis", max_width=22)
@@ -172,14 +172,18 @@ def actors_table(peers: list[PeerStatus], rows: int) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
-    for peer in shown:
-        said = Text(printable(peer.trouble), style=_WARN) if peer.trouble else Text(printable(peer.state), style=_DIM)
+    for actor in shown:
+        said = (
+            Text(printable(actor.last_error), style=_WARN)
+            if actor.last_error
+            else Text(printable(actor.state), style=_DIM)
+        )
         table.add_row(
-            Text(printable(peer.name)),
-            amount(peer.frames),
-            number(peer.frames_per_second),
-            f"{peer.lag:.1f}",
-            f"{peer.seen:.0f} s",
+            Text(printable(actor.name)),
+            amount(actor.frames),
+            number(actor.frames_per_second),
+            f"{actor.lag:.1f}",
+            f"{actor.seen:.0f} s",
             said,
         )
     if len(shown) < len(ordered):
@@ -187,7 +191,7 @@ def actors_table(peers: list[PeerStatus], rows: int) -> Table:
     return table
 
 
-def fleets_table(fleets: list[FleetStatus]) -> Table:
+def launchers_table(launchers: list[FleetStatus]) -> Table:
     """A row per launcher."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column("launcher", no_wrap=True, overflow="ellipsis", max_width=22)
@@ -195,7 +199,7 @@ def fleets_table(fleets: list[FleetStatus]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", overflow="fold", ratio=1)
     table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
-    for fleet in fleets:
+    for fleet in launchers:
         said = Text(printable(fleet.why))
         if fleet.gave_up:
             said = Text(f"gave up (exit code {fleet.exit_code}): ", style=_BAD) + said
@@ -222,7 +226,7 @@ def line(status: RunStatus) -> str:
         f"{number(status.gradients_per_second)} gradients/s",
         f"lag {status.lag_mean:.1f}",
         f"busy {share(status.learner_busy)}",
-        f"actors {status.actors}/{status.actors_wanted}",
+        f"actors {status.actors_now}/{status.actors_wanted}",
     ]
     nearest = limit(status)
     if nearest is not None:

@@ -17,7 +17,7 @@ from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli import observer
 from deploy.cli.view.history import History
-from deploy.cli.view.panel import actors_table, figures, fleets_table, frame, progress, warning_lines
+from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
 from deploy.cli.view.progress import open_view
 
 _log = logging.getLogger(__name__)
@@ -59,10 +59,10 @@ def _watch(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
 def render(status: RunStatus) -> RenderableType:
     """Like the live panel, but with all actors, launchers and warnings in full."""
     blocks: list[RenderableType] = [figures(status, History(), whole=True), Text(), progress(status)]
-    if status.peers:
-        blocks += [Text(), actors_table(status.peers, len(status.peers))]
-    if status.fleets:
-        blocks += [Text(), fleets_table(status.fleets)]
+    if status.actors:
+        blocks += [Text(), actors_table(status.actors, len(status.actors))]
+    if status.launchers:
+        blocks += [Text(), launchers_table(status.launchers)]
     if status.warnings:
         blocks += [Text(), *warning_lines(status.warnings, whole=True)]
     where = Text(f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}", style="dim")

@@ -299,9 +299,12 @@ def test_without_actors_there_is_no_training(
     kind: type[A3cdError],
 ) -> None:
     gave_up = fleet(gave_up=True, exit_code=exit_code, why="it is not installed")
-    alone = run_status(actors=0, fleets=[gave_up])
-    stage.looks = [lambda: run_status(actors=1, fleets=[gave_up]), lambda: run_status(actors=0, fleets=[fleet()])]
-    stage.looks += [lambda: run_status(actors=0), lambda: alone]
+    alone = run_status(actors_now=0, launchers=[gave_up])
+    stage.looks = [
+        lambda: run_status(actors_now=1, launchers=[gave_up]),
+        lambda: run_status(actors_now=0, launchers=[fleet()]),
+    ]
+    stage.looks += [lambda: run_status(actors_now=0), lambda: alone]
     with pytest.raises(kind, match="no actor can be started: it is not installed"):
         train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.looks == []
