@@ -22,7 +22,6 @@ from common.errors import (
     EXIT_SIGTERM,
     EXIT_TRY_LATER,
     EXIT_USAGE,
-    A3cdError,
     ConfigurationError,
     UnavailableError,
 )
@@ -33,8 +32,8 @@ from common.host.service.signals import Signals
 from common.run import presets
 from common.run.folder import RunFolder, default_path
 from common.run.status import RunStatus
-from common.settings.sections import Scaling, Settings
-from common.settings.toml import dump, override
+from common.settings.sections import Settings
+from common.settings.toml import dump, override, replace_at
 from common.wire import sockets
 from deploy.child import Child
 from deploy.children import Children
@@ -86,34 +85,25 @@ def request(
         settings = RunFolder(run_dir).settings()
         if settings.environment.id != asked:
             raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
-    limits = {name: options[name] for name in ("frames", "episodes", "seconds", "until_return")}
-    settings = _replaced(
-        settings,
-        seed=options["seed"],
-        algorithm=_replaced(settings.algorithm, kind=options["algorithm"]),
-        network=_replaced(settings.network, kind=options["network"]),
-        limits=_replaced(settings.limits, **limits),
-        scaling=_scaling(settings.scaling, actors),
-    )
-    return TrainRequest(override(settings, assignments), run_dir or default_path(env), resume)
-
-
-def _replaced(section: Any, **values: object) -> Any:
-    """The section with these values, but for those that are None; `override` checks them all afterwards."""
-    given = {key: value for key, value in values.items() if value is not None}
-    return msgspec.structs.replace(section, **given)
-
-
-def _scaling(section: Scaling, actors: tuple[int, int] | None) -> Scaling:
-    if actors is None:
-        return section
-    minimum, maximum = actors
-    policy = section.policy
-    if minimum == maximum:
-        policy = "fixed"
-    elif policy == "fixed":
-        policy = "episode-duration"
-    return msgspec.structs.replace(section, policy=policy, minimum=minimum, maximum=maximum)
+    given: dict[str, Any] = {
+        "algorithm.kind": options["algorithm"],
+        "network.kind": options["network"],
+        "seed": options["seed"],
+        **{f"limits.{name}": options[name] for name in ("frames", "episodes", "seconds", "until_return")},
+    }
+    if actors is not None:
+        minimum, maximum = actors
+        policy = settings.scaling.policy
+        if minimum == maximum:
+            policy = "fixed"
+        elif policy == "fixed":
+            policy = "episode-duration"
+        given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
+    given = {path: value for path, value in given.items() if value is not None}
+    settings = replace_at(settings, given, "the command line")
+    if assignments:
+        settings = override(settings, assignments)
+    return TrainRequest(settings, run_dir or default_path(env), resume)
 
 
 def train(request: TrainRequest, *, as_json: bool) -> int:
@@ -143,10 +133,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         learner, address = _start_learner(children, request, config)
         launcher = _start_launcher(children, request, address)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
-        training = Training(learner, launcher, observer, view, signals)
-        training.until_first_status()
-        folder.cleanup()  # the learner has read it; a training that is killed later leaves nothing
-        code = training.until_end()
+        code = Training(learner, launcher, observer, view, signals, folder).run()
     summary = _summary(request.run_dir)
     # A learner that was refused the folder leaves the summary of the run that the folder holds.
     return code, None if summary == earlier else summary
@@ -161,19 +148,23 @@ class Training:
     observer: Observer
     view: View
     signals: Signals
+    folder: tempfile.TemporaryDirectory[str]
+    """Holds the settings until the learner has read them."""
 
-    def until_first_status(self) -> None:
-        """Wait until the learner has answered, or has ended, or it is time to stop."""
-        while not self._is_over() and not self._look():
-            pass
-
-    def until_end(self) -> int:
+    def run(self) -> int:
         """Show progress until the learner has ended; returns its exit code, or that of a signal to this process."""
-        while not self._is_over():
-            self._look()
-        if self.learner.exit_code is None:
-            self._stop(self.launcher, self.learner)
-            return self.signals.exit_code
+        while self.learner.exit_code is None:
+            if self.signals.requested is not None:
+                self._stop(self.launcher, self.learner)
+                return self.signals.exit_code
+            status = self.observer.next(LOOK_SECONDS)
+            if status is not None:
+                self.folder.cleanup()  # now, so that a training that is killed leaves nothing
+                self.view.show(status)
+                self._check(status)
+            if self.launcher.exit_code:
+                self._stop(self.learner)
+                raise _died("launcher", self.launcher.exit_code)
         code = self.learner.exit_code
         if code != EXIT_DONE:
             self.launcher.terminate()  # it would wait for a learner that comes back
@@ -182,22 +173,14 @@ class Training:
             raise _died("learner", code)
         return code
 
-    def _is_over(self) -> bool:
-        return self.learner.exit_code is not None or self.signals.requested is not None
-
-    def _look(self) -> bool:
-        """Wait a moment for a status and show it; returns whether there was one."""
-        status = self.observer.next(LOOK_SECONDS)
-        if status is not None:
-            self.view.show(status)
-            failure = _hopeless(status)
-            if failure is not None:
+    def _check(self, status: RunStatus) -> None:
+        """End the run if it cannot go on: the only launcher gave up, and no actor is left."""
+        for launcher in status.launchers:
+            if launcher.gave_up and not status.actors_now:
                 self._stop(self.launcher, self.learner)
-                raise failure
-        if self.launcher.exit_code:
-            self._stop(self.learner)
-            raise _died("launcher", self.launcher.exit_code)
-        return status is not None
+                for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
+                kind = ConfigurationError if for_good else UnavailableError
+                raise kind(f"no actor can be started: {launcher.why}")
 
     def _stop(self, *children: Child) -> None:
         """Tell all, then wait for all; a child that does not end in time is killed."""
@@ -208,16 +191,7 @@ class Training:
             child.wait(until - time.monotonic())
 
 
-def _hopeless(status: RunStatus) -> A3cdError | None:
-    """Why the run cannot go on: the only launcher gave up, and no actor is left."""
-    launcher = next(iter(status.launchers), None)
-    if launcher is None or not launcher.gave_up or status.actors_now:
-        return None
-    kind = ConfigurationError if launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION) else UnavailableError
-    return kind(f"no actor can be started: {launcher.why}")
-
-
-def _died(daemon: str, code: int) -> A3cdError:
+def _died(daemon: str, code: int) -> UnavailableError:
     return UnavailableError(
         f"the {daemon} ended with exit code {code}; go on from the last checkpoint with --resume and this --run-dir"
     )
