@@ -22,7 +22,7 @@ TORCH_FREE = (
     "deploy.cli.command",
     "deploy.launcher.shell",
 )
-LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "zmq"}
+LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "tomli_w", "zmq"}
 """What the torch-free modules may import besides the standard library."""
 MAX_LINES = 400
 UNSAFE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -71,9 +71,6 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )
 
-run_argument = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-sampled_option = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
-newest_option = click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
 modules_option = click.option(
     "--allow-module",
     "modules",
@@ -90,6 +87,20 @@ _credential_option = click.option(
 _insecure_option = click.option(
     "--insecure", is_flag=True, help="Without keys, also beyond this machine: on a network that you trust."
 )
+
+
+def agent_options(command: _Command) -> _Command:
+    """RUN and which agent of it plays: --seed, --sampled, and --newest, which becomes `checkpoint`."""
+
+    @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+    @click.option("--seed", type=int, default=0, show_default=True)
+    @click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+    @click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
+    @wraps(command)
+    def call(*, newest: bool, **others: Any) -> Any:
+        return command(checkpoint="newest" if newest else "best", **others)
+
+    return call
 
 
 def security_options(command: _Command) -> _Command:

@@ -20,13 +20,11 @@ from common.host.service import logs
 from deploy.cli import daemons, keys
 from deploy.cli.arguments import (
     RangeType,
+    agent_options,
     finish,
     json_option,
     learner_argument,
     learner_option,
-    newest_option,
-    run_argument,
-    sampled_option,
     set_option,
 )
 from deploy.cli.bench import bench
@@ -103,29 +101,17 @@ def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float) 
 
 
 @cli.command()
-@run_argument
+@agent_options
 @click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
 @click.option(
     "--max-steps", type=click.IntRange(1), default=EPISODE_STEPS, show_default=True, help="Longest episode, in steps."
 )
 @json_option
-def evaluate(
-    run_dir: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int, as_json: bool
-) -> None:
+def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
     """Play episodes with the agent of the run folder RUN and print its returns."""
     from actor.agent import evaluation
 
-    result = evaluation.evaluate(
-        run_dir,
-        episodes=episodes,
-        sampled=sampled,
-        seed=seed,
-        max_steps=max_steps,
-        checkpoint="newest" if newest else "best",
-    )
+    result = evaluation.evaluate(run_dir, **options)
     if as_json:
         click.echo(msgspec.json.encode(result).decode())
         return
@@ -138,44 +124,28 @@ def evaluate(
 
 
 @cli.command()
-@run_argument
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
-def play(run_dir: Path, seed: int, sampled: bool, newest: bool) -> None:
+@agent_options
+def play(run_dir: Path, **options: Any) -> None:
     """Watch the agent of the run folder RUN in a window."""
     from actor.agent import window
 
-    window.play(run_dir, sampled=sampled, seed=seed, checkpoint="newest" if newest else "best")
+    window.play(run_dir, **options)
 
 
 @cli.command()
-@run_argument
+@agent_options
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help=".gif, .mp4 or .webm")
 @click.option("--episodes", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
 @click.option(
     "--max-steps",
     type=click.IntRange(1),
     help=f"Longest recording, in steps of all episodes.  [default: {GIF_STEPS} for .gif, else {EPISODE_STEPS}]",
 )
-def record(
-    run_dir: Path, out: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int | None
-) -> None:
+def record(run_dir: Path, out: Path, **options: Any) -> None:
     """Record the agent of the run folder RUN as a film."""
     from actor.agent import recording
 
-    recording.record(
-        run_dir,
-        out,
-        episodes=episodes,
-        sampled=sampled,
-        seed=seed,
-        max_steps=max_steps,
-        checkpoint="newest" if newest else "best",
-    )
+    recording.record(run_dir, out, **options)
     click.echo(str(out))
 
 

@@ -66,7 +66,8 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
             code, summary = supervise(run)
             if code != EXIT_DONE or summary is None:
                 return code
-            results.append(measured(kind, rows(RunFolder(run.run_dir)), summary))
+            lines = RunFolder(run.run_dir).metrics_file.read_text(encoding="utf-8").splitlines()
+            results.append(measured(kind, [json.loads(line) for line in lines], summary))
     if as_json:
         ways = msgspec.to_builtins(results)
         click.echo(json.dumps({"env": env, "seconds": seconds, "ways": ways, "fastest": fastest(results).exchange}))
@@ -74,11 +75,6 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
         Console().print(table(results))
         click.echo(advice(results))
     return EXIT_DONE
-
-
-def rows(folder: RunFolder) -> list[dict[str, Any]]:
-    """The run's metrics, a row for about each second."""
-    return [json.loads(line) for line in folder.metrics_file.read_text(encoding="utf-8").splitlines()]
 
 
 def measured(kind: str, rows: list[dict[str, Any]], summary: dict[str, Any]) -> Measured:
@@ -111,15 +107,8 @@ def table(results: list[Measured]) -> Table:
     for heading in ("frames/s", "uploads/s", "bytes up/frame", "lag", "lag p95", "learner busy"):
         shown.add_column(heading, justify="right", no_wrap=True)
     for way in results:
-        shown.add_row(
-            way.exchange,
-            number(way.frames_per_second),
-            number(way.uploads_per_second),
-            number(way.upload_bytes_per_frame),
-            number(way.lag_mean),
-            number(way.lag_p95),
-            share(way.learner_busy),
-        )
+        exchange, *figures, busy = msgspec.structs.astuple(way)
+        shown.add_row(exchange, *map(number, figures), share(busy))
     return shown
 
 

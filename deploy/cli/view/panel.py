@@ -5,12 +5,10 @@ Text from the network is stripped of control characters and never read as markup
 
 from __future__ import annotations
 
-import io
-import re
-from pathlib import Path
+from typing import Literal
 
 from rich.box import ROUNDED
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -162,22 +160,24 @@ def progress(status: RunStatus) -> RenderableType:
     return row
 
 
+def _table(name: str, numbers: tuple[str, ...], text: str, *, overflow: Literal["ellipsis", "fold"]) -> Table:
+    """A table with a row of headings: a name, numbers, and a text that is cut or folded."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=22)
+    for _ in numbers:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=overflow == "ellipsis", overflow=overflow, ratio=1)
+    table.add_row(*(Text(heading, style=_LABEL) for heading in (name, *numbers, text)))
+    return table
+
+
 def actors_table(actors: list[PeerStatus], rows: int) -> Table:
     """At most `rows` rows under a heading: actors with errors first, then by name; the last row counts the rest."""
     ordered = sorted(actors, key=lambda actor: (not actor.last_error, actor.name))
     shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
-    table = Table.grid(padding=(0, 2), expand=True)
-    table.add_column("actor", no_wrap=True, overflow="ellipsis", max_width=22)
-    for heading in ("frames", "per s", "lag", "seen"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
+    table = _table("actor", ("frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
     for actor in shown:
-        said = (
-            Text(printable(actor.last_error), style=_WARN)
-            if actor.last_error
-            else Text(printable(actor.state), style=_DIM)
-        )
+        said = Text(printable(actor.last_error or actor.state), style=_WARN if actor.last_error else _DIM)
         table.add_row(
             Text(printable(actor.name)),
             amount(actor.frames),
@@ -193,18 +193,13 @@ def actors_table(actors: list[PeerStatus], rows: int) -> Table:
 
 def launchers_table(launchers: list[FleetStatus]) -> Table:
     """A row per launcher."""
-    table = Table.grid(padding=(0, 2), expand=True)
-    table.add_column("launcher", no_wrap=True, overflow="ellipsis", max_width=22)
-    for heading in ("slots", "ordered", "running", "starting", "failed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold", ratio=1)
-    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
-    for fleet in launchers:
-        said = Text(printable(fleet.why))
-        if fleet.gave_up:
-            said = Text(f"gave up (exit code {fleet.exit_code}): ", style=_BAD) + said
-        counts = (fleet.slots, fleet.ordered, fleet.running, fleet.starting, fleet.failed)
-        table.add_row(Text(printable(fleet.name)), *(str(count) for count in counts), said)
+    table = _table("launcher", ("slots", "ordered", "running", "starting", "failed"), "", overflow="fold")
+    for launcher in launchers:
+        said = Text(printable(launcher.why))
+        if launcher.gave_up:
+            said = Text(f"gave up (exit code {launcher.exit_code}): ", style=_BAD) + said
+        counts = (launcher.slots, launcher.ordered, launcher.running, launcher.starting, launcher.failed)
+        table.add_row(Text(printable(launcher.name)), *map(str, counts), said)
     return table
 
 
@@ -234,12 +229,3 @@ def line(status: RunStatus) -> str:
     if status.state != "running":
         parts.append(printable(status.state))
     return "  ".join(part.replace(NOTHING, "-") for part in parts)
-
-
-def export_svg(status: RunStatus, history: History, path: Path) -> None:
-    """The panel as a picture, for the documentation."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(render(status, history))
-    # Without rich's web fonts: a picture in a document fetches nothing.
-    drawn = re.sub(r"\s*@font-face \{.*?\n\s*\}", "", console.export_svg(title="a3cd train"), flags=re.DOTALL)
-    path.write_text(drawn, encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,8 +99,3 @@ def test_the_start_is_left_out() -> None:
 def test_advice() -> None:
     assert "about equally fast" in advice([way("gradients", 100.0), way("trajectories", 105.0)])
     assert advice([way("gradients", 300.0), way("actions", 100.0)]).startswith('set exchange.kind = "gradients": 3 ')
-
-
-def test_rows_are_those_of_the_metrics(tmp_path: Path) -> None:
-    RunFolder(tmp_path).metrics_file.write_text('{"frames": 1}\n{"frames": 2}\n')
-    assert exchange_bench.rows(RunFolder(tmp_path)) == [{"frames": 1}, {"frames": 2}]

@@ -1,7 +1,6 @@
 import math
 from collections.abc import Callable
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -13,7 +12,6 @@ from deploy.cli.view.panel import (
     HEIGHT,
     WIDTH,
     actors_table,
-    export_svg,
     launchers_table,
     limit,
     line,
@@ -169,10 +167,3 @@ def test_the_line(run_status: Run) -> None:
 
 def test_the_exchange_is_shown_with_its_codec(run_status: Run) -> None:
     assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), History()))
-
-
-def test_export_svg_writes_a_picture(run_status: Run, tmp_path: Path) -> None:
-    export_svg(run_status(), course(run_status), tmp_path / "panel.svg")
-    picture = (tmp_path / "panel.svg").read_text(encoding="utf-8")
-    assert picture.startswith("<svg")
-    assert "1,204,320" in picture
