@@ -51,7 +51,7 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
     assert result["gradients"] > 5
     # Up: a step is 16 bytes of observation and 4 of reward, and some bits; down: an action is a byte.
     assert 20 < result["gradient_bytes"] / result["frames"] < 30
-    assert 0.9 < result["weight_bytes"] / result["frames"] < 1.5
+    assert 0.9 < result["action_bytes"] / result["frames"] < 1.5
     newest = RunFolder(run_dir).newest()
     assert newest is not None
     checkpoint, settings = newest.read(), RunFolder(run_dir).settings()

@@ -69,7 +69,10 @@ def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
 def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
-    length, seconds = number(status.episode_length), number(status.episode_seconds)
+    length = number(status.episode_length)
+    seconds = number(status.episode_seconds)
+    out = size(status.weight_bytes + status.action_bytes)
+    exchange = printable(f"{status.exchange} {status.codec}".strip())
     rows = [
         (
             "return",
@@ -92,7 +95,7 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
         (
             "network",
             Text(f"{size(status.bytes_per_second)}/s"),
-            Text(f"in {size(status.gradient_bytes)}   out {size(status.weight_bytes)}   {_exchange(status)}"),
+            Text(f"in {size(status.gradient_bytes)}   out {out}   {exchange}"),
         ),
         ("actors", _actors(status), Text(printable(status.why))),
     ]
@@ -101,10 +104,6 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
         rows.append(("losses", Text(number(value)), Text(losses)))
     return rows
-
-
-def _exchange(status: RunStatus) -> str:
-    return printable(" ".join(filter(None, (status.exchange, status.codec))))
 
 
 def _short(name: str) -> str:
