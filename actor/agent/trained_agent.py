@@ -47,7 +47,13 @@ class TrainedAgent:
     """A network with a run's weights, and environments that it plays in; the caller must `close` it."""
 
     def __init__(
-        self, run: TrainedRun, *, num_envs: int, seed: int, sampled: bool, render_mode: Literal["rgb_array"] | None = None
+        self,
+        run: TrainedRun,
+        *,
+        num_envs: int,
+        seed: int,
+        sampled: bool,
+        render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         """Make the network and `num_envs` environments; `seed` is 0 or more.
 
