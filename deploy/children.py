@@ -1,40 +1,147 @@
-"""The daemons that `train` starts: ended with it, whatever ends it, and their lines passed on."""
+"""Child processes: started, read line by line, and ended with this process, whatever ends it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from typing import Self
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Self
 
+from common.host.service import logs
 from common.host.service.lifeline import Lifeline
-from deploy.child import Child
+
+_LINE_BYTES = 4096
+_LAST_LINES = 10
+_OUTPUT_SECONDS = 0.5
+"""Longest wait for the output of a child that ended: a process of its own may hold the pipe open."""
+_KILLED_SECONDS = 5.0
+
+
+def a3cd(*arguments: str) -> list[str]:
+    """The command line of `a3cd`: the script beside this Python, else the program that runs now."""
+    script = Path(sys.executable).with_name("a3cd.exe" if sys.platform == "win32" else "a3cd")
+    return [str(script) if script.exists() else sys.argv[0], *arguments]
+
+
+def kill(process: subprocess.Popen[Any]) -> None:
+    """Kills a process that has a session of its own, and (not on Windows) all that it started."""
+    if process.poll() is None:  # not reaped yet, so its number is still its own
+        with contextlib.suppress(ProcessLookupError):
+            if sys.platform == "win32":
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+class Child:
+    """A process in a session (Windows: process group) of its own, so that the terminal's Ctrl-C does not reach it."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        lifeline: Lifeline,
+        say: Callable[[str], None],
+        *,
+        stdout: bool = True,
+        environment: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> None:
+        """Starts it; `say` gets each line that it writes, on another thread.
+
+        `stdout`: its standard output is read too, else thrown away. It inherits the descriptors `keep_open`. Raises
+        OSError if it cannot be started.
+        """
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._process = subprocess.Popen(
+            command,
+            stdin=lifeline.child_end,
+            stdout=subprocess.PIPE if stdout else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if stdout else subprocess.PIPE,
+            env=environment,
+            pass_fds=keep_open,
+            start_new_session=sys.platform != "win32",
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+        self._ended_at: float | None = None
+        output = self._process.stdout or self._process.stderr
+        assert output is not None
+        self._reader = threading.Thread(target=self._read, args=(output, say), name="child output", daemon=True)
+        self._reader.start()
+
+    def _read(self, output: IO[bytes], say: Callable[[str], None]) -> None:
+        """Reads until all writers are gone: a child that nobody reads would block on its own log."""
+        with output:
+            while raw := output.readline(_LINE_BYTES):
+                text = logs.printable(raw.decode(errors="replace"))
+                self.last_lines.append(text)
+                with contextlib.suppress(OSError, ValueError):  # our own stderr may be closed
+                    say(text)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or its output is still read; 128 + N after signal N."""
+        code = self._process.poll()
+        if code is None:
+            return None
+        now = time.monotonic()
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        if self._reader.is_alive() and now - self._ended_at < _OUTPUT_SECONDS:
+            return None
+        return code if code >= 0 else 128 - code
+
+    def terminate(self) -> None:
+        """Asks it to stop: SIGTERM (Windows: Ctrl-Break)."""
+        if self._process.poll() is None:  # as in `kill`
+            with contextlib.suppress(ProcessLookupError):
+                if sys.platform == "win32":
+                    self._process.send_signal(signal.CTRL_BREAK_EVENT)
+                else:
+                    self._process.terminate()
+
+    def kill(self) -> None:
+        """Kills it and (not on Windows) all that it started."""
+        kill(self._process)
+
+    def wait(self, seconds: float) -> None:
+        """Waits for its end, and kills it after `seconds`; one that then hangs in the kernel is left alone."""
+        try:
+            self._process.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_KILLED_SECONDS)
+        self._reader.join(_OUTPUT_SECONDS)
 
 
 class Children:
-    """Context manager: what still runs at its end is killed."""
+    """Child processes with one lifeline: they end with this process. Context manager: kills those that still run."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        """`say` takes the lines of all of them, from threads of their own."""
-        self._say = say
+    def __init__(self) -> None:
         self._lifeline = Lifeline()
         self._children: list[Child] = []
 
     def __enter__(self) -> Self:
-        """Nothing runs yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills and reaps."""
+        self.close()
+
+    def start(self, command: Sequence[str], say: Callable[[str], None], **options: Any) -> Child:
+        """Starts a child; `options` as of `Child`."""
+        self._children = [child for child in self._children if child.exit_code is None]
+        self._children.append(Child(command, self._lifeline, say, **options))
+        return self._children[-1]
+
+    def close(self) -> None:
+        for child in self._children:
+            child.kill()
         for child in self._children:
             child.wait(0.0)
         self._lifeline.close()
-
-    def start(self, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
-        """`a3cd` with these arguments; what it writes to standard output is thrown away.
-
-        It inherits the descriptors `keep_open`.
-        """
-        command = [sys.executable, "-P", "-m", "deploy.cli.command", *arguments, "--lifeline"]
-        child = Child(command, self._lifeline, self._say, stdout=False, keep_open=keep_open)
-        self._children.append(child)
-        return child

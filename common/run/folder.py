@@ -72,26 +72,17 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-@dataclass(frozen=True)
 class CheckpointPaths:
     """The folder of one checkpoint."""
 
-    folder: Path
-
-    @property
-    def weights_file(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.weights_file = folder / "weights.safetensors"
         """One float32 vector named `weights`."""
-        return self.folder / "weights.safetensors"
-
-    @property
-    def optimizer_file(self) -> Path:
+        self.optimizer_file = folder / "optimizer.safetensors"
         """The optimizer's tensors by name."""
-        return self.folder / "optimizer.safetensors"
-
-    @property
-    def state_file(self) -> Path:
-        """A `CheckpointState` as JSON."""
-        return self.folder / "state.json"
+        self.state_file = folder / "state.json"
+        """A `CheckpointState`."""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -129,45 +120,21 @@ class CheckpointPaths:
             raise DamagedCheckpointError(f"{file}: {error}") from error
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """A folder that has a run, or will have one; see the layout at the top of this file."""
 
-    path: Path
-
-    @property
-    def settings_file(self) -> Path:
-        return self.path / "settings.toml"
-
-    @property
-    def run_file(self) -> Path:
-        """A `RunRecord` as JSON; a folder with this file is a run."""
-        return self.path / "run.json"
-
-    @property
-    def lock_file(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings_file = path / "settings.toml"
+        self.run_file = path / "run.json"
+        """A `RunRecord`; a folder with this file is a run."""
+        self.lock_file = path / "lock"
         """Locked by the running learner; contains its process id."""
-        return self.path / "lock"
-
-    @property
-    def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
-
-    @property
-    def events(self) -> Path:
-        return self.path / "events"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def curve(self) -> Path:
-        return self.path / "curve.png"
-
-    @property
-    def summary_file(self) -> Path:
-        return self.path / "summary.json"
+        self.metrics_file = path / "metrics.jsonl"
+        self.events = path / "events"
+        self.checkpoints = path / "checkpoints"
+        self.curve = path / "curve.png"
+        self.summary_file = path / "summary.json"
 
     def record(self) -> RunRecord:
         """Read `run.json`; raises ConfigurationError if there is no run."""

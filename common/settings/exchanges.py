@@ -21,9 +21,8 @@ def resolve(kind: str, algorithm: str, network: str, device: str) -> str:
     """The exchange.kind of a run, decided once before its first frame.
 
     "auto" is the algorithm's usual kind, with one exception: an algorithm whose usual kind is gradients, and which can
-    use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense. There one
-    batch on the GPU is faster than the gradients of all actors, and trajectories are smaller than gradients.
-    `a3cd bench exchange` measures both for an environment.
+    use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense: a GPU
+    computes the gradients of such a network faster than the actors' CPUs. `a3cd bench exchange` measures both.
 
     Args:
         kind: exchange.kind as given.

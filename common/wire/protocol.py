@@ -9,33 +9,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.errors import A3cdError, RefusedError, UnavailableError
-from common.wire.messages import (
-    Acknowledgement,
-    Act,
-    FleetOrder,
-    FleetReport,
-    Goodbye,
-    Gradient,
-    Heartbeat,
-    Hello,
-    Inspect,
-    Message,
-    Observe,
-    Pull,
-    RefusalCode,
-    Refused,
-    Role,
-    Status,
-    Stop,
-    Trajectory,
-    Weights,
-    Welcome,
-)
+from common.wire import messages
+from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused, Role, Welcome
 
 State = Literal["joining", "member"]
 """Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
 Event = Literal["welcome", "refused unknown", "silence"]
+Side = Role | Literal["learner"]
 PEERS: tuple[Role, ...] = ("actor", "launcher", "observer")
+ACTOR: tuple[Role, ...] = ("actor",)
+LAUNCHER: tuple[Role, ...] = ("launcher",)
+OBSERVER: tuple[Role, ...] = ("observer",)
+LEARNER: tuple[Side, ...] = ("learner",)
+EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
 
 
 @dataclass(frozen=True)
@@ -54,7 +40,7 @@ class Port:
 
 PORTS = (
     Port(0, "ROUTER", "DEALER", PEERS, "every message below, in both directions"),
-    Port(1, "PUB", "SUB", ("actor",), "broadcasts of weights, from the learner"),
+    Port(1, "PUB", "SUB", ACTOR, "broadcasts of weights, from the learner"),
 )
 
 
@@ -62,8 +48,8 @@ PORTS = (
 class Rule:
     """When one message may be sent. All messages travel on the first port."""
 
-    senders: tuple[Role | Literal["learner"], ...]
-    receivers: tuple[Role | Literal["learner"], ...]
+    senders: tuple[Side, ...]
+    receivers: tuple[Side, ...]
     state: State | None = "member"
     """Of the peer, at either end; None: any."""
     answers: tuple[type[Message], ...] = ()
@@ -73,27 +59,27 @@ class Rule:
 
 
 RULES: dict[type[Message], Rule] = {
-    Hello: Rule(PEERS, ("learner",), "joining", (Welcome, Refused)),
-    Welcome: Rule(("learner",), PEERS, "joining", body="for an actor the weights, unless the learner acts for it"),
-    Refused: Rule(("learner",), PEERS, None),
-    Gradient: Rule(("actor",), ("learner",), answers=(Acknowledgement, Refused), body="the packed gradient"),
-    Trajectory: Rule(("actor",), ("learner",), answers=(Acknowledgement, Refused), body="`count` packed rollouts"),
-    Acknowledgement: Rule(("learner",), ("actor",)),
-    Pull: Rule(("actor",), ("learner",), answers=(Weights,)),
-    Weights: Rule(("learner",), ("actor",), body="the weights; none if the actor has them already"),
-    Observe: Rule(("actor",), ("learner",), answers=(Act, Refused), body="rewards and flags, and the observations"),
-    Act: Rule(("learner",), ("actor",), body="one action for each environment of the group"),
-    FleetOrder: Rule(("learner",), ("launcher",)),
-    FleetReport: Rule(("launcher",), ("learner",), answers=(FleetOrder,)),
-    Heartbeat: Rule((*PEERS, "learner"), (*PEERS, "learner"), answers=(Heartbeat,)),
-    Inspect: Rule(("observer",), ("learner",), answers=(Status,)),
-    Status: Rule(("learner",), ("observer",)),
-    Stop: Rule(("learner",), PEERS),
-    Goodbye: Rule(PEERS, ("learner",)),
+    messages.Hello: Rule(PEERS, LEARNER, "joining", (Welcome, Refused)),
+    messages.Welcome: Rule(LEARNER, PEERS, "joining", body="for an actor the weights, unless the learner acts for it"),
+    messages.Refused: Rule(LEARNER, PEERS, None),
+    messages.Gradient: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="the packed gradient"),
+    messages.Trajectory: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="`count` packed rollouts"),
+    messages.Acknowledgement: Rule(LEARNER, ACTOR),
+    messages.Pull: Rule(ACTOR, LEARNER, answers=(messages.Weights,)),
+    messages.Weights: Rule(LEARNER, ACTOR, body="the weights; none if the actor has them already"),
+    messages.Observe: Rule(ACTOR, LEARNER, answers=(messages.Act, Refused), body="rewards, flags and observations"),
+    messages.Act: Rule(LEARNER, ACTOR, body="one action for each environment of the group"),
+    messages.FleetOrder: Rule(LEARNER, LAUNCHER),
+    messages.FleetReport: Rule(LAUNCHER, LEARNER, answers=(messages.FleetOrder,)),
+    messages.Heartbeat: Rule(EVERYONE, EVERYONE, answers=(messages.Heartbeat,)),
+    messages.Inspect: Rule(OBSERVER, LEARNER, answers=(messages.Status,)),
+    messages.Status: Rule(LEARNER, OBSERVER),
+    messages.Stop: Rule(LEARNER, PEERS),
+    messages.Goodbye: Rule(PEERS, LEARNER),
 }
 
 
-def may_send(role: Role | Literal["learner"], message: Message) -> bool:
+def may_send(role: Side, message: Message) -> bool:
     """Whether `role` is a sender of `message`; a learner refuses any other with the code `role`."""
     return role in RULES[type(message)].senders
 

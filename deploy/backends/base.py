@@ -1,7 +1,9 @@
-"""What the launcher asks of a way to start actors."""
+"""The interface of the backends: the ways to start actors."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,71 +11,99 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """An actor that is no more."""
+    """How an actor ended."""
 
     slot: int
     exit_code: int
-    """As a shell counts: 128 + N after signal N, 127 if it could not be started."""
+    """As in a shell: 128 + N after signal N, 127 if it could not be started."""
     last_words: str = ""
-    """Its last lines, the newest last."""
+    """The last lines it wrote, the newest last."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """An actor that runs although this launcher did not start it: one before it did."""
+class Observation:
+    """The actors that a backend sees."""
 
-    slot: int
-
-
-@dataclass(frozen=True)
-class Condition:
-    """How a way to start actors stands now."""
-
-    trouble: str = ""
-    """What keeps it from starting actors or from seeing them, in one line; empty: nothing."""
+    alive: frozenset[int] = frozenset()
+    """Slots whose actor exists, queued ones included."""
     starting: frozenset[int] = frozenset()
-    """Of the slots that run, those whose actor is asked for and not at work yet."""
-    ready: frozenset[int] | None = None
-    """Slots in which an actor may be started; None: all. Never one in which another might run unseen."""
-    settled: bool = True
-    """False: too early to tell what is `ready`."""
+    """Those of them that do not work yet."""
+    note: str = ""
+    """One line for the operator; empty: nothing to say."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What a backend is to do next."""
+
+    start: frozenset[int] = frozenset()
+    stop: frozenset[int] = frozenset()
+    kill: frozenset[int] = frozenset()
+    planned: int | None = None
+    """Actors wanted in all; None: the learner has not ordered any number yet."""
+
+    @property
+    def slots(self) -> frozenset[int]:
+        return self.start | self.stop | self.kill
 
 
 class Backend(ABC):
-    """Actors by slot number. No call blocks, but for `close`; none raises because of an actor."""
+    """Starts, stops and observes actors by slot number.
 
+    The calls may block, so `BackgroundLoop` makes them on a thread of its own. They raise ToolError when a tool or a
+    host fails; an actor that fails raises nothing.
+    """
+
+    interval = 1.0
+    """Seconds between two observations."""
     outlives = False
-    """Whether the actors live on when the launcher ends, to be found by the next one."""
+    """Whether the actors go on when the launcher ends, so that the next launcher finds them."""
+
+    def request(self, requests: Requests) -> None:
+        """Starts and stops actors; an observation after the last request has shown which exist."""
+        if requests.stop:
+            self.stop(sorted(requests.stop))
+        if requests.kill:
+            self.stop(sorted(requests.kill), kill=True)
+        if requests.start:
+            self.start(sorted(requests.start))
 
     @abstractmethod
-    def start(self, slot: int) -> None:
-        """Starts the actor of a slot in which none runs; if that fails, `poll` or `condition` says so."""
+    def start(self, slots: Sequence[int]) -> None:
+        """Starts an actor in each of these slots."""
 
     @abstractmethod
-    def stop(self, slot: int, kill: bool = False) -> None:
-        """Asks the actor to leave, or ends it; `poll` tells when it is gone. Nothing, if it is gone already."""
+    def stop(self, slots: Sequence[int], kill: bool = False) -> None:
+        """Asks these actors to leave, or kills them (a manager that kills by itself is asked again)."""
 
     @abstractmethod
-    def poll(self) -> Sequence[Ended | Found]:
-        """The actors that ended or were found since the last call, each told once."""
-
-    @property
-    @abstractmethod
-    def running(self) -> set[int]:
-        """Slots whose end `poll` has not told yet."""
+    def observe(self) -> Observation:
+        """Which actors exist now."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Ends what still runs, at once, and waits until it is gone; where actors outlive, lets go of them instead."""
+    def exit_status(self, slot: int) -> Ended:
+        """How the actor ended that the last observation does not show any more."""
 
-    @property
-    def condition(self) -> Condition:
-        """How it stands."""
-        return Condition()
+    def close(self) -> None:  # noqa: B027 (actors that outlive the launcher need nothing)
+        """Kills the actors, unless they outlive the launcher."""
 
-    def wish(self, actors: int) -> None:  # noqa: B027 (most need no more than `start` and `stop`)
-        """How many actors are wanted in all; told with every change, from the learner's first order on."""
 
-    def host(self, slot: int) -> str:  # noqa: ARG002
-        """Where the actor of a slot runs, if not all run in one place; a bad host does not make the others hopeless."""
-        return ""
+@dataclass(frozen=True)
+class Place:
+    """Where actors run: this machine, a cluster, or one host of several."""
+
+    backend: Backend
+    slots: int
+    name: str = ""
+    """Of the host, where there are several."""
+
+
+def actor_name(launcher: str, slot: int) -> str:
+    """The name of the actor in a slot; its successor has the same name."""
+    return f"{launcher}-{slot}"
+
+
+def group_name(launcher: str, learner: str) -> str:
+    """A name for all units or jobs of a launcher for one learner, of letters, digits and . _ - only."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", launcher)[:64]
+    return f"a3cd-{plain}-{hashlib.sha256(f'{launcher} {learner}'.encode()).hexdigest()[:8]}"

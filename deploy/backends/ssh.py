@@ -1,54 +1,51 @@
-"""Actors on other hosts: one ssh per host to `a3cd hold` there, which keeps the actors.
+"""Actors on another host, reached by ssh: units of its systemd, or children of ssh where no systemd keeps them.
 
-Key-only, and no host is taken whose key is unknown. The remote command is constant words; all else is JSON lines.
+Keys only, and no host whose key is unknown. No secret is on a command line: each host has its own credential.
 """
 
 from __future__ import annotations
 
+import logging
 import re
-import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import shlex
+from collections.abc import Sequence
 from functools import partial
 
 from common.errors import ConfigurationError
-from deploy.backends.base import Backend, Condition, Ended, Found
-from deploy.backends.connection import Connection
-from deploy.backends.hosts import Host, places
-from deploy.backends.process import actor_name
-from deploy.backends.site import News, Site
-from deploy.hold.messages import PROTOCOL, AnyLine, Greeting, Ping
+from deploy.backends.base import Backend, Ended, Observation, actor_name, group_name
+from deploy.backends.hosts import Host
+from deploy.backends.process import ONE_THREAD, ProcessBackend
+from deploy.backends.runner import Answer, Runner, ToolError, last_line
+from deploy.backends.systemd import TransientBackend
+from deploy.ssh import STRICT
 
-PING_SECONDS = 5.0
-LEASE_SECONDS = 600.0
-"""Actors without a launcher are ended by their holder after so long; see `deploy.hold.holder`."""
-MARGIN_SECONDS = 60.0
-"""After the lease, before actors are started elsewhere: for what was on its way, and for clocks that differ."""
-CLOSE_SECONDS = 2.0
-FIXED = (
-    *("BatchMode=yes", "PasswordAuthentication=no", "KbdInteractiveAuthentication=no", "StrictHostKeyChecking=yes"),
-    *("ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "PermitLocalCommand=no", "RequestTTY=no"),
-    *("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10"),
-)
-"""First on the command line, where ssh takes the first value that it finds."""
-_FIXED_KEYS = {option.partition("=")[0].lower() for option in FIXED}
+TOOL_SECONDS = 30.0
+_FIXED_KEYS = {option.partition("=")[0].lower() for option in STRICT}
 _OPTION = re.compile(r"(?P<key>[A-Za-z0-9]+)=[^\r\n\0]+", re.ASCII)
 _PROGRAM = re.compile(r"(?:~/|/)?[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*", re.ASCII)
+_SSH_FAILED = 255
+_LOCK_SECONDS = 600
+_QUESTION = (
+    "uid=$(id -u); export XDG_RUNTIME_DIR=/run/user/$uid; echo a3cd uid=$uid"
+    " system=$(systemctl is-system-running 2>/dev/null) user=$(systemctl --user is-system-running 2>/dev/null)"
+    " linger=$(loginctl show-user $uid --property=Linger --value 2>/dev/null) flock=$(command -v flock)"
+)
+_UP = frozenset({"running", "degraded", "starting"})
+_log = logging.getLogger(__name__)
 
 
 def check_option(text: str) -> str:
-    """An option of ssh, KEY=VALUE; raises ConfigurationError for one that stands already."""
+    """An option of ssh, KEY=VALUE; raises ConfigurationError for one that a3cd sets itself."""
     match = _OPTION.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"{text!r}: write an option of ssh as KEY=VALUE, as in Port=2222")
     if match["key"].lower() in _FIXED_KEYS:
-        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself ({', '.join(FIXED[:4])}, ...)")
+        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself ({', '.join(STRICT[:4])}, ...)")
     return text
 
 
 def check_program(text: str) -> str:
-    """Where a3cd is on the hosts; raises ConfigurationError for what a remote shell could read otherwise."""
+    """The path of a3cd on other hosts; raises ConfigurationError for one that a shell would change."""
     if not _PROGRAM.fullmatch(text):
         raise ConfigurationError(
             f"{text!r} is no path of a3cd: letters, digits and any of ._+-/ as in /opt/a3cd/bin/a3cd"
@@ -56,132 +53,116 @@ def check_program(text: str) -> str:
     return text
 
 
-def ssh_command(
-    destination: str, program: str = "a3cd", options: Sequence[str] = (), config: str = "", ssh: str = "ssh"
-) -> list[str]:
-    """What is run for a host."""
-    written = [word for option in (*FIXED, *map(check_option, options)) for word in ("-o", option)]
-    return [ssh, *(("-F", config) if config else ()), "-T", *written, "--", destination, check_program(program), "hold"]
+class SshRunner(Runner):
+    """Runs tools on another host."""
+
+    def __init__(self, ssh: Sequence[str]) -> None:
+        """`ssh`: the words before the remote command."""
+        super().__init__(TOOL_SECONDS)
+        self._ssh = ssh
+        self.environment: tuple[str, ...] = ()
+        """More variables for the tools, NAME=VALUE."""
+
+    def run(self, *words: str, stdin: str = "") -> Answer:
+        environment = ("env", *self.environment) if self.environment else ()
+        answer = super().run(*self._ssh, shlex.join((*environment, *words)), stdin=stdin)
+        if answer.exit_code == _SSH_FAILED:
+            raise ToolError(f"ssh: {last_line(answer.error) or 'the connection broke'}")
+        return Answer(words[0], answer.exit_code, answer.out, answer.error)
 
 
 class SshBackend(Backend):
-    """Slots by turns over the hosts; a host that cannot be reached has no slots until it can."""
+    """The actors on one host. The first observation asks the host whether a systemd there can keep them.
+
+    It can where root logs in to a host with systemd, or a user whose manager lingers (`loginctl enable-linger`).
+    """
 
     outlives = True
 
     def __init__(
-        self,
-        hosts: Sequence[Host],
-        *,
-        launcher: str,
-        way: Sequence[str],
-        program: str = "a3cd",
-        options: Sequence[str] = (),
-        config: str = "",
-        lease_seconds: float = LEASE_SECONDS,
+        self, host: Host, *, launcher: str, learner: str, words: Sequence[str], program: str, ssh: Sequence[str]
     ) -> None:
-        """`way`: the learner's address, and the options that go with it on every host. Connects at the first poll."""
-        self._hosts = list(hosts)
-        self._places = places(hosts)
-        self._numbers = {place: number for number, place in enumerate(self._places)}
-        self._lock = threading.RLock()
-        self._news: list[News] = []
-        self._ping_due = 0.0
-        self._expiry = lease_seconds + MARGIN_SECONDS
-        greeting = Greeting(PROTOCOL, launcher, way[0], list(way[1:]), lease_seconds)
-        self._sites = [Site(host.slots, partial(actor_name, f"{launcher}-{host.name}")) for host in self._hosts]
-        self._connections = [
-            Connection(
-                ssh_command(host.destination, program, options, config),
-                greeting,
-                hear=partial(self._hear, index),
-                lost=partial(self._lost, index),
-            )
-            for index, host in enumerate(self._hosts)
-        ]
-
-    def host(self, slot: int) -> str:
-        """Its name."""
-        return self._hosts[self._places[slot][0]].name
-
-    def start(self, slot: int) -> None:
-        """Asks the holder on the slot's host; if it cannot be reached, when it can."""
-        index, local = self._places[slot]
-        with self._lock:
-            self._send(index, self._sites[index].start(local))
-
-    def stop(self, slot: int, kill: bool = False) -> None:
-        """Likewise."""
-        index, local = self._places[slot]
-        with self._lock:
-            self._send(index, self._sites[index].stop(local, kill))
-
-    def poll(self) -> list[Ended | Found]:
-        """What the holders told; also a sign of life to them, since actors without a launcher are ended."""
-        now = time.monotonic()
-        for connection in self._connections:
-            connection.start()
-            connection.check(now)
-        with self._lock:
-            for index, connection in enumerate(self._connections):
-                if now - connection.contact > self._expiry:
-                    name = self._hosts[index].name
-                    why = f"no connection to {name} for {self._expiry:.0f} s: it has been ended there"
-                    self._take(index, self._sites[index].expired(why))
-                if now >= self._ping_due and self._sites[index].connected:
-                    self._send(index, [Ping()])
-            if now >= self._ping_due:
-                self._ping_due = now + PING_SECONDS
-            news, self._news = self._news, []
-        return news
+        """`words`: options of `a3cd actor` after the learner's address; `ssh`: the words before the remote command."""
+        self._host = host
+        self._launcher = f"{launcher}-{host.name}"
+        self._unit = f"{group_name(launcher, learner)}-"
+        self._program = program
+        self._words = ["actor", learner, *words, "--launcher", launcher]
+        self._ssh = ssh
+        self._runner = SshRunner(ssh)
+        self._kept: Backend | None = None
+        """None: the host has not been asked yet."""
+        self._lost = False
+        """Whether a child's connection broke since the host last answered."""
 
     @property
-    def running(self) -> set[int]:
-        """Slots whose end `poll` has not told yet, as far as is known."""
-        with self._lock:
-            told = {event.slot for event in self._news if isinstance(event, Ended)}
-            return told | self._of(lambda site: site.running)
+    def interval(self) -> float:  # type: ignore[override]
+        return 1.0 if self._kept is None else self._kept.interval
 
-    @property
-    def condition(self) -> Condition:
-        """Ready: the slots of the hosts whose holders answer; nothing is settled before each has had its chance."""
-        with self._lock:
-            up = [site.connected for site in self._sites]
-            settled = all(known or connection.tried for known, connection in zip(up, self._connections, strict=True))
-            ready = {number for (index, _), number in self._numbers.items() if up[index]} if settled else set()
-            troubles = (
-                f"{host.name}: {connection.trouble}"
-                for host, connection in zip(self._hosts, self._connections, strict=True)
-                if connection.trouble
-            )
-            starting = self._of(lambda site: site.asked)
-            return Condition("; ".join(troubles), frozenset(starting), frozenset(ready), settled)
+    def start(self, slots: Sequence[int]) -> None:
+        self._backend.start(slots)
+
+    def stop(self, slots: Sequence[int], kill: bool = False) -> None:
+        self._backend.stop(slots, kill)
+
+    def observe(self) -> Observation:
+        if self._lost:
+            self._ask()
+            self._lost = False
+        return self._backend.observe()
+
+    def exit_status(self, slot: int) -> Ended:
+        """A connection that broke is no failure of the actor."""
+        ended = self._backend.exit_status(slot)
+        if not self._backend.outlives and ended.exit_code == _SSH_FAILED:
+            self._lost = True
+            return Ended(slot, 0, ended.last_words)
+        return ended
 
     def close(self) -> None:
-        """Lets go of the holders, which keep their actors for a while."""
-        for connection in self._connections:
-            connection.leave()
-        until = time.monotonic() + CLOSE_SECONDS
-        for connection in self._connections:
-            connection.close(until - time.monotonic())
+        if self._kept is not None:
+            self._kept.close()
 
-    def _of(self, which: Callable[[Site], set[int]]) -> set[int]:
-        return {self._numbers[index, local] for index, site in enumerate(self._sites) for local in which(site)}
+    @property
+    def _backend(self) -> Backend:
+        if self._kept is None:
+            self._kept = self._choose(self._ask())
+        return self._kept
 
-    def _send(self, index: int, lines: Sequence[AnyLine]) -> None:
-        for line in lines:
-            self._connections[index].send(line)
+    def _ask(self) -> dict[str, str]:
+        """What the host says about itself; raises ToolError if it does not answer."""
+        said = self._runner.run("sh", "-c", _QUESTION).check()
+        lines = [line.split() for line in said.splitlines() if line.startswith("a3cd uid=")]
+        if not lines:
+            raise ToolError(f"sh: {last_line(said) or 'no answer'}")
+        return dict(word.partition("=")[::2] for word in lines[-1][1:])
 
-    def _hear(self, index: int, line: AnyLine) -> None:
-        with self._lock:
-            lines, news = self._sites[index].handle(line)
-            self._send(index, lines)
-            self._take(index, news)
+    def _choose(self, said: dict[str, str]) -> Backend:
+        user = said["uid"] != "0"
+        up = said.get("user" if user else "system") in _UP and (not user or said.get("linger") == "yes")
+        name = self._host.name
+        if up:
+            _log.info(f"{name}: actors are units of {'the user' if user else 'the system'}'s systemd: {self._unit}*")
+            self._runner.environment = (f"XDG_RUNTIME_DIR=/run/user/{said['uid']}",) if user else ()
+            return TransientBackend(
+                self._host.slots,
+                user=user,
+                unit=self._unit,
+                runner=self._runner,
+                program=self._program,
+                words=self._actor,
+            )
+        why = "the user's systemd does not linger" if said.get("user") in _UP else "no systemd there that keeps them"
+        _log.info(f"{name}: actors are children of ssh and end with the connection: {why}")
+        lock = f"/tmp/{self._unit}{said['uid']}" if said.get("flock") else ""
+        return ProcessBackend(partial(self._child, lock), partial(actor_name, self._launcher))
 
-    def _lost(self, index: int) -> None:
-        with self._lock:
-            self._sites[index].lost()
+    def _actor(self, slot: int) -> list[str]:
+        return [*self._words, "--name", actor_name(self._launcher, slot)]
 
-    def _take(self, index: int, news: Sequence[News]) -> None:
-        """With the slots' numbers here."""
-        self._news += [replace(event, slot=self._numbers[index, event.slot]) for event in news]
+    def _child(self, lock: str, slot: int) -> list[str]:
+        """The lock: after a broken connection the actor before may live on until its sshd notices."""
+        wait = ["flock", "-w", str(_LOCK_SECONDS), f"{lock}-{slot}"] if lock else []
+        before = shlex.join(("env", *(f"{name}={value}" for name, value in ONE_THREAD.items()), *wait))
+        words = [*self._actor(slot), "--nice", "10", "--lifeline"]
+        return [*self._ssh, f"exec {before} {self._program} {shlex.join(words)}"]

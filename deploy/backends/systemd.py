@@ -1,102 +1,138 @@
-"""Actors as units of systemd: a3cd-actor@N.service is slot N, in the system's manager or the user's own."""
+"""Actors as units of systemd, of the system's manager or the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 
-from deploy.backends.base import Ended
-from deploy.backends.client import Client, ClientError, last_line
-from deploy.backends.managed import ManagedBackend, Seen
+from deploy.backends.base import Backend, Ended, Observation
+from deploy.backends.process import ONE_THREAD
+from deploy.backends.runner import Runner, ToolError, last_line
 
-LOOK_SECONDS = 1.0
 UNIT = "a3cd-actor@"
 _ALIVE = frozenset({"active", "reloading", "refreshing", "activating", "deactivating"})
-_PROPERTIES = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,NRestarts,Job,InvocationID"
+_PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,Job,InvocationID"
 _EXITED = "1"
 """CLD_EXITED of waitid(2): the status is an exit code, else a signal."""
 _WORDS = 10
+_TRANSIENT = (
+    *("--slice=a3cd.slice", "--service-type=notify", "--nice=10"),
+    *(f"--setenv={name}={value}" for name, value in ONE_THREAD.items()),
+    *("--property=Restart=always", "--property=RestartSec=5", "--property=RestartPreventExitStatus=2 78"),
+    *("--property=SuccessExitStatus=143", "--property=KillMode=mixed", "--property=TimeoutStopSec=20"),
+    *("--property=TimeoutStartSec=300", "--property=WatchdogSec=60", "--property=SyslogIdentifier=a3cd-actor"),
+    *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),
+)
+"""As in deploy/units/system/a3cd-actor@.service, which says why."""
 
 
-class SystemdBackend(ManagedBackend):
-    """Starts and stops units with systemctl, and looks at all of them in one call.
+class SystemdBackend(Backend):
+    """Starts and stops the units NAME0.service, NAME1.service, ... with systemctl, and shows all of them in one call.
 
-    systemd starts a crashed actor again by itself; only a unit that it has given up, or that was stopped, has ended.
+    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it.
     """
 
-    def __init__(self, slots: int, *, user: bool = False, template: str = UNIT, client: Client | None = None) -> None:
-        """`user`: of the user's own manager; `template`: what stands before the slot's number."""
-        super().__init__(LOOK_SECONDS, client)
+    outlives = True
+
+    def __init__(self, slots: int, *, user: bool = False, unit: str = UNIT, runner: Runner | None = None) -> None:
+        """`user`: units of the user's own manager; `unit`: the name before the slot's number."""
+        self._runner = runner or Runner()
         self._scope = "--user" if user else "--system"
-        self._units = [f"{template}{slot}.service" for slot in range(slots)]
-        self._shown: Sequence[Mapping[str, str]] = ()
+        self._unit = unit
+        self._slots = slots
+        self._shown: dict[int, Mapping[str, str]] = {}
 
-    def look(self) -> Seen:
-        """Of every slot's unit; one with a job waiting is as good as started."""
-        shown = self._systemctl("show", f"--property={_PROPERTIES}", "--", *self._units)
-        blocks = [_properties(block) for block in shown.strip().split("\n\n")]
-        if len(blocks) != len(self._units):
-            raise ClientError(f"systemctl: {len(blocks)} units shown of {len(self._units)}")
-        self._shown = blocks
-        alive = {slot for slot, unit in enumerate(blocks) if unit.get("ActiveState") in _ALIVE or _has_job(unit)}
-        return Seen(
-            alive=frozenset(alive),
-            starting=frozenset(
-                slot for slot in alive if blocks[slot].get("ActiveState") not in ("active", "reloading")
-            ),
-            note="; ".join(
-                _restarts(name, unit) for name, unit in zip(self._units, blocks, strict=True) if _fails(unit)
-            ),
-        )
+    def names(self, slots: Sequence[int]) -> list[str]:
+        return [f"{self._unit}{slot}.service" for slot in slots]
 
-    def begin(self, slots: Sequence[int]) -> None:
-        """Without waiting: a unit is started when its learner has welcomed it."""
-        self._systemctl("start", "--no-block", "--", *(self._units[slot] for slot in slots))
+    def start(self, slots: Sequence[int]) -> None:
+        """Does not wait: a unit is started when its learner has welcomed it."""
+        self._systemctl("start", "--no-block", "--", *self.names(slots))
 
-    def cancel(self, slots: Sequence[int]) -> None:
+    def stop(self, slots: Sequence[int], kill: bool = False) -> None:  # noqa: ARG002
         """systemd sends SIGTERM, and SIGKILL after the unit's TimeoutStopSec."""
-        self._systemctl("stop", "--no-block", "--", *(self._units[slot] for slot in slots))
+        self._systemctl("stop", "--no-block", "--", *self.names(slots))
 
-    def autopsy(self, slot: int) -> Ended:
+    def observe(self) -> Observation:
+        """A unit with a waiting job counts as started."""
+        self._shown = self._show(self.names(range(self._slots)))
+        if missing := set(range(self._slots)) - self._shown.keys():
+            raise ToolError(f"systemctl: {len(missing)} of {self._slots} units are not shown")
+        return self._observation()
+
+    def _show(self, units: Sequence[str]) -> dict[int, Mapping[str, str]]:
+        blocks = self._systemctl("show", f"--property={_PROPERTIES}", "--", *units).strip().split("\n\n")
+        shown = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
+        numbers = [unit.get("Id", "").removeprefix(self._unit).removesuffix(".service") for unit in shown]
+        return {int(number): unit for number, unit in zip(numbers, shown, strict=True) if number.isdecimal()}
+
+    def _observation(self) -> Observation:
+        alive = {
+            slot: unit
+            for slot, unit in self._shown.items()
+            if unit.get("ActiveState") in _ALIVE or unit.get("Job", "0") not in ("", "0")
+        }
+        starting = {slot for slot, unit in alive.items() if unit.get("ActiveState") not in ("active", "reloading")}
+        failing = (unit for unit in alive.values() if unit.get("SubState", "").startswith("auto-restart"))
+        return Observation(frozenset(alive), frozenset(starting), "; ".join(map(_restarts, failing)))
+
+    def exit_status(self, slot: int) -> Ended:
         """By the unit's result; its last words are in the journal, if that may be read."""
-        unit = self._shown[slot]
-        result = unit.get("Result", "")
+        unit = self._shown.get(slot, {})
+        result = unit.get("Result", "success")
         if result == "success":
             return Ended(slot, 0)
         status = int(unit.get("ExecMainStatus") or 0)
         exit_code = status if unit.get("ExecMainCode") == _EXITED else 128 + status if status else 1
-        told = f"{self._units[slot]}: {unit.get('LoadState')}, result {result}"
-        return Ended(slot, exit_code or 1, "\n".join((told, *self._journal(unit.get("InvocationID", "")))))
+        what = f"{unit['Id']}: {unit.get('LoadState')}, result {result}"
+        return Ended(slot, exit_code or 1, "\n".join((what, *self._journal(unit.get("InvocationID", "")))))
 
     def _journal(self, invocation: str) -> list[str]:
-        """What the unit's processes said, without what systemd says of it."""
-        if not invocation:
-            return []
+        """The last lines of the unit's processes, without those of systemd about it."""
         scope = ("--user",) if self._scope == "--user" else ()
+        options = ("--no-pager", "--quiet", "--output=cat", f"--lines={_WORDS}")
         try:
-            said = self.client.call(
-                *("journalctl", *scope, "--no-pager", "--quiet", "--output=cat", f"--lines={_WORDS}"),
-                f"_SYSTEMD_INVOCATION_ID={invocation}",
-            ).check()
-        except ClientError:
+            said = self._runner.run("journalctl", *scope, *options, f"_SYSTEMD_INVOCATION_ID={invocation}").check()
+        except ToolError:
             return []
         return [last_line(line) for line in said.splitlines()]
 
     def _systemctl(self, *words: str) -> str:
-        return self.client.call("systemctl", self._scope, "--no-ask-password", "--no-pager", *words).check()
+        return self._runner.run("systemctl", self._scope, "--no-ask-password", "--no-pager", *words).check()
 
 
-def _properties(block: str) -> dict[str, str]:
-    return {key: value for key, _, value in (line.partition("=") for line in block.splitlines())}
+class TransientBackend(SystemdBackend):
+    """Units that systemd-run makes, on a host where none are installed.
+
+    systemd-run refuses a unit that exists, so no actor is doubled. One that ended well is forgotten by systemd.
+    """
+
+    interval = 10.0
+
+    def __init__(
+        self, slots: int, *, user: bool, unit: str, runner: Runner, program: str, words: Callable[[int], list[str]]
+    ) -> None:
+        """`program`: a path for the shell, not quoted; `words`: the arguments of the actor in a slot."""
+        super().__init__(slots, user=user, unit=unit, runner=runner)
+        self._program = program
+        self._words = words
+
+    def start(self, slots: Sequence[int]) -> None:
+        forget = shlex.join(("systemctl", self._scope, "reset-failed", "--", *self.names(slots)))
+        begin = " && ".join(self._line(slot) for slot in slots)
+        self._runner.run("sh", "-c", f"{forget} 2>/dev/null; {begin}").check()
+
+    def _line(self, slot: int) -> str:
+        (name,) = self.names([slot])
+        account = [] if self._scope == "--user" else ["--uid=0"]  # sets HOME
+        run = ("systemd-run", self._scope, "--quiet", "--no-block", "--no-ask-password", f"--unit={name}", *account)
+        return f"{shlex.join((*run, *_TRANSIENT))} -- {self._program} {shlex.join(self._words(slot))}"
+
+    def observe(self) -> Observation:
+        self._shown = self._show([f"{self._unit}*.service"])
+        return self._observation()
 
 
-def _has_job(unit: Mapping[str, str]) -> bool:
-    return unit.get("Job", "0") not in ("", "0")
-
-
-def _fails(unit: Mapping[str, str]) -> bool:
-    return unit.get("SubState", "").startswith("auto-restart")
-
-
-def _restarts(name: str, unit: Mapping[str, str]) -> str:
+def _restarts(unit: Mapping[str, str]) -> str:
     result, status = unit.get("Result"), unit.get("ExecMainStatus")
-    return f"{name}: systemd is starting it again after result {result} (exit code {status})"
+    return f"{unit['Id']}: systemd is starting it again after result {result} (exit code {status})"

@@ -28,7 +28,6 @@ from deploy.cli.arguments import (
     set_option,
 )
 from deploy.cli.bench import bench
-from deploy.hold.command import hold
 from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
@@ -191,7 +190,7 @@ def doctor(access: LearnerEndpoint | None, port: int) -> None:
     finish(examination.exit_code(findings))
 
 
-for command in (daemons.learner, daemons.actor, launcher, hold, keys.keys, deploy, bench):
+for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy, bench):
     cli.add_command(command)
 
 

@@ -7,8 +7,10 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,7 @@ from common.run.status import RunStatus
 from common.settings.sections import Settings
 from common.settings.toml import dump, override, replace_at
 from common.wire import sockets
-from deploy.child import Child
-from deploy.children import Children
+from deploy.children import Child, Children, a3cd
 from deploy.cli.elapsed import since_start
 from deploy.cli.observer import Observer
 from deploy.cli.view.progress import View, open_view
@@ -126,12 +127,13 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
         view = stack.enter_context(open_view())
-        children = stack.enter_context(Children(view.say))
+        children = stack.enter_context(Children())
         folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(folder), "run.toml")
         config.write_text(dump(request.settings), encoding="utf-8")
-        learner, address = _start_learner(children, request, config)
-        launcher = _start_launcher(children, request, address)
+        start = partial(_start, children, view)
+        learner, address = _start_learner(start, request, config)
+        launcher = _start_launcher(start, request, address)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         code = Training(learner, launcher, observer, view, signals, folder).run()
     summary = _summary(request.run_dir)
@@ -197,7 +199,12 @@ def _died(daemon: str, code: int) -> UnavailableError:
     )
 
 
-def _start_learner(children: Children, request: TrainRequest, config: Path) -> tuple[Child, Address]:
+def _start(children: Children, view: View, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
+    """Start a daemon that ends with this process; it inherits the descriptors `keep_open`, and its log is shown."""
+    return children.start(a3cd(*arguments, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
+
+
+def _start_learner(start: Callable[..., Child], request: TrainRequest, config: Path) -> tuple[Child, Address]:
     """It inherits its listening ports, so that nobody takes them on the way; on Windows it must bind them itself."""
     listeners = _listeners()
     address = Address("127.0.0.1", listeners[0].getsockname()[1])
@@ -208,10 +215,10 @@ def _start_learner(children: Children, request: TrainRequest, config: Path) -> t
             closing.callback(listener.close)
         if sys.platform == "win32":
             closing.close()
-            return children.start(*words), address
+            return start(*words), address
         inherited = [listener.fileno() for listener in listeners]
         words += ["--listeners", ",".join(map(str, inherited))]
-        return children.start(*words, keep_open=inherited), address
+        return start(*words, keep_open=inherited), address
 
 
 def _listeners() -> tuple[socket.socket, socket.socket]:
@@ -223,13 +230,13 @@ def _listeners() -> tuple[socket.socket, socket.socket]:
         return sockets.reserve_pair(usual.with_port(0))
 
 
-def _start_launcher(children: Children, request: TrainRequest, address: Address) -> Child:
+def _start_launcher(start: Callable[..., Child], request: TrainRequest, address: Address) -> Child:
     settings = request.settings
     warm = min(settings.scaling.minimum, request.slots)
     words = ["launcher", str(address), "--slots", str(request.slots), "--warm", str(warm), "--name", "here"]
     for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
         words += ["--allow-module", module]
-    return children.start(*words)
+    return start(*words)
 
 
 def _summary(run_dir: Path) -> dict[str, Any] | None:

@@ -1,1 +1,1 @@
-"""Getting a3cd onto hosts over ssh: a plan of steps that can be repeated, and a program that takes them there."""
+"""Installing a3cd on hosts over ssh: a script that brings a host to the wanted state, and the files that go with it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -19,6 +20,8 @@ class Layout:
     config: str
     data: str
     """Runs are kept here."""
+    etc: str = ""
+    """Empty for a user, who may write nothing there."""
 
     @property
     def keys(self) -> str:
@@ -26,26 +29,18 @@ class Layout:
         return f"{self.config}/keys"
 
     @property
-    def wheels(self) -> str:
-        """Folder of the wheels that were installed."""
-        return f"{self.venv}-wheels"
-
-    @property
     def a3cd(self) -> str:
         """The command."""
         return f"{self.venv}/bin/a3cd"
-
-    @property
-    def systemctl(self) -> list[str]:
-        """Of the manager that has the units."""
-        return ["systemctl", "--user"] if self.user else ["systemctl"]
 
     def unit(self, name: str) -> bytes:
         """Text of a unit file."""
         return read("user" if self.user else "system", name)
 
 
-SYSTEM = Layout(user=False, venv="/opt/a3cd", units="/etc/systemd/system", config="/etc/a3cd", data="/var/lib/a3cd")
+SYSTEM = Layout(
+    user=False, venv="/opt/a3cd", units="/etc/systemd/system", config="/etc/a3cd", data="/var/lib/a3cd", etc="/etc"
+)
 USER = Layout(
     user=True,
     venv="~/.local/share/a3cd",
@@ -58,3 +53,8 @@ USER = Layout(
 def read(*path: str) -> bytes:
     """A file below deploy/units."""
     return _UNITS.joinpath(*path).read_bytes()
+
+
+def shell_word(path: str) -> str:
+    """A path of a layout as one word for the host's shell."""
+    return f'"$HOME"{shlex.quote(path[1:])}' if path.startswith("~/") else shlex.quote(path)

@@ -1,68 +1,61 @@
-"""What the launcher decides: orders, ended actors and time in; starts, stops and reports out.
+"""Decides for the launcher: orders, observations and time in; requests to the backends and reports out.
 
 An actor that ends by itself is started again, later each time. Two things are hopeless: an actor that says its
-configuration cannot be, and failures in a row during which no actor lived. Then no more are started on that host, and
-the learner is told why, until it begins another epoch (which may hold other settings).
+configuration is wrong, and failures in a row during which no actor lived. Then no more are started on that host, and
+the learner is told why, until it begins another epoch (which may have other settings).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.errors import EXIT_DONE
 from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Stop, Welcome
-from deploy.backends.base import Condition, Ended
-from deploy.launcher.slot import GRACE_SECONDS, Slot, StartActor, StopActor
-from deploy.launcher.verdict import Verdict
+from deploy.backends.background_loop import Report
+from deploy.backends.base import Ended, Requests
+from deploy.launcher.crash_loop import CrashLoop
+from deploy.launcher.reconciler import GRACE_SECONDS, Reconciler, Slot
 
 LEAVE_SECONDS = 3.0
 """After a final stop, in which actors leave by themselves: the learner told them too."""
 ABANDON_SECONDS = 1.0
 """After SIGKILL: a process that is still there hangs in the kernel, and is not waited for."""
 
-Effect = StartActor | StopActor | FleetReport
 
+@dataclass(frozen=True)
+class Step:
+    """What an observation leads to."""
 
-@dataclass
-class _Reporter:
-    """A report when it changed, and every heartbeat."""
-
-    interval: float = math.inf
-    deadline: float = math.inf
-    last: FleetReport | None = None
-
-    def welcomed(self, now: float, interval: float) -> None:
-        """The learner knows nothing of this launcher yet."""
-        self.interval, self.deadline, self.last = interval, now, None
-
-    def act(self, now: float, report: FleetReport) -> FleetReport | None:
-        """`report`, if it is to be sent."""
-        if report == self.last and now < self.deadline:
-            return None
-        self.last, self.deadline = report, now + self.interval
-        return report
+    requests: Requests
+    found: tuple[Slot, ...] = ()
+    """Slots whose actor this launcher did not start."""
+    failures: tuple[Ended, ...] = ()
 
 
 class LauncherCore:
-    """State of a launcher. The caller passes on what happens, then asks `tick` what to do."""
+    """State of a launcher; knows no clock and no socket."""
 
-    def __init__(self, slots: int, warm: int = 0, hosts: Sequence[str] = ()) -> None:
-        """At most `slots` actors, those on their way out included; `warm` of them before the first order.
+    def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), warm: int = 0) -> None:
+        """`slots` and host name of each place. `warm` actors are started before the first order.
 
-        Actors started early load their libraries while the learner loads its own. `hosts`: of each slot, where there
-        are several.
+        They load their libraries while the learner loads its own.
         """
-        self.slots = slots
-        self.wanted = min(warm, slots)
+        self.slots = sum(slots)
+        self.wanted = min(warm, self.slots)
         self.ordered = False
         """Whether the learner has said how many it wants."""
         self.stopping = False
-        self._slots = [Slot(number, hosts[number] if hosts else "") for number in range(slots)]
-        self._verdicts = {slot.host: Verdict(slot.host) for slot in self._slots}
-        self._condition = Condition()
-        self._reporter = _Reporter()
+        self._reconciler = Reconciler(slots)
+        self._crash_loops = [CrashLoop(host) for host in hosts]
+        self.problems = [""] * len(slots)
+        """What failed last in each place, or should be known; empty: nothing."""
+        self._unsettled = set(range(len(slots)))
+        """Places that nobody tried to observe yet."""
+        self._interval = self._report_due = math.inf
+        self._last: FleetReport | None = None
+        """Sent last; None: the learner knows nothing of this launcher yet."""
         self._failed = 0
         self._clamped = ""
         self._epoch: tuple[str, int] | None = None
@@ -70,7 +63,7 @@ class LauncherCore:
         self._detached = False
 
     def handle(self, now: float, message: AnyMessage) -> None:
-        """Takes note of a message from the learner; messages for others are nothing to it."""
+        """Takes note of a message from the learner."""
         match message:
             case Welcome():
                 self._welcomed(now, message)
@@ -87,115 +80,111 @@ class LauncherCore:
     def _welcomed(self, now: float, welcome: Welcome) -> None:
         epoch = (welcome.run, welcome.epoch)
         if epoch != self._epoch and self._epoch is not None:
-            self._verdicts = {host: Verdict(host) for host in self._verdicts}
+            self._crash_loops = [CrashLoop(one.host) for one in self._crash_loops]
         self._epoch = epoch
-        self._reporter.welcomed(now, welcome.heartbeat_seconds)
+        self._interval, self._report_due, self._last = welcome.heartbeat_seconds, now, None
 
-    def observe(self, now: float, condition: Condition) -> None:
-        """How the way to start actors stands; an actor that is not at work yet has not begun to live."""
-        self._condition = condition
-        for number in condition.starting:
-            self._slots[number].started = now
-
-    def found(self, now: float, number: int) -> None:
-        """In this slot an actor runs that was not started from here; before the first order all found are wanted."""
-        slot = self._slots[number]
-        if slot.alive:
-            return
-        slot.adopt(now)
-        slot.planned = True
+    def observe(self, now: float, place: int, report: Report) -> Step:
+        """Takes note of a backend's report, and answers it. Before the first order all actors found are wanted."""
+        self._unsettled.discard(place)
+        if report.seen is None:
+            self._reconciler.lose(now, place)
+            self.problems[place] = report.problem
+            return Step(Requests())
+        failures = tuple(end for end in report.ended if self._is_failure(now, place, end))
+        found = self._reconciler.observe(now, place, report.seen, [end.slot for end in report.ended])
+        self._reconciler.plan |= found
         if self.stopping:
-            slot.dismiss(now)
-        elif not self.ordered:
-            self.wanted = max(self.wanted, sum(slot.planned for slot in self._slots))
+            for slot in found:
+                self._reconciler.dismiss(now, slot)
+        elif not self.ordered and found:
+            self.wanted = max(self.wanted, len(self._reconciler.plan))
+        self._plan(now)
+        requests = Requests() if self._detached else self._reconciler.requests(now, place)
+        waiting = any(slot.place == place for slot in self._reconciler.plan - self._reconciler.observed)
+        if report.problem or not waiting:  # else the last problem may be why they wait
+            self.problems[place] = report.problem
+        return Step(requests if self.ordered else replace(requests, planned=None), tuple(sorted(found)), failures)
 
-    def ended(self, now: float, ended: Ended) -> bool:
-        """Takes note of an actor's end; whether that was a failure (exit 0 is not: its learner sent it away)."""
-        slot = self._slots[ended.slot]
-        slot.alive = False
-        if not slot.planned:
-            return False
-        slot.ended(now)
-        if ended.exit_code == EXIT_DONE:
+    def _is_failure(self, now: float, place: int, ended: Ended) -> bool:
+        """Exit code 0 is none: the learner sent the actor away."""
+        slot = Slot(ended.slot, place)
+        if slot not in self._reconciler.plan or ended.exit_code == EXIT_DONE:
             return False
         self._failed += 1
-        alive = (other for other in self._slots if other.alive and other.host == slot.host)
-        longest = max((now - other.started for other in alive), default=0.0)
-        self._verdicts[slot.host].judge(ended, now - slot.started, longest)
+        others = (other for other in self._reconciler.taken if other.place == place and other != slot)
+        longest = max((self._reconciler.age(now, other) for other in others), default=0.0)
+        self._crash_loops[place].count(ended, self._reconciler.age(now, slot), longest)
         return True
 
     def stop(self, now: float, patience: float = 0.0) -> None:
         """The launcher is to end: actors have `patience` seconds to leave, then are asked, then killed."""
         self.stopping, self.wanted = True, 0
-        for slot in self._slots:
-            slot.dismiss(now + patience)
+        for slot in self._reconciler.slots:
+            self._reconciler.dismiss(now + patience, slot)
         self._abandon_at = min(self._abandon_at, now + patience + GRACE_SECONDS + ABANDON_SECONDS)
 
     def detach(self) -> None:
-        """The launcher is to end, and its actors to live on: another one will find them."""
+        """The launcher is to end, and its actors to go on until another launcher finds them."""
         self.stopping = self._detached = True
 
-    def tick(self, now: float) -> list[Effect]:
-        """What is to be done now."""
+    def tick(self, now: float) -> FleetReport | None:
+        """The report, if it changed since the last one or a heartbeat has passed."""
         if self._detached:
-            return []
+            return None
         self._plan(now)
-        effects: list[Effect] = [effect for slot in self._slots if (effect := slot.act(now)) is not None]
-        report = self._reporter.act(now, self.report())
-        return effects if report is None else [*effects, report]
+        report = self.report()
+        if report == self._last and now < self._report_due:
+            return None
+        self._last, self._report_due = report, now + self._interval
+        return report
+
+    def due(self, now: float) -> set[int]:
+        """Places to observe now; each is returned once until its report comes."""
+        return set() if self._detached else self._reconciler.due(now)
 
     def _plan(self, now: float) -> None:
-        """Makes as many slots planned as actors are wanted."""
-        for slot in self._slots:
-            slot.planned = slot.planned and (slot.alive or self._usable(slot))
-        planned = [slot for slot in self._slots if slot.planned]
-        missing = self.wanted - len(planned)
-        if missing < 0:
-            # What does not run costs nothing to give up; of the others the newest has learnt least.
-            planned.sort(key=lambda slot: (slot.alive, -slot.started, -slot.number))
-            for slot in planned[:-missing]:
-                slot.dismiss(now)
-        else:
-            free = [slot for slot in self._slots if not slot.planned and not slot.alive and self._usable(slot)]
-            for slot in sorted(free, key=lambda slot: slot.due)[:missing]:
-                slot.planned = True
+        self._reconciler.set_plan(now, self.wanted, self._usable())
 
-    def _usable(self, slot: Slot) -> bool:
-        ready = self._condition.ready
-        return not self._verdicts[slot.host].gave_up and (ready is None or slot.number in ready)
+    def _usable(self) -> set[Slot]:
+        """Slots in which an actor may be started."""
+        ready = {place for place in self._reconciler.ready if not self._crash_loops[place].gave_up}
+        return {slot for slot in self._reconciler.slots if slot.place in ready}
 
     def report(self) -> FleetReport:
-        """What the learner is told. Running: actors at work; starting: asked for, or waiting to be started again.
+        """Running: actors that work; starting: requested, not at work yet, or waiting to be started again.
 
-        Slots: those in which an actor is or could be, so that what finds no place here can be ordered elsewhere.
+        Slots: those in which an actor is or could be, so that the learner can order the others elsewhere.
         """
-        alive = {slot.number for slot in self._slots if slot.alive}
-        starting = alive & self._condition.starting
-        waiting = sum(slot.planned and not slot.alive for slot in self._slots)
-        settled = self._condition.settled
-        verdicts = [verdict for verdict in self._verdicts.values() if verdict.gave_up]
-        whys = (*(verdict.why for verdict in verdicts), self._condition.trouble, self._clamped)
+        taken = self._reconciler.taken
+        starting = self._reconciler.requested | self._reconciler.starting
+        given_up = [one for one in self._crash_loops if one.gave_up]
+        problems = (self._name(place, text) for place, text in enumerate(self.problems))
+        whys = (*(one.why for one in given_up), *problems, self._clamped)
         return FleetReport(
-            slots=sum(slot.alive or self._usable(slot) for slot in self._slots) if settled else self.slots,
-            running=len(alive - starting),
-            starting=len(starting) + waiting,
+            slots=self.slots if self._unsettled else len(taken | self._usable()),
+            running=len(taken - starting),
+            starting=len(starting) + len(self._reconciler.plan - taken),
             failed=self._failed,
             gave_up=self.gave_up,
-            exit_code=verdicts[0].exit_code if self.gave_up else EXIT_DONE,
+            exit_code=given_up[0].exit_code if self.gave_up else EXIT_DONE,
             why="; ".join(filter(None, whys))[:MAX_TEXT],
         )
+
+    def _name(self, place: int, text: str) -> str:
+        host = self._crash_loops[place].host
+        return f"{host}: {text}" if host and text else text
+
+    @property
+    def actors(self) -> int:
+        """Actors that exist, as far as is known."""
+        return len(self._reconciler.taken)
 
     @property
     def gave_up(self) -> bool:
         """No more actors are started anywhere; those that run go on."""
-        return all(verdict.gave_up for verdict in self._verdicts.values())
-
-    @property
-    def deadline(self) -> float:
-        """When `tick` has something to do next."""
-        return min([self._reporter.deadline, self._abandon_at, *(slot.deadline for slot in self._slots)])
+        return all(one.gave_up for one in self._crash_loops)
 
     def finished(self, now: float) -> bool:
         """Stopped, and no actor left that is worth waiting for."""
-        gone = self._detached or now >= self._abandon_at or not any(slot.alive for slot in self._slots)
-        return self.stopping and gone
+        return self.stopping and (self._detached or now >= self._abandon_at or not self._reconciler.taken)

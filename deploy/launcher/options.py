@@ -1,15 +1,19 @@
-"""The options of the ways to start actors: whose each is, and what it may hold."""
+"""The options of `a3cd launcher` that belong to some ways of starting actors: one table, with the check of each."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
 
 from common.errors import ConfigurationError
 from deploy.backends.command import COUNT
-from deploy.backends.hosts import Host, share_out
+from deploy.backends.hosts import Host
 from deploy.backends.hosts import parse as parse_host
 from deploy.backends.hosts import read as read_hosts
 from deploy.backends.slurm import SET_HERE
@@ -17,96 +21,103 @@ from deploy.backends.ssh import check_option, check_program
 from deploy.backends.systemd import UNIT
 
 WAYS = ("process", "systemd", "ssh", "slurm", "command")
-BELONGS = {
-    "user": ("systemd",),
-    "unit": ("systemd",),
-    "host": ("ssh",),
-    "hosts": ("ssh",),
-    "ssh_option": ("ssh",),
-    "ssh_config": ("ssh",),
-    "remote": ("ssh", "slurm"),
-    "sbatch_option": ("slurm",),
-    "command": ("command",),
-    "modules": ("process", "ssh", "slurm"),
-    "warm": ("process",),
-}
-"""Options that not every way has."""
 _UNIT = re.compile(r"[A-Za-z0-9:_.][A-Za-z0-9:_.-]*@", re.ASCII)
 _SBATCH = re.compile(r"(?P<key>[a-z][a-z-]*)(?:=[^\r\n\0]*)?", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Options:
-    """Each way takes its own."""
+class Checked(click.ParamType[Any]):
+    """A word read by a function that raises ConfigurationError."""
 
-    user: bool = False
-    unit: str = UNIT
-    hosts: tuple[Host, ...] = ()
-    ssh_options: tuple[str, ...] = ()
-    ssh_config: str = ""
-    remote: str = ""
-    """Where a3cd is on other hosts."""
-    sbatch_options: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
+    name = "text"
 
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        self.read = read
 
-def gather(
-    start_with: str,
-    *,
-    user: bool,
-    unit: str,
-    host: tuple[str, ...],
-    hosts: Path | None,
-    ssh_option: tuple[str, ...],
-    ssh_config: Path | None,
-    remote: str | None,
-    sbatch_option: tuple[str, ...],
-    command: str | None,
-) -> Options:
-    """From the words of the command line, each checked in itself; raises ConfigurationError."""
-    if not _UNIT.fullmatch(unit):
-        raise ConfigurationError(f"--unit {unit!r}: write a template's name up to its @, as in {UNIT}")
-    listed = [*map(parse_host, host), *(read_hosts(hosts) if hosts else [])]
-    if start_with == "ssh" and not listed:
-        raise ConfigurationError("--start-with ssh needs --host USER@HOST:SLOTS or --hosts FILE")
-    return Options(
-        user=user,
-        unit=unit,
-        hosts=tuple(listed),
-        ssh_options=tuple(map(check_option, ssh_option)),
-        ssh_config=str(ssh_config.absolute()) if ssh_config else "",
-        remote=check_program(remote) if remote else "",
-        sbatch_options=tuple(map(_sbatch_option, sbatch_option)),
-        command=_words(command) if start_with == "command" else (),
-    )
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self.read(value) if isinstance(value, str) else value
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
 
 
-def _sbatch_option(text: str) -> str:
-    match = _SBATCH.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(f"--sbatch-option {text!r}: write KEY=VALUE without dashes, as in partition=cpu")
-    if match["key"] in SET_HERE:
-        raise ConfigurationError(f"--sbatch-option {text!r}: a3cd sets {match['key']} itself")
+class WayOption(click.Option):
+    """An option of some of the ways."""
+
+    def __init__(self, name: str, ways: tuple[str, ...], help: str = "", **options: Any) -> None:
+        super().__init__([name], help=f"{', '.join(ways)}: {help}" if help else None, **options)
+        self.ways = ways
+
+
+def check_unit(text: str) -> str:
+    if not _UNIT.fullmatch(text):
+        raise ConfigurationError(f"{text!r}: write a template's name up to its @, as in {UNIT}")
     return text
 
 
-def _words(command: str | None) -> tuple[str, ...]:
+def check_sbatch(text: str) -> str:
+    match = _SBATCH.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"{text!r}: write KEY=VALUE without dashes, as in partition=cpu")
+    if match["key"] in SET_HERE:
+        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself")
+    return text
+
+
+def split_command(text: str) -> list[str]:
     try:
-        words = tuple(shlex.split(command or ""))
+        words = shlex.split(text)
     except ValueError as error:
-        raise ConfigurationError(f"--command {command!r}: {error}") from None
+        raise ConfigurationError(f"{text!r}: {error}") from None
     if not any(COUNT in word for word in words[1:]):
-        raise ConfigurationError(
-            "--start-with command needs --command 'PROGRAM ARG ...' with {count} among the arguments"
-        )
+        raise ConfigurationError(f"{text!r}: write PROGRAM ARG ... with {COUNT} among the arguments")
     return words
 
 
-def with_slots(options: Options, start_with: str, slots: int | None) -> tuple[Options, int]:
-    """How many actors there can be in all, and on each host; raises ConfigurationError."""
-    if start_with == "ssh":
-        shared: list[Host] = share_out(options.hosts, slots)
-        return replace(options, hosts=tuple(shared)), sum(host.slots for host in shared)
-    if slots is None:
-        raise ConfigurationError("--slots N says how many actors may run")
-    return options, slots
+def _read_hosts(text: str) -> list[Host]:
+    return read_hosts(Path(text))
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+OPTIONS = (
+    WayOption("--user", ("systemd",), "units of your own manager, not the system's.", is_flag=True),
+    WayOption(
+        "--unit", ("systemd",), "a unit's name before the slot's number.", type=Checked(check_unit), default=UNIT,
+        show_default=True,
+    ),
+    WayOption(
+        "--host", ("ssh",), "a host for actors; may be repeated.", type=Checked(parse_host), multiple=True,
+        metavar="USER@HOST[:SLOTS]",
+    ),
+    WayOption("--hosts", ("ssh",), "a file with such a host per line.", type=Checked(_read_hosts), metavar="FILE"),
+    WayOption(
+        "--ssh-option", ("ssh",), "as ssh's -o; may be repeated.", type=Checked(check_option), multiple=True,
+        metavar="KEY=VALUE",
+    ),
+    WayOption("--ssh-config", ("ssh",), "as ssh's -F.", type=_FILE),
+    WayOption(
+        "--remote", ("ssh", "slurm"), "a3cd on the other hosts.  [default: a3cd; this one's path]",
+        type=Checked(check_program), metavar="PATH",
+    ),
+    WayOption(
+        "--sbatch-option", ("slurm",), "as sbatch's --KEY=VALUE.", type=Checked(check_sbatch), multiple=True,
+        metavar="KEY[=VALUE]",
+    ),
+    WayOption(
+        "--command", ("command",), "what to run, with {count} and {learner} in it.", type=Checked(split_command),
+        metavar="'PROGRAM ARG ...'",
+    ),
+    WayOption(
+        "--allow-module", ("process", "ssh", "slurm"), "a module the learner may have actors import for its "
+        "environment; may be repeated.", multiple=True, metavar="MODULE",
+    ),
+    WayOption("--warm", ("process",), type=click.IntRange(0), default=0, hidden=True),
+)  # fmt: skip
+
+
+def check_ways(ctx: click.Context, start_with: str) -> None:
+    """Refuses an option that does not belong to this way: it would have no effect."""
+    for option in OPTIONS:
+        given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and start_with not in option.ways:
+            ways = " or ".join(option.ways)
+            raise click.UsageError(f"{option.opts[0]} belongs to --start-with {ways}, not to {start_with}")

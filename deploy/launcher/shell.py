@@ -1,11 +1,11 @@
-"""The launcher as a process: one thread, one socket, a way to start actors."""
+"""The launcher as a process: one thread with one socket, and a background loop for each backend."""
 
 from __future__ import annotations
 
 import logging
-import math
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 import zmq
@@ -19,50 +19,50 @@ from common.host.service.signals import Signals
 from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Stop, Welcome
-from deploy.backends.base import Backend, Found
+from deploy.backends.background_loop import BackgroundLoop, close_all
+from deploy.backends.base import Place
 from deploy.launcher.core import LauncherCore
-from deploy.launcher.slot import StartActor, StopActor
 
-_REAP_SECONDS = 0.1
-"""How often children are looked at: portable, and two system calls each."""
-_IDLE_SECONDS = 1.0
+LOOK_MILLISECONDS = 50
+"""How often the background loops are asked for a report, and all deadlines are looked at."""
 _log = logging.getLogger(__name__)
 
 
-def run(access: LearnerEndpoint, *, slots: int, backend: Backend, name: str = "", warm: int = 0) -> int:
+def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", warm: int = 0) -> int:
     """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
-    At most `slots` actors, and `warm` of them before the first order. The learner need not be there, and may come
-    back later. Closes `backend`; main thread only. Returns the exit code: 0, 78 (refused), 130 or 143 (signal).
+    At most as many as `places` have slots, and `warm` of them before the first order. The learner need not be there,
+    and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130 or 143
+    (signal).
     """
     with Signals() as signals, ExitStack() as stack:
-        stack.callback(backend.close)
-        hello = introduce("launcher", access, name, slots=slots)
+        loops = [BackgroundLoop(place) for place in places]
+        stack.callback(close_all, loops)
+        hello = introduce("launcher", access, name, slots=sum(place.slots for place in places))
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
         link = LearnerLink(context, access, hello)
         stack.callback(link.close)
-        membership = Membership(hello, time.monotonic())
-        hosts = [backend.host(slot) for slot in range(slots)]
-        return _Launcher(link, membership, LauncherCore(slots, warm, hosts), backend, signals, access.address).run()
+        core = LauncherCore([place.slots for place in places], [place.name for place in places], warm)
+        return _Launcher(link, Membership(hello, time.monotonic()), core, loops, signals, access.address).run()
 
 
 class _Launcher:
-    """The loop: wait, take note of what happened, do what the core says."""
+    """The loop: wait, take note of what happened, hand out requests and reports."""
 
     def __init__(
         self,
         link: LearnerLink,
         membership: Membership,
         core: LauncherCore,
-        backend: Backend,
+        loops: Sequence[BackgroundLoop],
         signals: Signals,
         address: Address,
     ) -> None:
         self._link = link
         self._membership = membership
         self._core = core
-        self._backend = backend
+        self._loops = loops
         self._signals = signals
         self._address = address
         self._notifier = Notifier()
@@ -70,32 +70,31 @@ class _Launcher:
         self._connected = True
         """Until this launcher has said goodbye."""
         self._gave_up = False
-        self._trouble = ""
+        self._problems = [""] * len(loops)
         self._poller = zmq.Poller()
         self._poller.register(link.socket, zmq.POLLIN)
         self._poller.register(signals, zmq.POLLIN)
 
     def run(self) -> int:
-        """The exit code."""
+        """Until the core has finished; returns the exit code."""
+        for loop in self._loops:
+            loop.start()
         self._notifier.ready(f"waiting for the learner at {self._address}")
         now = time.monotonic()
         while not self._core.finished(now):
-            self._poller.poll(self._patience(now))
+            self._poller.poll(LOOK_MILLISECONDS)
             now = time.monotonic()
             self._take_signals(now)
             self._take_messages(now)
-            self._take_ended(now)
-            self._act(now)
+            self._take_reports(now)
+            report = self._core.tick(now)
+            if report is not None:
+                self._report(report)
+            for place in self._core.due(now):
+                self._loops[place].wake()
             self._speak(now)
             self._notifier.watchdog(now)
         return self._exit_code
-
-    def _patience(self, now: float) -> int:
-        """Milliseconds until there is something to do."""
-        speak = self._membership.deadline if self._connected else math.inf
-        due = min(self._core.deadline, speak, self._notifier.deadline) - now
-        longest = _REAP_SECONDS if self._backend.running else _IDLE_SECONDS
-        return math.ceil(1000 * max(0.0, min(due, longest)))
 
     def _take_signals(self, now: float) -> None:
         self._signals.drain()
@@ -105,8 +104,8 @@ class _Launcher:
             self._leave(f"stopped by {signal.Signals(self._signals.requested).name}")
 
     def _end(self, now: float, keep: bool) -> None:
-        """`keep` actors that can live on: a service manager stops a launcher to start it again, a Ctrl-C means all."""
-        if keep and self._backend.outlives:
+        """`keep`: actors that can go on do. A service manager stops a launcher to start it again; a Ctrl-C ends all."""
+        if keep and all(loop.place.backend.outlives for loop in self._loops):
             self._core.detach()
         else:
             self._core.stop(now)
@@ -128,7 +127,7 @@ class _Launcher:
             self._leave("told to")
 
     def _tell(self, message: AnyMessage) -> None:
-        """The operator, of a message that changes something."""
+        """Logs a message that changes something."""
         match message:
             case Welcome(run=name, epoch=epoch):
                 _log.info(logs.line(f"welcomed by the learner at {self._address}", run=name, epoch=epoch))
@@ -142,41 +141,30 @@ class _Launcher:
                 pass
 
     def _leave(self, reason: str) -> None:
-        """Says goodbye, once; from then on only the actors matter."""
+        """Says goodbye to the learner, once; from then on only the actors matter."""
         if self._connected:
             self._connected = False
             self._link.send(Goodbye(reason=reason))
             self._poller.unregister(self._link.socket)
             self._notifier.stopping(reason)
-            _log.info(logs.line("leaving", why=reason, actors=len(self._backend.running)))
+            _log.info(logs.line("leaving", why=reason, actors=self._core.actors))
 
-    def _take_ended(self, now: float) -> None:
-        for event in self._backend.poll():
-            if isinstance(event, Found):
-                self._core.found(now, event.slot)
-                _log.info(logs.line("found an actor at work", slot=event.slot))
-            elif self._core.ended(now, event):
-                _log.warning(logs.line("an actor ended", slot=event.slot, exit_code=event.exit_code))
-
-    def _act(self, now: float) -> None:
-        self._look_at_backend(now)
-        for effect in self._core.tick(now):
-            match effect:
-                case StartActor(slot=slot):
-                    self._backend.start(slot)
-                case StopActor(slot=slot, kill=kill):
-                    self._backend.stop(slot, kill)
-                case FleetReport():
-                    self._report(effect)
-        if self._core.ordered:
-            self._backend.wish(self._core.wanted)
-
-    def _look_at_backend(self, now: float) -> None:
-        condition = self._backend.condition
-        self._core.observe(now, condition)
-        if condition.trouble and condition.trouble != self._trouble:
-            _log.warning(condition.trouble)
-        self._trouble = condition.trouble
+    def _take_reports(self, now: float) -> None:
+        for index, loop in enumerate(self._loops):
+            report, place = loop.report(), loop.place
+            if report is None:
+                continue
+            step = self._core.observe(now, index, report)
+            loop.answer(step.requests)
+            where = {"host": place.name} if place.name else {}
+            for slot in step.found:
+                _log.info(logs.line("found an actor at work", **where, slot=slot.number))
+            for end in step.failures:
+                _log.warning(logs.line("an actor ended", **where, slot=end.slot, exit_code=end.exit_code))
+            problem = self._core.problems[index]
+            if problem and problem != self._problems[index]:
+                _log.warning(f"{place.name}: {problem}" if place.name else problem)
+            self._problems[index] = problem
 
     def _report(self, report: FleetReport) -> None:
         if report.gave_up and not self._gave_up:
@@ -188,13 +176,13 @@ class _Launcher:
                 self._link.send(report)
 
     def _speak(self, now: float) -> None:
-        """Hello or heartbeat, and a word to the operator who waits."""
+        """Sends hello or heartbeat, and logs that no learner answers."""
         if not self._connected:
             return
-        message = self._membership.tick(now, state=f"{len(self._backend.running)} actors")
+        message = self._membership.tick(now, state=f"{self._core.actors} actors")
         if message is not None and not self._link.send(message):
             self._membership.unsent(now)
         waited = self._membership.notice(now)
         if waited is not None:
-            running = len(self._backend.running)
+            running = self._core.actors
             _log.warning(logs.line(f"no learner at {self._address} for {waited:.0f} s; waiting", actors=running))

@@ -1,55 +1,94 @@
-"""A launcher's core with a clock and the actors it believes to have."""
+"""A launcher's core with a clock and the actors it believes to have; every report of a backend is made here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from common.wire.messages import FleetOrder, FleetReport, Welcome
-from deploy.backends.base import Condition, Ended
+from deploy.backends.background_loop import Report
+from deploy.backends.base import Ended, Observation
 from deploy.launcher.core import LauncherCore
-from deploy.launcher.slot import StartActor, StopActor
+from deploy.launcher.reconciler import Slot
 
 
 class Bench:
-    """Every tick is checked: no slot is started twice or stopped when empty."""
+    """Every request is checked: no slot is started twice or stopped when empty."""
 
-    def __init__(self, slots: int = 4, warm: int = 0, hosts: Sequence[str] = ()) -> None:
-        self.core = LauncherCore(slots, warm, hosts)
+    def __init__(self, slots: int = 4, warm: int = 0, hosts: Sequence[str] = ("",), seen: bool = True) -> None:
+        """`slots` on each of the hosts; `seen`: each was observed once."""
+        self.places = range(len(hosts))
+        self.core = LauncherCore([slots] * len(hosts), hosts, warm)
         self.now = 1000.0
         self.reports: list[FleetReport] = []
-        self.alive: set[int] = set()
-        self.told: set[int] = set()
+        self.alive: set[Slot] = set()
+        self.starting: set[Slot] = set()
+        self.told: set[Slot] = set()
+        self._earlier: list[str] = []
+        self.problems: dict[int, str] = {}
+        """By place: why it cannot be observed."""
+        if seen:
+            self.observe()
 
-    def tick(self) -> list[StartActor | StopActor]:
-        actions: list[StartActor | StopActor] = []
-        for effect in self.core.tick(self.now):
-            if isinstance(effect, FleetReport):
-                self.reports.append(effect)
-                continue
-            actions.append(effect)
-            if isinstance(effect, StartActor):
-                assert effect.slot not in self.alive
-                self.alive.add(effect.slot)
-                self.told.discard(effect.slot)
-            else:
-                assert effect.slot in self.alive
-                assert effect.kill == (effect.slot in self.told)
-                self.told.add(effect.slot)
-        return actions
+    def observe(self, *places: int) -> list[str]:
+        """Reports of these places, or of all, until nothing is requested any more; the requests."""
+        actions: list[str] = []
+        waiting = list(places or self.places)
+        while waiting:
+            place = waiting.pop()
+            done = self._answered(place, Report(self._seen(place), problem=self.problems.get(place, "")))
+            actions += done
+            waiting += [place] if done else []
+        return sorted(actions)
 
-    def order(self, actors: int) -> list[StartActor | StopActor]:
+    def _seen(self, place: int) -> Observation | None:
+        if self.problems.get(place):
+            return None
+        alive, starting = (
+            frozenset(slot.number for slot in slots if slot.place == place) for slots in (self.alive, self.starting)
+        )
+        return Observation(alive, starting & alive)
+
+    def _answered(self, place: int, report: Report) -> list[str]:
+        requests = self.core.observe(self.now, place, report).requests
+        where = f" on {place}" if place else ""
+        for number in requests.start:
+            assert Slot(number, place) not in self.alive
+            self.alive.add(Slot(number, place))
+            self.told.discard(Slot(number, place))
+        for number in requests.stop:
+            assert Slot(number, place) in self.alive - self.told
+        for number in requests.kill:
+            assert Slot(number, place) in self.alive & self.told
+        self.told |= {Slot(number, place) for number in requests.stop}
+        made = (("start", requests.start), ("stop", requests.stop), ("kill", requests.kill))
+        return [f"{what} {number}{where}" for what, numbers in made for number in numbers]
+
+    def tick(self) -> list[str]:
+        """What is requested now."""
+        report = self.core.tick(self.now)
+        actions, self._earlier = self._earlier, []
+        places = {*self.core.due(self.now), *(self.places if actions else ())}
+        for place in sorted(places):
+            actions += self.observe(place)
+        self.reports += [one for one in (report, self.core.tick(self.now)) if one is not None]
+        return sorted(actions)
+
+    def order(self, actors: int) -> list[str]:
         self.core.handle(self.now, FleetOrder(actors=actors, why="test"))
         return self.tick()
 
-    def welcome(self, epoch: int = 1) -> list[StartActor | StopActor]:
+    def welcome(self, epoch: int = 1) -> list[str]:
         self.core.handle(self.now, Welcome(run="r", epoch=epoch, heartbeat_seconds=2.0, expiry_seconds=30.0))
         return self.tick()
 
-    def ended(self, slot: int, exit_code: int = 1, last_words: str = "") -> bool:
-        self.alive.remove(slot)
-        return self.core.ended(self.now, Ended(slot, exit_code, last_words))
+    def ended(self, slot: int, exit_code: int = 1, last_words: str = "", place: int = 0) -> bool:
+        """Whether that is a failure. What is requested thereupon, the next tick returns."""
+        self.alive.remove(Slot(slot, place))
+        before = self.core.report().failed
+        self._earlier += self._answered(place, Report(self._seen(place), (Ended(slot, exit_code, last_words),)))
+        return self.core.report().failed > before
 
-    def after(self, seconds: float) -> list[StartActor | StopActor]:
+    def after(self, seconds: float) -> list[str]:
         self.now += seconds
         return self.tick()
 
@@ -57,13 +96,7 @@ class Bench:
     def report(self) -> FleetReport:
         return self.core.report()
 
-    def found(self, *slots: int) -> list[StartActor | StopActor]:
-        for slot in slots:
-            self.core.found(self.now, slot)
-        self.alive |= set(slots)
-        self.told -= set(slots)
-        return self.tick()
-
-    def observe(self, condition: Condition) -> list[StartActor | StopActor]:
-        self.core.observe(self.now, condition)
-        return self.tick()
+    def found(self, *slots: int) -> list[str]:
+        self.alive |= {Slot(slot) for slot in slots}
+        self.told -= {Slot(slot) for slot in slots}
+        return self.observe()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -38,8 +38,6 @@ class Scripted(Environments):
         self.seeds: list[int | None] = []
         """Of every reset."""
         self.taken: list[NDArray[np.int64]] = []
-        self.survived: Callable[[str, Exception], None] = lambda doing, error: None
-        """Where failures of single copies are told."""
         self.fails = False
         self.closed = False
 

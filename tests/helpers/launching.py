@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import zmq
@@ -14,7 +14,8 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.wire.frames import pack, unpack
 from common.wire.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
-from deploy.backends.base import Backend, Condition, Ended, Found
+from deploy.backends.base import Backend, Ended, Observation, Place
+from deploy.backends.runner import ToolError
 from deploy.launcher import shell
 
 M = TypeVar("M", bound=Message)
@@ -55,50 +56,45 @@ class Learner:
 class Actors(Backend):
     """Actors that exist on paper."""
 
+    interval = 0.01
+
     def __init__(self) -> None:
         self.alive: set[int] = set()
         self.ended: list[Ended] = []
+        """What the test ends; an end is seen with the next observation."""
         self.calls: list[str] = []
-        self.found: list[Found] = []
-        self.now = Condition()
-        self.wishes: list[int] = []
+        self.problem = ""
+        self._statuses: dict[int, Ended] = {}
 
-    def start(self, slot: int) -> None:
-        self.alive.add(slot)
-        self.calls.append(f"start {slot}")
+    def start(self, slots: Sequence[int]) -> None:
+        self.alive.update(slots)
+        self.calls += [f"start {slot}" for slot in slots]
 
-    def stop(self, slot: int, kill: bool = False) -> None:
-        self.calls.append(f"{'kill' if kill else 'stop'} {slot}")
-        self.ended.append(Ended(slot, 143))
+    def stop(self, slots: Sequence[int], kill: bool = False) -> None:
+        self.calls += [f"{'kill' if kill else 'stop'} {slot}" for slot in slots]
+        self.ended += [Ended(slot, 143) for slot in slots]
 
-    def poll(self) -> list[Ended | Found]:
-        ended, self.ended = self.ended, []
-        found, self.found = self.found, []
-        self.alive -= {one.slot for one in ended}
-        self.alive |= {one.slot for one in found}
-        return [*ended, *found]
+    def observe(self) -> Observation:
+        if self.problem:
+            raise ToolError(self.problem)
+        while self.ended:
+            end = self.ended.pop()
+            self.alive.discard(end.slot)
+            self._statuses[end.slot] = end
+        return Observation(frozenset(self.alive))
 
-    @property
-    def condition(self) -> Condition:
-        return self.now
-
-    def wish(self, actors: int) -> None:
-        if self.wishes[-1:] != [actors]:
-            self.wishes.append(actors)
-
-    @property
-    def running(self) -> set[int]:
-        return set(self.alive)
+    def exit_status(self, slot: int) -> Ended:
+        return self._statuses.pop(slot)
 
     def close(self) -> None:
         self.calls.append("close")
 
 
 def lasting() -> Actors:
-    """Actors that outlive the launcher, two of them found at work."""
+    """Actors that outlive the launcher, two of them at work."""
     actors = Actors()
     actors.outlives = True
-    actors.found = [Found(1), Found(2)]
+    actors.alive = {1, 2}
     return actors
 
 
@@ -118,7 +114,7 @@ def launch(script: Callable[[], None], address: Address, backend: Backend, slots
     thread = threading.Thread(target=play)
     thread.start()
     try:
-        return shell.run(LearnerEndpoint(address), slots=slots, backend=backend, name="lab", warm=warm)
+        return shell.run(LearnerEndpoint(address), [Place(backend, slots)], name="lab", warm=warm)
     finally:
         over.set()
         thread.join()

@@ -12,8 +12,8 @@ import pytest
 from common.errors import EXIT_SIGINT, EXIT_SIGTERM
 from common.run import presets
 from common.run.status import RunStatus
-from deploy.backends.base import Ended, Found
-from deploy.backends.client import Answer, Client
+from deploy.backends.base import Ended
+from deploy.backends.runner import Answer, Runner
 from deploy.backends.slurm import SlurmBackend
 from tests.helpers.daemons import Daemon, terminate, until
 from tests.helpers.programs import program
@@ -101,23 +101,15 @@ def test_the_array_grows_is_found_again_and_shrinks(site: Site, cluster: Slurm) 
     assert terminate(head) == [EXIT_SIGTERM]
 
 
-class There(Client):
+class There(Runner):
     """Runs the programs on a host."""
 
     def __init__(self, host: Host, folder: Path) -> None:
         super().__init__()
         self._enter = host.enter(folder)
 
-    def call(self, *words: str, stdin: str = "") -> Answer:
-        return super().call(*self._enter, *words, stdin=stdin)
-
-
-def turned(backend: SlurmBackend) -> list[Ended | Found]:
-    """What a turn told."""
-    backend._turn()
-    with backend._lock:
-        news, backend._news = backend._news, []
-    return news
+    def run(self, *words: str, stdin: str = "") -> Answer:
+        return super().run(*self._enter, *words, stdin=stdin)
 
 
 def saying(text: bytes, folder: Path) -> int:
@@ -126,25 +118,18 @@ def saying(text: bytes, folder: Path) -> int:
 
 
 def test_it_says_how_tasks_ended_and_which_wait(site: Site, cluster: Slurm, tmp_path: Path) -> None:
-    backend = SlurmBackend("fates", FATES, client=There(site.hosts[1], tmp_path))
-    for slot in range(SLOTS + 3):
-        backend.start(slot)
-    ends: dict[int, Ended | Found] = {}
-
-    def look() -> None:
-        ends.update({event.slot: event for event in turned(backend)})
-
-    until(lambda: look() or len(ends) == 2, "the end of two tasks")
-    assert ends[0] == Ended(0, 78, "slurm task 1_0: FAILED (NonZeroExitCode)\nerror: no environment 'x'")
-    assert (ends[1].slot, ends[1].exit_code) == (1, 137)
-    until(lambda: look() or len(backend.condition.starting) == 1, "one task waiting")
+    backend = SlurmBackend("fates", FATES, runner=There(site.hosts[1], tmp_path))
+    backend.start(range(SLOTS + 3))
+    others = frozenset(range(2, SLOTS + 3))
+    until(lambda: backend.observe().alive == others, "the end of two tasks")
+    assert backend.exit_status(0) == Ended(0, 78, "slurm task 1_0: FAILED (NonZeroExitCode)\nerror: no environment 'x'")
+    assert backend.exit_status(1).exit_code == 137
+    until(lambda: len(backend.observe().starting) == 1, "one task waiting")
     assert sorted(cluster.tasks().values()) == ["PENDING", *["RUNNING"] * SLOTS]
     until(lambda: saying(b"begun", tmp_path) == SLOTS, "all others at work")
-    others = range(2, SLOTS + 3)
-    for slot in others:
-        backend.stop(slot)
-    until(lambda: look() or not backend.running, "the end of all")
-    assert [ends[slot] for slot in others] == [Ended(slot, 0) for slot in others]
+    backend.stop(sorted(others))
+    until(lambda: not backend.observe().alive, "the end of all")
+    assert [backend.exit_status(slot) for slot in others] == [Ended(slot, 0) for slot in others]
     assert saying(b"asked to leave", tmp_path) == SLOTS
     assert cluster.tasks() == {}
 

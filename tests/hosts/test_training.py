@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
+from common.errors import EXIT_SIGTERM
 from common.run import presets
-from tests.helpers.daemons import Daemon, until
+from tests.helpers.daemons import Daemon, terminate, until
 from tests.hosts import sshd
 from tests.hosts.conftest import LEARNER, Site, at_work
+from tests.hosts.network import Host
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
 GOAL = 475
@@ -63,3 +68,36 @@ def test_a_launcher_starts_them_by_ssh(site: Site, tmp_path: Path) -> None:
                 lambda host=host: not any("actor" in process.cmdline() for process in host.processes()),  # type: ignore[misc]
                 f"no actor left on {host.name}",
             )
+
+
+def test_an_actor_ends_with_its_connection_and_is_started_again(site: Site, tmp_path: Path) -> None:
+    """There is no systemd on these hosts."""
+    if why := sshd.lacking():
+        pytest.skip(why)
+    first, second, _ = site.hosts
+
+    def running(host: Host, word: str) -> list[psutil.Process]:
+        found = []
+        for process in host.processes():
+            with contextlib.suppress(psutil.Error):
+                words = process.cmdline()
+                found += [process] if word in words and words[0] not in ("flock", "sh", "-sh", "bash") else []
+        return found
+
+    with sshd.servers((second,), first, tmp_path):
+        head = learner(site, "cut", "--set", "limits.until_return=1000.0", "--set", "environment.step_seconds=0.005")
+        launcher = site.on[0].start(
+            *("launcher", LEARNER, "--insecure", "--name", "fleet", "--start-with", "ssh"),
+            *("--host", f"root@{second.address}:1"),
+        )
+        site.status_when(at_work("h2"), "h2 at work")
+        (before,) = running(second, "actor")
+        for connection in running(first, "--"):
+            connection.kill()
+        until(lambda: not before.is_running(), "its end")
+        site.status_when(lambda status: at_work("h2")(status) and status.peers[0].pid != before.pid, "another one")
+        assert len(running(second, "actor")) == 1
+        launcher.signal(signal.SIGKILL)
+        launcher.wait()
+        until(lambda: not running(second, "actor"), "no actor without its launcher")
+        assert terminate(head) == [EXIT_SIGTERM]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from deploy.install.software import Software, find
+from deploy.install.software import find
 from tests.systemd.machine import Machine, machine
 from tests.systemd.service import Service
 
@@ -21,7 +21,7 @@ _SHARED = "/opt/site-packages"
 
 
 @pytest.fixture(scope="session")
-def software(tmp_path_factory: pytest.TempPathFactory) -> Software:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     """a3cd as it is now, as a wheel."""
     return find(None, None, tmp_path_factory.mktemp("wheel"))
 
@@ -35,7 +35,7 @@ def prepared(name: str, venv: str = "/opt/a3cd") -> Iterator[Machine]:
     found = subprocess.run(asked, capture_output=True, text=True, check=False)
     if found.stdout.strip() != "{}.{}".format(*sys.version_info[:2]):
         pytest.skip(f"{_SYSTEM_PYTHON} cannot use the packages of Python {sys.version}: {found.stdout or found.stderr}")
-    with machine(name, f"--bind-ro={sysconfig.get_path('purelib')}:{_SHARED}") as one:
+    with machine(name, f"--bind-ro={Path(msgspec.__file__).parents[1]}:{_SHARED}") as one:
         one.boot()
         one.run(_SYSTEM_PYTHON, "-m", "venv", "--without-pip", venv)
         (packages,) = (one.root / venv.lstrip("/") / "lib").glob("python3*/site-packages")
@@ -51,9 +51,9 @@ def host() -> Iterator[Machine]:
 
 
 @pytest.fixture(scope="module")
-def service(host: Machine, software: Software) -> Service:
+def service(host: Machine, wheels: tuple[Path, ...]) -> Service:
     """Learner and launcher deployed, two actors at work."""
-    one = Service(host, software)
+    one = Service(host, wheels)
     one.deploy_learner()
     one.deploy_launcher()
     one.training()

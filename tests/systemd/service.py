@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from common.host.addresses import Address
 from common.run.status import RunStatus
-from deploy.install import plan, ssh
+from deploy.backends.hosts import parse
+from deploy.install import payload
 from deploy.install.layout import SYSTEM
-from deploy.install.software import Software
-from deploy.install.step import Plan
+from deploy.install.payload import Payload
+from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
 from tests.systemd.machine import Machine
 
@@ -19,7 +21,7 @@ LEARNER = "a3cd-learner@cartpole.service"
 LAUNCHER = "a3cd-launcher.service"
 ACTORS = ("a3cd-actor@0.service", "a3cd-actor@1.service")
 AT = Address("127.0.0.1", 5555)
-_PYTHON = "/usr/bin/python3"
+PYTHON = "/usr/bin/python3"
 SETTINGS = b"""
 [environment]
 id = "CartPole-v1"
@@ -33,29 +35,29 @@ maximum = 2
 """
 
 
+def take(target: SshTarget, one: Payload) -> list[str]:
+    """Brings a host to the state of a payload; what was due."""
+    due = list(target.apply(one, act=False))
+    if due:
+        list(target.apply(one, act=True, due=due))
+    return due
+
+
 class Service:
     """A learner of CartPole, a launcher, two actors."""
 
-    def __init__(self, host: Machine, software: Software, at: Address = AT) -> None:
+    def __init__(self, host: Machine, wheels: tuple[Path, ...], at: Address = AT) -> None:
         """Nothing is deployed yet; `at` is where the learner is, for its peers."""
-        self.host, self._software, self.at = host, software, at
-        self.way = ssh.Way(host.name, (*host.prefix(), "sh", "-c"), _PYTHON)
+        self.host, self._wheels, self.at = host, wheels, at
+        self.target = SshTarget(parse(host.name), (*host.prefix(), "sh", "-c"), PYTHON)
 
     def deploy_learner(self) -> list[str]:
-        """The steps that were due."""
-        role = plan.Learner("cartpole", SETTINGS, self.at)
-        return self._take(plan.learner(SYSTEM, _PYTHON, self._software, role))
+        """What was due."""
+        return take(self.target, payload.learner(SYSTEM, self._wheels, "cartpole", SETTINGS, self.at))
 
     def deploy_launcher(self) -> list[str]:
-        """The steps that were due."""
-        return self._take(plan.launcher(SYSTEM, _PYTHON, self._software, plan.Peers(self.at, slots=2)))
-
-    def _take(self, one: Plan) -> list[str]:
-        due = [taken.step for taken in ssh.look(self.way, one) if taken.state == "due"]
-        done: list[str] = []
-        if due:
-            ssh.act(self.way, one, due, lambda taken: done.append(taken.step.what) if taken.state == "done" else None)
-        return done
+        """What was due."""
+        return take(self.target, payload.peers("launcher", SYSTEM, self._wheels, self.at, slots=2))
 
     def status(self) -> RunStatus | None:
         """Of the run; None while its learner does not answer."""

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from common.host.addresses import Address
-from deploy.install.software import Software
 from tests.helpers.daemons import until
 from tests.systemd.login import ssh_to
 from tests.systemd.machine import Machine
@@ -27,11 +26,11 @@ def ssh_config(host: Machine, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def deploy(ssh_config: Path, software: Software) -> Callable[..., list[str]]:
+def deploy(ssh_config: Path, wheels: tuple[Path, ...]) -> Callable[..., list[str]]:
     """`a3cd deploy` to the machine; the lines that it prints."""
 
     def run(verb: str, *arguments: object) -> list[str]:
-        given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", software.wheel))]
+        given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", wheels[0]))]
         words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
         command = [sys.executable, "-P", "-m", "deploy.cli.command", *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
@@ -42,21 +41,22 @@ def deploy(ssh_config: Path, software: Software) -> Callable[..., list[str]]:
 
 
 def test_deployed_repeated_upgraded_and_removed(
-    host: Machine, software: Software, deploy: Callable[..., list[str]], tmp_path: Path
+    host: Machine, wheels: tuple[Path, ...], deploy: Callable[..., list[str]], tmp_path: Path
 ) -> None:
-    service = Service(host, software, AT)
+    service = Service(host, wheels, AT)
     (tmp_path / "run.toml").write_bytes(SETTINGS)
     learner = ("learner", "--config", tmp_path / "run.toml", "--name", "cartpole")
     actors = ("actors", "--learner", AT, "--invite-from", "root@box")
+    assert deploy(*learner, "--dry-run")[0] == "root@box: learner: would change"
     assert "  key pair of the learner" in deploy(*learner)
-    assert "  file /etc/a3cd/keys/box_5555.credential, unless there is one" in deploy(*actors)
+    assert "  credential box_5555.credential" in deploy(*actors)
     status = service.training()
     assert sorted(peer.name for peer in status.actors if peer.pid in service.actors()) == ["box/box-0", "box/box-1"]
     assert host.run("stat", "-c", "%a %U", "/etc/a3cd/keys/learner.key").split() == ["600", "root"]
 
     before = [service.pid(unit) for unit in (LEARNER, *ACTORS)]
-    assert deploy(*learner) == ["root@box: learner of run cartpole at tcp://0.0.0.0:5555: nothing to do"]
-    assert deploy(*actors) == ["root@box: 2 actors for tcp://box:5555: nothing to do"]
+    assert deploy(*learner) == ["root@box: learner: nothing to do"]
+    assert deploy(*actors) == ["root@box: actors: nothing to do"]
     assert [service.pid(unit) for unit in (LEARNER, *ACTORS)] == before
     assert any(ACTORS[0] in line and "running" in line for line in deploy("status"))
 
@@ -81,7 +81,7 @@ def test_deployed_repeated_upgraded_and_removed(
     assert service.pid(LEARNER)
 
     assert deploy("remove")[-1] == "  kept: /var/lib/a3cd (runs) and /etc/a3cd (settings, keys)"
-    assert deploy("remove") == ["root@box: removal: nothing to do"]
+    assert deploy("remove") == ["root@box: remove: nothing to do"]
     assert host.run("systemctl", "list-units", "--plain", "--no-legend", "a3cd*") == ""
     assert "a3cd" not in host.run("systemctl", "list-unit-files", "--no-legend")
     kept = host.run("ls", "/etc/a3cd/keys", "/etc/a3cd/runs", "/var/lib/a3cd/cartpole")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from common.host.addresses import Address
 from common.run.status import RunStatus
-from deploy.install import plan, ssh
+from deploy.backends.hosts import parse
+from deploy.install import payload
 from deploy.install.layout import USER
-from deploy.install.software import Software
-from deploy.install.step import Plan
+from deploy.install.payload import Payload
+from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
 from tests.systemd.conftest import prepared
 from tests.systemd.machine import Machine
-from tests.systemd.service import SETTINGS
+from tests.systemd.service import PYTHON, SETTINGS, take
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 AT = Address("127.0.0.1", 5555)
@@ -35,18 +37,15 @@ class Person:
         until(lambda: "systemd" in host.run("ls", runtime, check=False), "the person's manager is up")
         self.host = host
         self._as = ("runuser", "-u", "someone", "--", "env", f"HOME={HOME}", f"XDG_RUNTIME_DIR={runtime}")
-        self.way = ssh.Way("someone@box", (*host.prefix(), *self._as, "sh", "-c"), "/usr/bin/python3")
+        self.target = SshTarget(parse("someone@box"), (*host.prefix(), *self._as, "sh", "-c"), PYTHON)
 
     def run(self, *words: object, check: bool = True) -> str:
         """What a command says."""
         return self.host.run(*self._as, *words, check=check)
 
-    def take(self, one: Plan) -> list[str]:
+    def take(self, one: Payload) -> list[str]:
         """What was due, and is done."""
-        due = [taken.step for taken in ssh.look(self.way, one) if taken.state == "due"]
-        if due:
-            ssh.act(self.way, one, due, lambda _: None)
-        return [step.what for step in due]
+        return take(self.target, one)
 
     def training(self) -> RunStatus:
         """Once two actors send gradients."""
@@ -71,9 +70,9 @@ def person() -> Iterator[Person]:
         yield Person(host)
 
 
-def test_a_person_deploys_trains_and_removes(person: Person, software: Software) -> None:
-    learner = plan.learner(USER, "/usr/bin/python3", software, plan.Learner("cartpole", SETTINGS, AT))
-    launcher = plan.launcher(USER, "/usr/bin/python3", software, plan.Peers(AT, slots=2))
+def test_a_person_deploys_trains_and_removes(person: Person, wheels: tuple[Path, ...]) -> None:
+    learner = payload.learner(USER, wheels, "cartpole", SETTINGS, AT)
+    launcher = payload.peers("launcher", USER, wheels, AT, slots=2)
     assert person.take(learner)
     assert person.take(launcher)
     person.training()
@@ -86,5 +85,5 @@ def test_a_person_deploys_trains_and_removes(person: Person, software: Software)
     assert (now[0], now[2:]) == (learner_pid, actors), "actors outlive their launcher"
     assert now[1] != launcher_pid
 
-    person.take(plan.remove(USER))
+    person.take(Payload("remove", USER))
     assert person.run("systemctl", "--user", "list-units", "--plain", "--no-legend", "a3cd*") == ""

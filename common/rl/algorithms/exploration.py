@@ -59,7 +59,7 @@ class EpsilonGreedy(Exploration):
         anneal_frames: frames of the whole run over which epsilon falls; 0: it is final at once.
         frames: (1,), frames of the whole run so far; read at each draw. None: epsilon is final.
         """
-        self._finals = finals
+        self.finals = finals
         self._anneal_frames = anneal_frames
         self._frames = frames
         self._rng = rng
@@ -68,9 +68,9 @@ class EpsilonGreedy(Exploration):
     def epsilons(self) -> NDArray[np.float64]:
         """The current epsilon of each environment, (B,)."""
         if self._frames is None or not self._anneal_frames:
-            return self._finals
+            return self.finals
         left = 1 - float(self._frames) / self._anneal_frames
-        return self._finals + min(max(0.0, left), 1.0) * (1 - self._finals)
+        return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
         epsilons, width = self.epsilons, outputs.shape[1]

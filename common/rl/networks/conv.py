@@ -1,10 +1,10 @@
-"""Convolutions on stacked frames, in the form whose gradient is fastest on a CPU.
+"""Convolutions on stacked frames, in the form with the fastest gradient on a CPU.
 
 A convolution whose kernel is twice its stride s equals a 2x2 convolution of stride 1 on the picture cut into s x s
-blocks (space to depth), each block's values being the channels of one position. The parameters are stored in that
-form, (outputs, 2, 2, block values), channels last, so nothing is rearranged when they are used. A3C's net on
+blocks (space to depth); the values of a block are the channels of one position. The parameters are stored in that
+form, (outputs, 2, 2, block values), channels last, so that they need no rearrangement. A3C's network on
 84x84x4, one thread: a gradient takes 280 us a frame in chunks of 64, against 600-900 for nn.Conv2d on
-x.float() / 255 with 320 frames at once; acting on 16 frames takes the same, 130 us a frame
+x.float() / 255 with 320 frames at once; acting on 16 frames takes 130 us a frame either way
 (benchmarks/networks.py).
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d, linear
 
 from common.errors import ConfigurationError
-from common.rl.networks.trunk import HIDDEN_GAIN, Trunk, orthogonal, zeros
+from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
 
@@ -34,6 +34,12 @@ class Convolution:
     def blocks(self) -> bool:
         """Whether it is computed on blocks of stride x stride values."""
         return self.stride > 1 and self.kernel == 2 * self.stride
+
+    def weight_shape(self, inputs: int) -> tuple[int, int, int, int]:
+        """Of the weight for `inputs` channels, as it is stored."""
+        if self.blocks:
+            return self.channels, 2, 2, inputs * self.stride**2
+        return self.channels, self.kernel, self.kernel, inputs
 
     def outputs(self, side: int) -> int:
         """Positions along an axis of `side` inputs."""
@@ -57,7 +63,7 @@ class ConvTrunk(Trunk):
     smaller than the convolutions need.
     """
 
-    # Small enough that a chunk's activations stay in the cache and the allocator keeps their memory.
+    # The activations of a larger chunk leave the cache, and the allocator returns their memory.
     chunk = 64
 
     def __init__(
@@ -71,10 +77,8 @@ class ConvTrunk(Trunk):
         channels, height, width = picture_shape(observation)
         layers = []
         for index, convolution in enumerate(convolutions):
-            weight, bias = self._initial(convolution, channels, generator)
-            self.register_parameter(f"conv{index}_weight", weight)
-            self.register_parameter(f"conv{index}_bias", bias)
-            layers.append((weight, bias, convolution))
+            shape = convolution.weight_shape(channels)
+            layers.append((*self._layer(f"conv{index}", *shape, generator=generator), convolution))
             channels = convolution.channels
             height, width = convolution.outputs(height), convolution.outputs(width)
         if min(height, width) < 1:
@@ -83,23 +87,11 @@ class ConvTrunk(Trunk):
                 f"network; use dense, or larger pictures (84x84 is usual)"
             )
         self._layers = tuple(layers)
-        self.dense_weight = orthogonal(units, height * width * channels, gain=HIDDEN_GAIN, generator=generator)
-        self.dense_bias = zeros(units)
+        self._dense = self._layer("dense", units, height * width * channels, generator=generator)
         self.features = units
         self.architecture = "conv " + " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
 
-    @staticmethod
-    def _initial(
-        convolution: Convolution, channels: int, generator: torch.Generator
-    ) -> tuple[torch.nn.Parameter, torch.nn.Parameter]:
-        kernel, inputs = convolution.kernel, channels
-        if convolution.blocks:
-            kernel, inputs = 2, channels * convolution.stride**2
-        weight = orthogonal(convolution.channels, kernel, kernel, inputs, gain=HIDDEN_GAIN, generator=generator)
-        return weight, zeros(convolution.channels)
-
     def forward(self, observations: Tensor) -> Tensor:
-        """Return features (N, units) of uint8 pictures (N, channels, height, width)."""
         x = pixel_blocks(observations)
         for index, (weight, bias, convolution) in enumerate(self._layers):
             if index and convolution.blocks:
@@ -108,11 +100,11 @@ class ConvTrunk(Trunk):
             scaled = weight if index else weight * (1 / 255)
             stride = 1 if convolution.blocks else convolution.stride
             x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
-        return linear(x.flatten(1), self.dense_weight, self.dense_bias).relu_()
+        return linear(x.flatten(1), *self._dense).relu_()
 
 
 def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
-    """Channels, height and width; raises ConfigurationError for observations that are no pictures."""
+    """Channels, height and width; raises ConfigurationError for observations that are not pictures."""
     if observation.kind != "pixels" or len(observation.shape) != 3:
         raise ConfigurationError(
             f"network.kind: a conv network takes uint8 pictures (channels, height, width), but the observations "
@@ -125,8 +117,8 @@ def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
 def pixel_blocks(pictures: Tensor) -> Tensor:
     """Cut uint8 pictures (N, C, H, W) into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values still 0..255.
 
-    A block's values are in the order channel, row, column. Rows and columns beyond the last whole block are left out,
-    as an 8x8 convolution of stride 4 leaves them out.
+    The values of a block are in the order channel, row, column. Rows and columns beyond the last whole block are left
+    out, as by an 8x8 convolution of stride 4.
     """
     n, channels, height, width = pictures.shape
     rows, columns = height // 4, width // 4

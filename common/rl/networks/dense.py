@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from common.rl.networks.trunk import HIDDEN_GAIN, Trunk, orthogonal, zeros
+from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec, encode
 
 
@@ -35,16 +35,11 @@ class DenseTrunk(Trunk):
         layers = []
         inputs = observation.size
         for index, units in enumerate(hidden):
-            weight, bias = orthogonal(units, inputs, gain=HIDDEN_GAIN, generator=generator), zeros(units)
-            self.register_parameter(f"weight{index}", weight)
-            self.register_parameter(f"bias{index}", bias)
-            layers.append((weight, bias))
+            layers.append(self._layer(f"dense{index}", units, inputs, generator=generator))
             inputs = units
-        # A tuple of the same Parameter objects: nn.Sequential and nn.Module's look-ups add microseconds per layer.
         self._layers = tuple(layers)
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Return features (N, hidden[-1])."""
         x = encode(self.observation, observations)
         if self._scale != 1.0:
             x = x * self._scale

@@ -1,4 +1,4 @@
-"""All parameters of a network in one vector and all gradients in another: one frame on the wire, one optimizer step."""
+"""All parameters of a network in one vector and all gradients in another, for the wire and for the optimizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.rl.networks.heads import PolicyValue
 
 @dataclass(frozen=True, eq=False)
 class FlatParameters:
-    """The two vectors and where each parameter lies in them, in the order of `layout` without gaps."""
+    """The two vectors; each parameter has its place in both, in the order of `layout` without gaps."""
 
     vector: Tensor
     """float32 (size,); the network's parameters are views of it, so writing here changes the network."""
@@ -23,16 +23,15 @@ class FlatParameters:
     layout: tuple[tuple[str, tuple[int, ...]], ...]
     """Name and shape of each parameter."""
     architecture: str
-    """What the layout does not say about the network."""
+    """As `PolicyValue.architecture`."""
 
     @property
     def size(self) -> int:
-        """Number of parameters."""
         return self.vector.numel()
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits that differ where two networks do; the two ends of the wire compare them."""
+        """16 hexadecimal digits, different for different networks; the learner and its actors must have the same."""
         return hashlib.sha256(repr((self.architecture, self.layout)).encode()).hexdigest()[:16]
 
     def zero(self) -> None:
@@ -41,9 +40,9 @@ class FlatParameters:
 
 
 def flatten(network: PolicyValue) -> FlatParameters:
-    """Move the parameters of a network into one vector, and preset their gradients to views of another.
+    """Make the parameters of a network views of one vector, and their gradients views of another.
 
-    Autograd adds in place to a `.grad` that is there already (unless `create_graph` is set), so the views last.
+    Autograd adds in place to an existing `.grad` (unless `create_graph` is set), so the views stay.
     Raises ValueError for parameters that are not float32.
     """
     parameters = dict(network.named_parameters())

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from common.rl.action_spec import ActionSpec
-from common.rl.networks.log_std import append_log_std, log_std
 from common.rl.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
@@ -94,3 +93,15 @@ def joint_head(action: ActionSpec, features: int, generator: torch.Generator) ->
     policy = orthogonal(action.outputs, features, gain=POLICY_GAIN, generator=generator)
     value = orthogonal(1, features, gain=VALUE_GAIN, generator=generator)
     return nn.Parameter(torch.cat([policy, value]).detach()), zeros(action.outputs + 1)
+
+
+def log_std(action: ActionSpec) -> nn.Parameter | None:
+    """Log standard deviations (count,), 0 at first; None where the layers give them, or there are none."""
+    return nn.Parameter(torch.zeros(action.count)) if action.outputs < action.width else None
+
+
+def append_log_std(outputs: Tensor, parameter: Tensor | None) -> Tensor:
+    """Append the parameter to the policy's numbers: (N, outputs + 1) becomes (N, width + 1); the value stays last."""
+    if parameter is None:
+        return outputs
+    return torch.cat([outputs[:, :-1], parameter.expand(len(outputs), -1), outputs[:, -1:]], dim=1)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import conv2d, linear, max_pool2d
 
 from common.rl.networks.conv import picture_shape
-from common.rl.networks.trunk import HIDDEN_GAIN, Trunk, orthogonal, zeros
+from common.rl.networks.trunk import HIDDEN_GAIN, Trunk
 from common.rl.observation_spec import ObservationSpec
 
 SECTIONS = (16, 32, 32)
@@ -23,7 +23,7 @@ BLOCKS = 2
 UNITS = 256
 
 _BRANCH_GAIN = HIDDEN_GAIN / math.sqrt(len(SECTIONS) * BLOCKS)
-"""Of the second convolution of each block: at the start the six blocks together add about as much as comes in."""
+"""Of the second convolution of each block: at the start the six blocks together add about as much as their input."""
 
 
 class ImpalaTrunk(Trunk):
@@ -40,28 +40,18 @@ class ImpalaTrunk(Trunk):
         channels, height, width = picture_shape(observation)
         layers = []
         for section, outputs in enumerate(SECTIONS):
-            layers.append(self._convolution(f"section{section}", outputs, channels, HIDDEN_GAIN, generator))
+            layers.append(self._layer(f"section{section}", outputs, 3, 3, channels, generator=generator))
             for block in range(BLOCKS):
                 for half, gain in enumerate((HIDDEN_GAIN, _BRANCH_GAIN)):
                     name = f"section{section}_block{block}_conv{half}"
-                    layers.append(self._convolution(name, outputs, outputs, gain, generator))
+                    layers.append(self._layer(name, outputs, 3, 3, outputs, generator=generator, gain=gain))
             channels, height, width = outputs, (height + 1) // 2, (width + 1) // 2
         self._layers = tuple(layers)
-        self.dense_weight = orthogonal(UNITS, height * width * channels, gain=HIDDEN_GAIN, generator=generator)
-        self.dense_bias = zeros(UNITS)
+        self._dense = self._layer("dense", UNITS, height * width * channels, generator=generator)
         self.features = UNITS
         self.architecture = "conv impala"
 
-    def _convolution(
-        self, name: str, outputs: int, inputs: int, gain: float, generator: torch.Generator
-    ) -> tuple[nn.Parameter, nn.Parameter]:
-        weight, bias = orthogonal(outputs, 3, 3, inputs, gain=gain, generator=generator), zeros(outputs)
-        self.register_parameter(f"{name}_weight", weight)
-        self.register_parameter(f"{name}_bias", bias)
-        return weight, bias
-
     def forward(self, observations: Tensor) -> Tensor:
-        """Return features (N, 256) of uint8 pictures (N, channels, height, width)."""
         x = observations.to(torch.float32, memory_format=torch.channels_last)
         layers = iter(self._layers)
         for section in range(len(SECTIONS)):
@@ -73,7 +63,7 @@ class ImpalaTrunk(Trunk):
                 branch = _conv(x.relu(), *next(layers)).relu_()
                 x = _conv(branch, *next(layers)).add_(x)
         x = x.permute(0, 2, 3, 1).flatten(1).relu()
-        return linear(x, self.dense_weight, self.dense_bias).relu_()
+        return linear(x, *self._dense).relu_()
 
 
 def _conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -1,12 +1,13 @@
-"""A long short-term memory over the steps of a batch, with the way back written out.
+"""A long short-term memory over the steps of a batch, with its gradient written out.
 
 Hochreiter and Schmidhuber 1997, https://doi.org/10.1162/neco.1997.9.8.1735, with the forget gate of Gers et al. 2000,
 https://doi.org/10.1162/089976600300015015; gates in torch's order i, f, g, o:
 
     c' = f * c + i * g,  h' = o * tanh(c')
 
-On one thread, 128 features and units, 21 steps of 16 copies, there and back: 7 ms; torch.lstm_cell under autograd takes
-12. torch's fused LSTM takes 4, but forgets nothing in between: cut in 5 where episodes end it takes 7, in 10 14.
+On one thread, 128 features and units, 21 steps of 16 environments, forward and backward: 7 ms; torch.lstm_cell under
+autograd takes 12. torch's fused LSTM takes 4, but has no resets: cut into 5 parts where episodes end it takes 7, into
+10 parts 14.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from torch.nn.functional import linear
 
 from common.rl.networks.trunk import orthogonal, zeros
 
-GAIN = 1.0
-
 
 class LSTM(nn.Module):
     """One layer. A state (B, 2 units) is the hidden state h, then the cell c; zeros at the start of an episode."""
@@ -28,8 +27,8 @@ class LSTM(nn.Module):
         """The forget gate's bias is 1, so that it remembers from the start (Jozefowicz et al. 2015)."""
         super().__init__()
         self.units = units
-        self.weight_input = orthogonal(4 * units, features, gain=GAIN, generator=generator)
-        self.weight_hidden = orthogonal(4 * units, units, gain=GAIN, generator=generator)
+        self.weight_input = orthogonal(4 * units, features, gain=1.0, generator=generator)
+        self.weight_hidden = orthogonal(4 * units, units, gain=1.0, generator=generator)
         self.bias = zeros(4 * units)
         with torch.no_grad():
             self.bias[units : 2 * units] = 1.0
@@ -53,15 +52,15 @@ class LSTM(nn.Module):
 
 
 class _Unrolled(torch.autograd.Function):
-    """The recurrence over n steps. What of the way back needs no recurrence is computed for all steps at once."""
+    """The recurrence over n steps. The factors of the gradient that need no recurrence are computed for all at once."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, projected: Tensor, weight: Tensor, state: Tensor, keep: Tensor) -> Tensor:
-        n, copies, _ = projected.shape
+        n, num_envs, _ = projected.shape
         units = weight.shape[1]
         kept = keep.to(projected.dtype).unsqueeze(2)
         gates = torch.empty_like(projected)
-        h_tm1, c_tm1, tanh_c, h = (projected.new_empty(n, copies, units) for _ in range(4))
+        h_tm1, c_tm1, tanh_c, h = (projected.new_empty(n, num_envs, units) for _ in range(4))
         h_tm1[0], c_tm1[0] = torch.split(state, units, dim=1)
         transposed = weight.t()
         rows = zip(*(one.unbind() for one in (projected, gates, h_tm1, c_tm1, tanh_c, h)), strict=True)
@@ -84,14 +83,14 @@ class _Unrolled(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, by_h: Tensor) -> tuple[Tensor, Tensor, None, None]:
         weight, kept, gates, h_tm1, c_tm1, tanh_c = ctx.saved_tensors  # type: ignore[attr-defined]
-        n, copies, units = by_h.shape
+        n, num_envs, units = by_h.shape
         i, f, g, o = torch.split(gates, units, dim=2)
         cell_by_h = o * (1 - tanh_c * tanh_c)
         carried = f[1:] * kept
-        # By each gate before its squashing: of i, f and g times the derivative by c, of o times that by h.
+        # By each gate before its squashing: those of i, f and g are to be multiplied by d_c, that of o by d_h.
         factors = torch.stack([g * i * (1 - i), c_tm1 * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], dim=2)
-        by_gates = factors.view(n, copies, 4 * units)
-        d_h, d_c = by_h[-1], by_h.new_zeros(copies, units)
+        by_gates = factors.view(n, num_envs, 4 * units)
+        d_h, d_c = by_h[-1], by_h.new_zeros(num_envs, units)
         for t in range(n - 1, -1, -1):
             d_c = torch.addcmul(d_c, d_h, cell_by_h[t])
             factors[t, :, :3].mul_(d_c.unsqueeze(1))

@@ -1,4 +1,4 @@
-"""A network of one's own: `network.kind = "module:Class"`, built and checked. How to write one: docs/networks.md."""
+"""Builds and checks a user's network, `network.kind = "module:Class"`. How to write one: docs/networks.md."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from torch import Tensor, nn
 from common.errors import ConfigurationError
 from common.host.modules import bare, error_text, load, module_of
 from common.rl.action_spec import ActionSpec
-from common.rl.networks.heads import PolicyValue
-from common.rl.networks.log_std import append_log_std, log_std
+from common.rl.networks.heads import PolicyValue, append_log_std, log_std
 from common.rl.observation_spec import ObservationSpec
 
 PROBE = 3
-"""Observations a new network is tried on."""
+"""Observations in the batch that a new network is tried on."""
 TOLERANCE = 1e-3
-"""Of the largest output; dropout and batch norm change more, other orders of summation less."""
+"""Relative to the largest output: dropout and batch norm change more, other orders of summation less."""
 
 
 class OwnNetwork(Protocol):
-    """The two methods of the class; besides, it must be a `torch.nn.Module`.
+    """The two methods of the class, which must also be a `torch.nn.Module`.
 
-    Its parameters are float32 on the CPU, and all of its state: buffers never travel. An output depends on its own
-    observation alone, whatever else is in the batch (no dropout, no batch norm).
+    Its parameters are float32 on the CPU; buffers must not change, since only parameters travel. An output depends on
+    its own observation alone (no dropout, no batch norm).
     """
 
     def __init__(self, observation: ObservationSpec, actions: int) -> None:
@@ -113,7 +112,7 @@ def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
 
 
 def _check_alone(kind: str, network: nn.Module, batch: Tensor, outputs: Tensor) -> None:
-    """Gradients are computed in other batches than those that acted, and on other hosts."""
+    """Gradients are computed in other batches than those of acting, and on other hosts."""
     buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
     with _blamed(kind, "forward on one observation"):
         parts = [torch.cat([logits, values.unsqueeze(1)], dim=1) for logits, values in map(network, batch.chunk(PROBE))]
@@ -135,7 +134,7 @@ def _observations(spec: ObservationSpec) -> Tensor:
 
 @contextlib.contextmanager
 def _blamed(kind: str, doing: str) -> Iterator[None]:
-    """What the network's own code raises becomes an error that says where."""
+    """Turns an error of the network's own code into one that says where it was raised."""
     try:
         yield
     except Exception as error:

@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from common.rl.action_spec import ActionSpec
-from common.rl.networks.heads import PolicyValue, joint_head
-from common.rl.networks.log_std import append_log_std, log_std
+from common.rl.networks.heads import PolicyValue, append_log_std, joint_head, log_std
 from common.rl.networks.lstm import LSTM
 from common.rl.networks.trunk import Trunk
 

@@ -1,4 +1,4 @@
-"""From the `[network]` section and the observations to a network."""
+"""Builds the network of the `[network]` section."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def resolve(kind: str, observation: ObservationSpec) -> str:
 def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:
     """Build the network of a run; the same arguments give the same parameters on every host.
 
-    Raises ConfigurationError if this kind of network cannot take such observations, or a module:Class is not found or
-    not as `common.rl.networks.own` says.
+    Raises ConfigurationError if this kind of network does not take such observations, or as `common.rl.networks.own`
+    for a module:Class.
     """
     kind = resolve(section.kind, observation)
     if ":" in kind:

@@ -1,4 +1,4 @@
-"""What policy and value share: the layers from the observation to a vector of features."""
+"""The layers from the observation to a vector of features, which policy and value may share."""
 
 from __future__ import annotations
 
@@ -17,17 +17,28 @@ class Trunk(nn.Module):
     features: int
     """Length of a feature vector."""
     architecture: str
-    """What the shapes of the parameters do not say; two trunks that compute differently differ here."""
+    """As `PolicyValue.architecture`."""
     chunk: int
-    """Observations a batch best holds at most when a gradient is computed."""
+    """As `PolicyValue.chunk`."""
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Return features (N, `features`)."""
         raise NotImplementedError
+
+    def _layer(
+        self, name: str, *shape: int, generator: torch.Generator, gain: float = HIDDEN_GAIN
+    ) -> tuple[nn.Parameter, nn.Parameter]:
+        """Add a weight of `shape`, the outputs first, and a bias of zeros.
+
+        nn.Linear and the look-ups of nn.Module add microseconds per layer, so a trunk keeps the two parameters.
+        """
+        weight, bias = orthogonal(*shape, gain=gain, generator=generator), zeros(shape[0])
+        self.register_parameter(f"{name}_weight", weight)
+        self.register_parameter(f"{name}_bias", bias)
+        return weight, bias
 
 
 def orthogonal(*shape: int, gain: float, generator: torch.Generator) -> nn.Parameter:
-    """A weight (outputs, ...) whose rows are orthogonal when it is seen as a matrix (outputs, inputs).
+    """A weight (outputs, ...) with orthogonal rows as a matrix (outputs, inputs).
 
     Saxe et al. 2013, https://arxiv.org/abs/1312.6120.
     """
@@ -37,5 +48,4 @@ def orthogonal(*shape: int, gain: float, generator: torch.Generator) -> nn.Param
 
 
 def zeros(outputs: int) -> nn.Parameter:
-    """A bias of zeros."""
     return nn.Parameter(torch.zeros(outputs))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ MAX_ABS_VALUE = 1e16
 """Of one number: the sum of the squares of many such numbers is still finite in float32."""
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
+Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 _NOTHING: Array = np.zeros(0, np.float32)
 
 
@@ -68,11 +69,10 @@ class TrajectoryFormat:
         self._stacked = stack > 1
         self._frames = FrameStack(stack)
         self._observed = packed_dtype(observation)
-        self._acted = action.packed
 
     def max_bytes(self, count: int) -> int:
         """Length that no body of `count` rollouts exceeds."""
-        raw = self._raw(count, self._most_restarts(count))
+        raw = _size(self._layout(self._num_envs * count, self._most_restarts(count)))
         return _HEAD.size + max(stage(raw).max_bytes for stage in ENTROPY_STAGES.values())
 
     def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
@@ -80,20 +80,20 @@ class TrajectoryFormat:
         rollout = join(rollouts)
         observations = rollout.observations.numpy()
         restarts, older = self._restarts(observations)
-        newest = observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:]
-        parts = (
-            (rollout.rewards.numpy(), "<f4"),
-            (rollout.behaviour_log_probs.numpy(), "<f4"),
-            (_NOTHING if rollout.state is None else rollout.state.numpy(), "<f4"),
-            (observations[0], self._observed),
-            (newest, self._observed),
-            (rollout.actions.numpy(), self._acted),
-            (np.packbits(rollout.terminated.numpy()), np.uint8),
-            (np.packbits(rollout.valid.numpy()), np.uint8),
-            (np.packbits(restarts), np.uint8),
-            (older, self._observed),
-        )
-        raw = b"".join(np.ascontiguousarray(part, dtype).data.cast("B") for part, dtype in parts if part.size)
+        parts = {
+            "rewards": rollout.rewards,
+            "log_probs": rollout.behaviour_log_probs,
+            "state": _NOTHING if rollout.state is None else rollout.state,
+            "first": observations[0],
+            "newest": observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:],
+            "actions": rollout.actions,
+            "terminated": np.packbits(rollout.terminated),
+            "valid": np.packbits(rollout.valid),
+            "restarts": np.packbits(restarts),
+            "older": older,
+        }
+        layout = self._layout(rollout.rewards.shape[1], len(older))
+        raw = b"".join(np.ascontiguousarray(parts[name], dtype).tobytes() for name, (_, dtype) in layout.items())
         return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
 
     def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
@@ -107,67 +107,59 @@ class TrajectoryFormat:
         (number,) = _HEAD.unpack_from(view)
         if number > self._most_restarts(count):
             raise CodecError(f"{number} restarts, {count} rollouts have at most {self._most_restarts(count)}")
-        size = self._raw(count, number)
+        layout = self._layout(self._num_envs * count, number)
+        size = _size(layout)
         raw = ENTROPY_STAGES[PARTS[codec][1]](size).decompress(view[_HEAD.size :])
         if nbytes(raw) != size:
             raise CodecError(f"{count} rollouts in {nbytes(raw)} bytes, not {size}")
-        return self._read(memoryview(raw).cast("B"), count, number)
+        parts: dict[str, Array] = {}
+        offset = 0
+        for name, (shape, dtype) in layout.items():
+            parts[name] = np.frombuffer(raw, dtype, math.prod(shape), offset).reshape(shape)
+            offset += parts[name].nbytes
+        return self._rollout(parts, number)
 
-    def _read(self, raw: memoryview, count: int, number: int) -> Rollout:
-        shape = (self._steps, self._num_envs * count)
-        arrays = self._arrays(raw, count, number)
-        rewards = _finite(next(arrays), "a reward")
-        log_probs = _finite(next(arrays), "a log-probability")
-        state = _finite(next(arrays), "a state")
-        first = next(arrays)
-        newest = next(arrays)
-        actions = next(arrays)
+    def _rollout(self, parts: dict[str, Array], number: int) -> Rollout:
+        shape = parts["rewards"].shape
         terminated, valid, restarts = (
-            np.unpackbits(next(arrays), count=math.prod(shape)).view(np.bool_).reshape(shape) for _ in range(3)
+            np.unpackbits(parts[name], count=math.prod(shape)).view(np.bool_).reshape(shape)
+            for name in ("terminated", "valid", "restarts")
         )
         if np.count_nonzero(restarts) != number:
             raise CodecError(f"the head states {number} restarts, {np.count_nonzero(restarts)} are marked")
+        actions = parts["actions"]
+        actions = _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
+        state = _finite(parts["state"], "a state")
         return Rollout(
-            observations=torch.from_numpy(self._stack(first, newest, restarts, next(arrays))),
-            actions=torch.from_numpy(
-                _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
-            ),
-            rewards=torch.from_numpy(rewards),
+            observations=torch.from_numpy(self._stack(parts["first"], parts["newest"], restarts, parts["older"])),
+            actions=torch.from_numpy(actions),
+            rewards=torch.from_numpy(_finite(parts["rewards"], "a reward")),
             terminated=torch.from_numpy(terminated),
             valid=torch.from_numpy(valid),
-            behaviour_log_probs=torch.from_numpy(log_probs),
+            behaviour_log_probs=torch.from_numpy(_finite(parts["log_probs"], "a log-probability")),
             state=torch.from_numpy(state) if self._state else None,
         )
 
-    def _layout(self, count: int, restarts: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    def _layout(self, num_envs: int, restarts: int) -> Layout:
         """Shape and type of each part, in order."""
         steps = self._steps
-        num_envs = self._num_envs * count
         floats = np.dtype("<f4")
         flags = ((-(-steps * num_envs // 8),), np.dtype(np.uint8))
-        return [
-            ((steps, num_envs), floats),
-            ((steps, num_envs), floats),
-            ((num_envs, self._state), floats),
-            ((num_envs, *self._observation.shape), self._observed),
-            ((steps, num_envs, *self._frame), self._observed),
-            ((steps, num_envs, *self._action.shape), self._acted),
-            *(flags, flags, flags),
-            ((restarts, *self._older), self._observed),
-        ]
-
-    def _raw(self, count: int, restarts: int) -> int:
-        return sum(math.prod(shape) * kind.itemsize for shape, kind in self._layout(count, restarts))
+        return {
+            "rewards": ((steps, num_envs), floats),
+            "log_probs": ((steps, num_envs), floats),
+            "state": ((num_envs, self._state), floats),
+            "first": ((num_envs, *self._observation.shape), self._observed),
+            "newest": ((steps, num_envs, *self._frame), self._observed),
+            "actions": ((steps, num_envs, *self._action.shape), self._action.packed),
+            "terminated": flags,
+            "valid": flags,
+            "restarts": flags,
+            "older": ((restarts, *self._older), self._observed),
+        }
 
     def _most_restarts(self, count: int) -> int:
         return self._steps * self._num_envs * count if self._stacked else 0
-
-    def _arrays(self, raw: memoryview, count: int, restarts: int) -> Iterator[Array]:
-        offset = 0
-        for shape, kind in self._layout(count, restarts):
-            size = math.prod(shape)
-            yield np.frombuffer(raw, kind, size, offset).reshape(shape)
-            offset += size * kind.itemsize
 
     def _restarts(self, observations: Array) -> tuple[NDArray[np.bool_], Array]:
         """Which steps (T, B) have older frames that are not those of the step before, and these frames (R, *older)."""
@@ -218,6 +210,10 @@ def usable(rollout: Rollout) -> bool:
     every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
     numbers = [one for one in every if one is not None and one.is_floating_point()]
     return all(bool((one.abs() <= MAX_ABS_VALUE).all()) for one in numbers)
+
+
+def _size(layout: Layout) -> int:
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in layout.values())
 
 
 def _finite(values: Array, what: str) -> NDArray[np.float32]:

@@ -60,10 +60,6 @@ class Codec(ABC):
         self._unpack(body, out.detach())
 
     @abstractmethod
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """Largest absolute error of each element after a round trip of a finite `vector`: shape (size,), float64."""
-
-    @abstractmethod
     def _pack(self, vector: torch.Tensor) -> memoryview: ...
 
     @abstractmethod

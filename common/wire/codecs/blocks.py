@@ -76,7 +76,3 @@ class BlockCodec(Codec):
         means = torch.abs(rows, out=self._scratch).sum(1).div_(self._counts)
         # A sum of finite values may overflow float32, but not float64.
         return means if means.isfinite().all() else (rows.double().abs().sum(1) / self._counts).float()
-
-    def _each(self, values: torch.Tensor) -> torch.Tensor:
-        """One value per block, repeated for each element."""
-        return values.repeat_interleave(self.block)[: self.size]

@@ -14,7 +14,11 @@ from common.wire.frames import Buffer
 
 
 class HalfCodec(Codec):
-    """A 16-bit float format. Finite values beyond its range become its largest value, not infinity."""
+    """A 16-bit float format. Finite values beyond its range become its largest value, not infinity.
+
+    Error: at most max(u |x|, d / 2, |x| - m), where u is 2^-11 (fp16) or 2^-8 (bf16), d the smallest subnormal, 2^-24
+    or 2^-133, and m the largest value, 65504 or about 3.39e38.
+    """
 
     dtype: ClassVar[torch.dtype]
 
@@ -26,17 +30,6 @@ class HalfCodec(Codec):
     @property
     def raw_bytes(self) -> int:
         return 2 * self.size
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """max(u |x|, d / 2, |x| - m): half a unit in the last place, half a subnormal, or the saturated part.
-
-        u is 2^-11 (fp16) or 2^-8 (bf16), d the smallest subnormal, 2^-24 or 2^-133, m the largest value, 65504 or
-        about 3.39e38.
-        """
-        info = torch.finfo(self.dtype)
-        magnitude = vector.double().abs()
-        rounding = (magnitude * (info.eps / 2)).clamp_(min=info.tiny * info.eps / 2)
-        return torch.maximum(rounding, magnitude - info.max)
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
         self._halves.copy_(vector)

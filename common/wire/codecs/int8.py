@@ -26,6 +26,8 @@ class Int8Codec(Codec):
 
     Body: all scales, then all elements; the last block may be short. If an element is not finite, its block's scale is
     not finite, and all elements of the block decode as inf or NaN.
+
+    Error: at most s (1/2 + 2^-14); 2^-14 bounds the float32 error of values up to 127 steps.
     """
 
     name: ClassVar[CodecKind] = "int8"
@@ -53,14 +55,6 @@ class Int8Codec(Codec):
     @property
     def raw_bytes(self) -> int:
         return self.size + 4 * -(-self.size // BLOCK)
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """s (1/2 + 2^-14), s the scale of the element's block.
-
-        Half a step of rounding; 2^-14 bounds the float32 error of values up to 127 steps.
-        """
-        self._measure(*self._split(vector))
-        return (self._scales.double() * (0.5 + 2**-14)).repeat_interleave(BLOCK)[: self.size]
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
         whole, rest = self._split(vector)

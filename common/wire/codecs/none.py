@@ -19,9 +19,6 @@ class NoneCodec(Codec):
     def raw_bytes(self) -> int:
         return 4 * self.size
 
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(vector, dtype=torch.float64)
-
     def _pack(self, vector: torch.Tensor) -> memoryview:
         return as_bytes(vector)
 

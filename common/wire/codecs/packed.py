@@ -48,7 +48,3 @@ class PackedCodec:
                 f"{self.name} body of {self.size} elements is at most {self.max_bytes} bytes, not {nbytes(body)}"
             )
         self.codec.decode(self.stage.decompress(body), out)
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """Largest absolute error of each element after a round trip of a finite `vector`: shape (size,), float64."""
-        return self.codec.bound(vector)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from common.settings.codec_names import CodecKind
-from common.wire.codecs.blocks import ROUNDING, UNDERFLOW, BlockCodec
+from common.wire.codecs.blocks import BlockCodec
 
 BLOCK = 256
 
@@ -18,19 +18,12 @@ class SignCodec(BlockCodec):
     """Per block of B elements a float32 scale s = mean|x|; per element a bit, 1 for 0 and above.
 
     This scale minimises the error: |x - C(x)|^2 = |x|^2 - B s^2 <= (1 - 1/B) |x|^2 in each block (L2 norms), so that
-    error feedback contracts.
+    error feedback contracts. Error of an element: at most max(s, max|x| - s), and 2^-20 s + 2^-117 for rounding.
     """
 
     name: ClassVar[CodecKind] = "sign"
     block = BLOCK
     code_bytes = BLOCK // 8
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """max(s, m - s) over the element's block, s its scale, m = max|x|; and 2^-20 s + 2^-117 for rounding."""
-        rows = self._in_blocks(vector)
-        scales = self._means(rows).double()
-        peaks = rows.abs().amax(1).double()
-        return self._each(torch.maximum(scales, peaks - scales) + ROUNDING * scales + UNDERFLOW)
 
     def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
         scales.copy_(self._means(rows))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.settings.codec_names import CodecKind
-from common.wire.codecs.blocks import ROUNDING, UNDERFLOW, BlockCodec
+from common.wire.codecs.blocks import BlockCodec
 
 BLOCK = 320
 TRITS = 5
@@ -31,7 +31,8 @@ class TernaryCodec(BlockCodec):
 
     Elements below d become 0, the others s with their sign. A byte holds five trits, those of elements j, j + 64, ...,
     j + 256 of a block. With m elements kept, |x - C(x)|^2 = |x|^2 - m s^2 <= (1 - 0.09/B) |x|^2 (L2 norms, B elements),
-    so that error feedback contracts.
+    so that error feedback contracts. Error of an element: at most max(d, s - d, max|x| - s), and 2^-20 s + 2^-117 for
+    rounding.
     """
 
     name: ClassVar[CodecKind] = "ternary"
@@ -44,15 +45,6 @@ class TernaryCodec(BlockCodec):
         self._above = np.empty((self.blocks, BLOCK), np.bool_)
         self._below = np.empty_like(self._above)
         self._products = torch.empty_like(self._rows)
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """max(d, s - d, m - s) over the element's block, m = max|x|; and 2^-20 s + 2^-117 for rounding."""
-        rows = self._in_blocks(vector)
-        thresholds = THRESHOLD * self._means(rows).double()
-        scales = self._scales_of(rows, self._trits(rows)).double()
-        peaks = rows.abs().amax(1).double()
-        worst = torch.stack([thresholds, scales - thresholds, peaks - scales]).amax(0)
-        return self._each(worst + ROUNDING * scales + UNDERFLOW)
 
     def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
         trits = self._trits(rows)

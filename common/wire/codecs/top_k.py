@@ -32,6 +32,7 @@ class TopKCodec(Codec):
     indices rise. Always exactly k elements: the sampled threshold only saves sorting the others.
 
     |x - C(x)|^2 <= (1 - k/size + 2^-16) |x|^2 (L2 norms; the last term is rounding), so that error feedback contracts.
+    Error of an element: at most the k-th largest magnitude; of a larger element that of bfloat16.
     A vector with an element that is not finite decodes as NaN throughout.
     """
 
@@ -53,13 +54,6 @@ class TopKCodec(Codec):
     def raw_bytes(self) -> int:
         """3 bytes and a bit for each element sent, and a bit for every 256 of all."""
         return self._values.raw_bytes + self.count + -(-self._ones // 8)
-
-    def bound(self, vector: torch.Tensor) -> torch.Tensor:
-        """t, the k-th largest magnitude; for elements above it the bound of bfloat16."""
-        magnitudes = vector.abs()
-        least = magnitudes.topk(self.count).values[-1]
-        rounding = Bf16Codec(self.size).bound(vector)
-        return torch.where(magnitudes > least, rounding, rounding.clamp(min=least.item()))
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
         chosen = self._largest(vector.numpy())

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,10 +29,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scripted]]:
     """The environments of each group, once a player is made."""
     made: list[Scripted] = []
 
-    def make(section: Environment, *, copies: int, seed: int, survived: Any) -> Scripted:
-        assert copies == len(LENGTHS)
+    def make(section: Environment, *, num_envs: int, seed: int) -> Scripted:
+        assert num_envs == len(LENGTHS)
         made.append(Scripted(LENGTHS, rewards=(1.0, 2.0), cut=(1,)))
-        made[-1].survived = survived
         return made[-1]
 
     monkeypatch.setattr(actor.players.environments, "make_environments", make)
@@ -156,11 +154,6 @@ def test_actions_that_cannot_be_are_not_taken(remote: Remote) -> None:
     remote.handle(Act(group=9, step=1), ACTIONS)
     answer(remote, message, ACTIONS)
     assert remote.ready
-
-
-def test_failures_of_single_copies_are_told(remote: Remote, scripted: list[Scripted]) -> None:
-    scripted[1].survived("step", RuntimeError("it broke"))
-    assert "failed in step: RuntimeError: it broke" in remote.trouble
 
 
 def test_stacked_frames_are_not_made() -> None:

@@ -42,7 +42,6 @@ def environments(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     scripted = Scripted((3, 5), rewards=(1.0, 2.0, 4.0, 8.0, 16.0))
 
     def make(section: Any, **kwargs: Any) -> Scripted:
-        scripted.survived = kwargs["survived"]
         return scripted
 
     monkeypatch.setattr(actor.players.gradients, "make_environments", make)
@@ -284,16 +283,9 @@ def test_environments_and_actions_are_seeded_by_the_welcome(monkeypatch: pytest.
     monkeypatch.setattr(actor.players.gradients, "make_environments", make)
     for seed in (5, 5, 6):
         work_of(seed=seed).advance(FOREVER)
-    assert [(kwargs["copies"], kwargs["seed"]) for kwargs in asked] == [(2, 5), (2, 5), (2, 6)]
+    assert [(kwargs["num_envs"], kwargs["seed"]) for kwargs in asked] == [(2, 5), (2, 5), (2, 6)]
     taken = [np.stack(one.taken).tolist() for one in made]
     assert taken[0] == taken[1] != taken[2]
-
-
-def test_what_a_copy_of_the_environment_survived_is_there_to_be_told(environments: Scripted) -> None:
-    work = work_of()
-    assert work.trouble == ""
-    environments.survived("step", ValueError("a bad action"))
-    assert "CartPole-v1 failed in step: ValueError: a bad action" in work.trouble
 
 
 def test_closing_closes_the_environments(environments: Scripted) -> None:
@@ -309,7 +301,7 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
 
     work = work_of("algorithm.kind=n-step-q", "algorithm.epsilon_frames=100", body=body(0.25, 0.5, 40))
     assert work._model.target is not None
-    acting = work._collector._acting
+    acting = work._collector._exploration
     assert isinstance(acting, EpsilonGreedy)
     seen = []
     for version, frames in ((10, 40), (11, 70), (12, 100)):

@@ -6,9 +6,7 @@ from typing import get_args
 import pytest
 
 from common.wire.messages import AnyMessage, Contribution, Goodbye, Inspect, Message, Pull, RefusalCode, Stop
-from common.wire.protocol import PEERS, PORTS, REFUSALS, RULES, TRANSITIONS, Event, State, may_send
-
-SIDES = {"learner", *PEERS}
+from common.wire.protocol import EVERYONE, PEERS, PORTS, REFUSALS, RULES, TRANSITIONS, Event, Side, State, may_send
 
 
 def test_every_message_has_a_rule() -> None:
@@ -18,7 +16,7 @@ def test_every_message_has_a_rule() -> None:
 @pytest.mark.parametrize("kind", RULES)
 def test_a_message_goes_between_the_learner_and_peers(kind: type[Message]) -> None:
     rule = RULES[kind]
-    assert {*rule.senders, *rule.receivers} <= SIDES
+    assert {*rule.senders, *rule.receivers} <= set(EVERYONE)
     assert "learner" in {*rule.senders, *rule.receivers}
     assert all(set(RULES[answer].senders) & set(rule.receivers) for answer in rule.answers)
     assert all(set(RULES[answer].receivers) & set(rule.senders) for answer in rule.answers)
@@ -42,8 +40,8 @@ def test_every_contribution_is_answered_and_has_a_body(kind: type[Message]) -> N
         ("observer", Goodbye(reason=""), True),
     ],
 )
-def test_may_send(role: str, message: Message, allowed: bool) -> None:
-    assert may_send(role, message) == allowed  # type: ignore[arg-type]
+def test_may_send(role: Side, message: Message, allowed: bool) -> None:
+    assert may_send(role, message) == allowed
 
 
 def test_every_event_has_a_transition_where_it_can_happen() -> None:

@@ -1,36 +1,20 @@
 from __future__ import annotations
 
-import pytest
-
-from deploy.backends.base import Backend, Condition, Ended
-
-
-def test_a_backend_has_all_five() -> None:
-    class Half(Backend):
-        def start(self, slot: int) -> None:
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match=r"close.*poll.*running.*stop"):
-        Half()  # type: ignore[abstract]
+from deploy.backends.base import Requests, actor_name, group_name
+from tests.helpers.launching import Actors
 
 
-def test_ended_without_a_word() -> None:
-    assert Ended(3, 1) == Ended(slot=3, exit_code=1, last_words="")
+def test_what_is_killed_was_asked_before_and_starts_come_last() -> None:
+    actors = Actors()
+    actors.request(Requests(start=frozenset({3, 1}), stop=frozenset({0}), kill=frozenset({2})))
+    assert actors.calls == ["stop 0", "kill 2", "start 1", "start 3"]
+    actors.request(Requests(planned=4))
+    assert len(actors.calls) == 4
 
 
-def test_a_backend_that_says_no_more_is_always_ready_and_lets_no_actor_live_on() -> None:
-    class Plain(Backend):
-        def start(self, slot: int) -> None: ...
-        def stop(self, slot: int, kill: bool = False) -> None: ...
-        def close(self) -> None: ...
-        def poll(self) -> list[Ended]:
-            return []
-
-        @property
-        def running(self) -> set[int]:
-            return set()
-
-    plain = Plain()
-    assert plain.condition == Condition("", frozenset(), None, True)
-    assert (plain.outlives, plain.host(3)) == (False, "")
-    plain.wish(3)
+def test_names_of_groups_are_plain_and_of_one_launcher_and_learner() -> None:
+    name = group_name("key/lab,1", "tcp://gpu:5555")
+    assert name.startswith("a3cd-key_lab_1-")
+    assert name == group_name("key/lab,1", "tcp://gpu:5555")
+    assert len({name, group_name("key/lab_1", "tcp://gpu:5555"), group_name("key/lab,1", "tcp://gpu:5556")}) == 3
+    assert actor_name("lab", 3) == "lab-3"

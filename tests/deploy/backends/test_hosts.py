@@ -3,11 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
-from deploy.backends.hosts import Host, parse, places, read, share_out
+from deploy.backends.hosts import Host, parse, read, share_out
 
 
 @pytest.mark.parametrize(
@@ -68,10 +66,3 @@ def test_slots_are_shared_out(hosts: list[Host], slots: int | None, shared: list
 def test_slots_that_cannot_be(hosts: list[Host], slots: int | None, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         share_out(hosts, slots)
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=5))
-def test_few_actors_are_on_many_hosts(slots: list[int]) -> None:
-    found = places([Host(f"h{index}", count) for index, count in enumerate(slots)])
-    assert sorted(found) == [(index, local) for index, count in enumerate(slots) for local in range(count)]
-    assert {index for index, _ in found[: len(slots)]} == set(range(len(slots)))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import psutil
 import pytest
 
 from deploy.backends.base import Ended
-from deploy.backends.process import ProcessBackend, actor_command, actor_environment, actor_name
+from deploy.backends.process import ProcessBackend
+from tests.helpers.programs import until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -18,18 +18,20 @@ SLEEPS = "import os, time; print('ready', flush=True); open(f'ready-{os.getpid()
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
 DIES = "import sys; print('trying'); sys.stdout.flush(); sys.exit('no such thing')"
 CHATTERS = "import sys\nfor n in range(50): print(n, 'x' * 5000, file=sys.stderr)"
-SHOWS = "import os; print(*[os.environ.get(n) for n in ('OMP_NUM_THREADS','CUDA_VISIBLE_DEVICES','NOTIFY_SOCKET')])"
+SHOWS = (
+    "import os; print(*[os.environ.get(n) for n in ('OMP_NUM_THREADS','CUDA_VISIBLE_DEVICES','NOTIFY_SOCKET','OTHER')])"
+)
 PARENT_OF_A_HOLDER = (
     "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid)"
 )
 LAUNCHER = """
 import sys, time
 from deploy.backends.process import ProcessBackend
+from tests.helpers.programs import until
 child = "from common.host.service import lifeline; import time; lifeline.watch(); print('up', flush=True); "
 child += "time.sleep(60)"
 backend = ProcessBackend(lambda slot: [sys.executable, "-c", child], str)
-for slot in range(2):
-    backend.start(slot)
+backend.start([0, 1])
 time.sleep(60)
 """
 
@@ -50,30 +52,21 @@ def make(nothing_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         one.close()
 
 
-def wait_ended(backend: ProcessBackend) -> list[Ended]:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if ended := backend.poll():
-            return ended
-        time.sleep(0.01)
-    raise AssertionError("nothing ended")
+def end_of(backend: ProcessBackend, slot: int = 0) -> Ended:
+    until(lambda: slot not in backend.observe().alive, "its end")
+    return backend.exit_status(slot)
 
 
 def wait_ready(count: int) -> None:
     """Until so many children have left a file in their working folder, which is this process's."""
-    deadline = time.monotonic() + 30
-    while len(list(Path().glob("ready-*"))) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: len(list(Path().glob("ready-*"))) >= count)
 
 
 def test_a_child_that_dies_at_once(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
     backend = make(DIES)
-    backend.start(7)
-    assert backend.running == {7}
-    assert wait_ended(backend) == [Ended(7, 1, "trying\nno such thing")]
-    assert backend.running == set()
-    assert backend.poll() == []
+    backend.start([7])
+    assert end_of(backend, 7) == Ended(7, 1, "trying\nno such thing")
+    assert backend.observe().alive == set()
     out, err = capfd.readouterr()
     assert err == "actor-7  trying\nactor-7  no such thing\n"
     assert out == ""
@@ -81,64 +74,59 @@ def test_a_child_that_dies_at_once(make: Make, capfd: pytest.CaptureFixture[str]
 
 def test_stop_asks(make: Make) -> None:
     backend = make(SLEEPS)
-    backend.start(0)
-    backend.start(1)
+    backend.start([0, 1])
     wait_ready(2)
-    assert backend.poll() == []
-    backend.stop(1)
-    assert wait_ended(backend) == [Ended(1, 143, "ready")]
-    assert backend.running == {0}
-    backend.stop(1)
-    backend.stop(1, kill=True)
+    assert backend.observe().alive == {0, 1}
+    backend.stop([1])
+    assert end_of(backend, 1) == Ended(1, 143, "ready")
+    assert backend.observe().alive == {0}
+    backend.stop([1])
+    backend.stop([1], kill=True)
 
 
 def test_one_that_does_not_listen_is_killed_with_all_it_started(make: Make, capfd: pytest.CaptureFixture[str]) -> None:
     backend = make(f"import os; os.fork(); {DEAF}")
-    backend.start(0)
+    backend.start([0])
     wait_ready(2)
-    backend.stop(0)
-    backend.stop(0)
-    assert backend.poll() == []
-    backend.stop(0, kill=True)
-    (ended,) = wait_ended(backend)  # and the fixture sees whether its child is left
-    assert ended.exit_code == 137
+    backend.stop([0])
+    backend.stop([0])
+    assert backend.observe().alive == {0}
+    backend.stop([0], kill=True)
+    assert end_of(backend).exit_code == 137  # and the fixture sees whether its child is left
 
 
-def test_stopping_one_that_is_gone_but_not_told_yet(make: Make) -> None:
+def test_stopping_one_that_is_gone_but_not_observed_yet(make: Make) -> None:
     backend = make(DIES)
-    backend.start(0)
+    backend.start([0])
     (child,) = psutil.Process().children()
-    while child.status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
-    backend.stop(0)
-    backend.stop(0, kill=True)
-    assert wait_ended(backend)[0].exit_code == 1
+    until(lambda: child.status() == psutil.STATUS_ZOMBIE)
+    backend.stop([0])
+    backend.stop([0], kill=True)
+    assert end_of(backend).exit_code == 1
 
 
 def test_close_ends_everything() -> None:
     backend = ProcessBackend(lambda slot: [sys.executable, "-c", DEAF], str)
-    for slot in range(3):
-        backend.start(slot)
+    backend.start([0, 1, 2])
+    children = psutil.Process().children()
     backend.close()
-    assert backend.running == set()
+    assert not any(child.is_running() for child in children)
 
 
 def test_a_command_that_is_not_there() -> None:
     backend = ProcessBackend(lambda slot: ["/no/such/python"], str)
-    backend.start(2)
-    assert backend.running == {2}
-    (ended,) = backend.poll()
+    backend.start([2])
+    assert backend.observe().alive == set()
+    ended = backend.exit_status(2)
     assert (ended.slot, ended.exit_code) == (2, 127)
     assert "/no/such/python" in ended.last_words
-    assert backend.running == set()
     backend.close()
 
 
 def test_last_words_are_the_last_and_bounded(make: Make) -> None:
     backend = make(CHATTERS)
-    backend.start(0)
-    (ended,) = wait_ended(backend)
-    lines = ended.last_words.split("\n")
+    backend.start([0])
+    lines = end_of(backend).last_words.split("\n")
     assert len(lines) == 10
     assert max(map(len, lines)) <= 4096
     assert lines[-2].startswith("49 x")
@@ -151,16 +139,16 @@ def test_a_closed_stderr_does_not_stop_the_reading(make: Make, monkeypatch: pyte
 
     monkeypatch.setattr(sys, "stderr", Broken())
     backend = make(CHATTERS)
-    backend.start(0)
-    (ended,) = wait_ended(backend)
+    backend.start([0])
+    ended = end_of(backend)
     assert ended.exit_code == 0
     assert ended.last_words
 
 
 def test_an_end_is_told_although_a_grandchild_holds_the_pipe(make: Make) -> None:
     backend = make(PARENT_OF_A_HOLDER)
-    backend.start(0)
-    (ended,) = wait_ended(backend)
+    backend.start([0])
+    ended = end_of(backend)
     assert ended.exit_code == 0
     psutil.Process(int(ended.last_words)).kill()
 
@@ -169,18 +157,15 @@ def test_environment(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "8")
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/notify")
     monkeypatch.setenv("OTHER", "kept")
-    assert actor_environment()["OTHER"] == "kept"
     backend = make(SHOWS)
-    backend.start(0)
-    (ended,) = wait_ended(backend)
-    assert ended.last_words == "1  None"
+    backend.start([0])
+    assert end_of(backend).last_words == "1  None kept"
 
 
 def test_children_are_in_a_session_of_their_own(make: Make) -> None:
     backend = make("import os; print(os.getsid(0) == os.getpid())")
-    backend.start(0)
-    (ended,) = wait_ended(backend)
-    assert ended.last_words == "True"
+    backend.start([0])
+    assert end_of(backend).last_words == "True"
 
 
 def test_children_end_with_a_launcher_that_is_killed() -> None:
@@ -192,11 +177,3 @@ def test_children_end_with_a_launcher_that_is_killed() -> None:
         launcher.kill()
     _, alive = psutil.wait_procs(children, timeout=20)
     assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
-
-
-def test_the_command_of_an_actor() -> None:
-    command = actor_command(["tcp://host:5555", "--insecure"], "lab", "lab-3")
-    assert command[0] == sys.executable
-    assert command[-8:-5] == ["actor", "tcp://host:5555", "--insecure"]
-    assert command[-5:] == ["--name", "lab-3", "--launcher", "lab", "--lifeline"]
-    assert actor_name("lab", 3) == "lab-3"

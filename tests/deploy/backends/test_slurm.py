@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from deploy.backends.base import Condition, Ended, Found
-from deploy.backends.slurm import SlurmBackend, job_name, script
-from tests.helpers.programs import first_in_path, lines, program, until
+from deploy.backends.base import Ended, Observation
+from deploy.backends.runner import ToolError
+from deploy.backends.slurm import SlurmBackend, script
+from tests.helpers.programs import first_in_path, lines, program
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 PROGRAM = """
@@ -74,22 +75,12 @@ def backend(nothing_left_behind: None, slurm: Slurm) -> Iterator[SlurmBackend]:
     one.close()
 
 
-def turned(backend: SlurmBackend) -> list[Ended | Found]:
-    backend._turn()
-    with backend._lock:
-        news, backend._news = backend._news, []
-    return news
-
-
 def running(*slots: int, job: int = 7) -> dict[str, tuple[str, ...]]:
     return {f"{job}_{slot}": ("a3cd-lab", "RUNNING", "None") for slot in slots}
 
 
 def test_grows_by_one_array_and_shrinks_by_tasks(backend: SlurmBackend, slurm: Slurm) -> None:
-    turned(backend)
-    for slot in (0, 1, 3):
-        backend.start(slot)
-    turned(backend)
+    backend.start([0, 1, 3])
     assert slurm.calls("sbatch") == [
         [
             *("--parsable", "--job-name=a3cd-lab", "--array=0,1,3", "--ntasks=1", "--open-mode=truncate"),
@@ -97,35 +88,26 @@ def test_grows_by_one_array_and_shrinks_by_tasks(backend: SlurmBackend, slurm: S
         ]
     ]
     assert (slurm.base / "script").read_text() == "#!/bin/sh\ntrue\n"
-    assert turned(backend) == []
-    assert backend.condition == Condition(starting=frozenset({0, 1, 3})), "waiting in the queue"
-    backend.stop(1)
-    backend.stop(3)
-    turned(backend)
+    all_three = frozenset({0, 1, 3})
+    assert backend.observe() == Observation(all_three, all_three), "waiting in the queue"
+    backend.stop([1, 3])
     assert slurm.calls("scancel") == [["101_1", "101_3"]]
+    assert backend.observe().alive == {0}
     (slurm.base / "job").write_text("JobId=1 JobState=CANCELLED ExitCode=0:15")
-    assert turned(backend) == [Ended(1, 0), Ended(3, 0)]
-    backend.start(3)
-    turned(backend)
+    assert backend.exit_status(1) == Ended(1, 0)
+    backend.start([3])
     assert sorted(slurm.get()) == ["101_0", "102_3"]
 
 
-def test_a_launcher_that_comes_back_finds_its_tasks_and_leaves_them_again(slurm: Slurm) -> None:
+def test_a_launcher_that_comes_back_finds_its_own_tasks(backend: SlurmBackend, slurm: Slurm) -> None:
     slurm.put(running(0, 2) | {"9_1": ("a3cd-other", "RUNNING", "None"), "8_N/A": ("a3cd-lab", "RUNNING", "None")})
-    backend = SlurmBackend("a3cd-lab", "")
-    news: list[Ended | Found] = []
-    until(lambda: news.extend(backend.poll()) or backend.condition.settled)
-    assert news == [Found(0), Found(2)]
-    backend.start(0)
-    backend.poll()
-    backend.close()
-    assert (slurm.calls("sbatch"), slurm.calls("scancel")) == ([], [])
+    assert backend.observe() == Observation(frozenset({0, 2}))
     assert slurm.calls("squeue")[0][:4] == ["--noheader", "--array", f"--user={os.getuid()}", "--name=a3cd-lab"]
 
 
 def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slurm: Slurm) -> None:
     slurm.put(running(0, job=9) | running(0, 1, job=8))
-    assert turned(backend) == [Found(0), Found(1)]
+    assert backend.observe().alive == {0, 1}
     assert sorted(slurm.get()) == ["8_0", "8_1"]
 
 
@@ -140,58 +122,37 @@ def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slu
 )
 def test_a_task_that_ended(backend: SlurmBackend, slurm: Slurm, told: str, exit_code: int, what: str) -> None:
     slurm.put(running(2))
-    turned(backend)
+    backend.observe()
     output = slurm.base / "out.log"
     output.write_text("loading\nerror: no environment 'x'\n")
     (slurm.base / "job").write_text(f"JobId=7 ArrayTaskId=2 {told} StdOut={output}")
-    slurm.put({})
-    assert turned(backend) == [
-        Ended(2, exit_code, f"slurm task 7_2: {what}\nloading\nerror: no environment 'x'"),
-    ]
+    assert backend.exit_status(2) == Ended(2, exit_code, f"slurm task 7_2: {what}\nloading\nerror: no environment 'x'")
 
 
 def test_a_task_that_failed_before_it_was_seen(backend: SlurmBackend, slurm: Slurm) -> None:
-    backend.start(2)
-    turned(backend)
+    backend.start([2])
     (slurm.base / "job").write_text("JobId=101 ArrayTaskId=2 JobState=FAILED Reason=NonZeroExitCode ExitCode=78:0")
-    slurm.put({})
-    assert turned(backend) == [Ended(2, 78, "slurm task 101_2: FAILED (NonZeroExitCode)")]
+    assert backend.exit_status(2) == Ended(2, 78, "slurm task 101_2: FAILED (NonZeroExitCode)")
     assert slurm.calls("scontrol") == [["--oneliner", "show", "job", "101_2"]]
 
 
 def test_a_task_of_which_nothing_is_known_any_more(backend: SlurmBackend, slurm: Slurm) -> None:
     slurm.put(running(2))
-    turned(backend)
+    backend.observe()
     (slurm.base / "no-scontrol").write_text("slurm_load_jobs error: Invalid job id specified")
-    slurm.put({})
-    assert turned(backend) == [Ended(2, 1, "slurm task 7_2: gone from the queue (no reason given)")]
+    assert backend.exit_status(2) == Ended(2, 1, "slurm task 7_2: gone from the queue (no reason given)")
 
 
-def test_what_slurm_refuses_is_trouble_and_tried_again(backend: SlurmBackend, slurm: Slurm) -> None:
-    turned(backend)
+def test_what_slurm_refuses_is_an_error(backend: SlurmBackend, slurm: Slurm) -> None:
     (slurm.base / "no-sbatch").write_text("sbatch: error: invalid partition specified: cpu")
-    backend.start(0)
-    assert turned(backend) == []
-    assert backend.condition == Condition(
-        "sbatch: error: invalid partition specified: cpu (exit code 1)", starting=frozenset({0})
-    )
-    (slurm.base / "no-sbatch").unlink()
-    backend._pause._until = 0.0
-    turned(backend)
-    assert sorted(slurm.get()) == ["102_0"]
-    assert backend.condition.trouble == ""
+    with pytest.raises(ToolError, match=r"^sbatch: error: invalid partition specified: cpu \(exit code 1\)$"):
+        backend.start([0])
 
 
 def test_reasons_for_waiting_that_do_not_pass_are_told(backend: SlurmBackend, slurm: Slurm) -> None:
-    slurm.put(
-        {
-            "7_0": ("a3cd-lab", "PENDING", "PartitionTimeLimit"),
-            "7_1": ("a3cd-lab", "PENDING", "PartitionTimeLimit"),
-            "7_2": ("a3cd-lab", "PENDING", "Resources"),
-        }
-    )
-    turned(backend)
-    assert backend.condition.trouble == "slurm: 2 waiting: PartitionTimeLimit"
+    waiting = ("PartitionTimeLimit", "PartitionTimeLimit", "Resources")
+    slurm.put({f"7_{slot}": ("a3cd-lab", "PENDING", reason) for slot, reason in enumerate(waiting)})
+    assert backend.observe().note == "slurm: 2 waiting: PartitionTimeLimit"
 
 
 def test_the_script_quotes_every_word_and_becomes_the_actor(tmp_path: Path) -> None:
@@ -201,10 +162,3 @@ def test_the_script_quotes_every_word_and_becomes_the_actor(tmp_path: Path) -> N
     said = subprocess.run(["sh"], input=text, env=environment, capture_output=True, text=True, check=True).stdout
     words = ["actor", "tcp://gpu:5555", "--allow-module", "$(id)", "--launcher", "ann's lab", "--name", "ann's lab-12"]
     assert said == f"{words} 1\n"
-
-
-def test_job_names_are_plain_and_of_one_launcher_and_learner() -> None:
-    name = job_name("key/lab,1", "tcp://gpu:5555")
-    assert name.startswith("a3cd-key_lab_1-")
-    assert name == job_name("key/lab,1", "tcp://gpu:5555")
-    assert len({name, job_name("key/lab_1", "tcp://gpu:5555"), job_name("key/lab,1", "tcp://gpu:5556")}) == 3

@@ -1,206 +1,214 @@
-"""Against relays and holders that really run; only ssh itself is replaced."""
+"""With an `ssh` that runs the line on this machine; a real one is in tests/hosts and tests/systemd."""
 
 from __future__ import annotations
 
-import os
-import signal
+import json
+import logging
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 
 from common.errors import ConfigurationError
-from deploy.backends import ssh
-from deploy.backends.base import Ended, Found
+from deploy.backends.base import Ended
 from deploy.backends.hosts import Host
-from deploy.backends.ssh import FIXED, SshBackend, check_option, check_program, ssh_command
-from tests.helpers.programs import alive, until
-from tests.helpers.remote import Remote, remote
+from deploy.backends.process import ProcessBackend
+from deploy.backends.runner import ToolError
+from deploy.backends.ssh import SshBackend, SshRunner, check_option, check_program
+from deploy.backends.systemd import TransientBackend
+from deploy.ssh import STRICT, ssh_command
+from tests.helpers.programs import alive, first_in_path, lines, program, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
-Make = Callable[..., SshBackend]
-HOSTS = [Host("h2", 2), Host("ann@h3", 2)]
+SSH = """
+import os, subprocess, sys
+from pathlib import Path
+base = Path({base!r})
+if (base / "denied").exists():
+    sys.exit((sys.stderr.write("ann@h2: Permission denied (publickey).\\n"), 255)[1])
+assert sys.argv[-3:-1] == ["--", "ann@h2"], sys.argv
+sys.exit(subprocess.run(["sh", "-c", sys.argv[-1]]).returncode)
+"""
+ACTOR = """
+import json, os, sys, time
+from pathlib import Path
+from common.host.service import lifeline
+lifeline.watch()
+with open(Path({base!r}, "actors"), "a") as file:
+    file.write(json.dumps([os.getpid(), os.environ["OMP_NUM_THREADS"], *sys.argv[1:]]) + "\\n")
+time.sleep(600)
+"""
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+class Lab:
+    """A host that is this machine, with programs of its own."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.open: list[SshBackend] = []
+        program(base, "ssh", SSH.format(base=str(base)))
+        program(base, "a3cd", ACTOR.format(base=str(base)))
+        self.says()
+
+    def close(self, backend: SshBackend) -> None:
+        self.open.remove(backend)
+        backend.close()
+
+    def says(self, uid: int = 1000, system: str = "offline", user: str = "offline", linger: str = "no") -> None:
+        """What it answers when it is asked."""
+        program(self.base, "id", f"print({uid})")
+        program(self.base, "systemctl", f"import sys; print({user!r} if '--user' in sys.argv else {system!r})")
+        program(self.base, "loginctl", f"print({linger!r})")
+
+    def actors(self) -> list[list[str]]:
+        """Process id, threads and words of each that began."""
+        return [json.loads(line) for line in lines(self.base / "actors")]
+
+    def running(self, *words: str) -> list[psutil.Process]:
+        """Processes of this test whose command line has these words."""
+        return [one for one in psutil.Process().children(recursive=True) if {*words} <= {*_words(one)}]
 
 
 @pytest.fixture
-def lab(nothing_left_behind: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
-    with remote("h2", "ann@h3") as one:
-        monkeypatch.setenv("PATH", one.path)
-        yield one
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setenv("PATH", first_in_path(tmp_path))
+    return Lab(tmp_path)
+
+
+Make = Callable[[], SshBackend]
 
 
 @pytest.fixture
-def make(lab: Remote) -> Iterator[Make]:
-    made: list[SshBackend] = []
-
-    def backend(launcher: str = "lab", lease: float = 600.0, hosts: list[Host] = HOSTS) -> SshBackend:
-        made.append(SshBackend(hosts, launcher=launcher, way=["tcp://gpu:5555"], lease_seconds=lease))
-        return made[-1]
+def make(nothing_left_behind: None, lab: Lab) -> Iterator[Make]:
+    def backend() -> SshBackend:
+        one = SshBackend(
+            Host("ann@h2", 2),
+            launcher=lab.base.name,
+            learner="tcp://gpu:5555",
+            words=["--insecure"],
+            program="a3cd",
+            ssh=ssh_command("ann@h2"),
+        )
+        lab.open.append(one)
+        return one
 
     yield backend
-    for one in made:
-        one.close()
+    while lab.open:
+        lab.close(lab.open[0])
+    until(lambda: not any(alive(int(actor[0])) for actor in lab.actors()), "the actors' end")
+    for lock in Path("/tmp").glob(f"a3cd-{lab.base.name}-*"):
+        lock.unlink()
 
 
-def settle(backend: SshBackend) -> list[Ended | Found]:
-    """Until each host was tried; what came up until then."""
-    news: list[Ended | Found] = []
-    until(lambda: news.extend(backend.poll()) or backend.condition.settled, "the hosts")
-    return news
-
-
-def news_of(backend: SshBackend, count: int = 1) -> list[Ended | Found]:
-    news: list[Ended | Found] = []
-    until(lambda: news.extend(backend.poll()) or len(news) >= count, "news")
-    return news
-
-
-def break_connection(backend: SshBackend, index: int) -> None:
-    process = backend._connections[index]._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-
-
-def test_actors_on_two_hosts(make: Make, lab: Remote) -> None:
+@pytest.mark.parametrize(
+    ("says", "kind", "text"),
+    [
+        ({"uid": 0, "system": "running"}, TransientBackend, "units of the system's systemd"),
+        ({"user": "degraded", "linger": "yes"}, TransientBackend, "units of the user's systemd"),
+        (
+            {"user": "running"},
+            ProcessBackend,
+            "children of ssh and end with the connection: the user's systemd does not linger",
+        ),
+        ({"system": "running", "linger": "yes"}, ProcessBackend, "no systemd there that keeps them"),
+        ({"uid": 0}, ProcessBackend, "no systemd there that keeps them"),
+    ],
+)
+def test_the_host_is_asked_once_what_keeps_the_actors(
+    make: Make, lab: Lab, says: dict[str, str], kind: type, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    lab.says(**says)  # type: ignore[arg-type]
     backend = make()
-    assert backend.condition.settled is False
-    assert backend.condition.ready == frozenset()
-    assert settle(backend) == []
-    assert backend.condition.ready == {0, 1, 2, 3}
-    for slot in range(3):
-        backend.start(slot)
-    until(lambda: lab.count() == 3 and not (backend.poll() or backend.condition.starting))
-    assert sorted(lab.actors("h2")) == ["lab-h2-0", "lab-h2-1"]
-    assert sorted(lab.actors("ann@h3")) == ["lab-h3-0"]
-    assert backend.running == {0, 1, 2}
-    backend.stop(1)
-    assert news_of(backend) == [Ended(1, 143, "at work")]
-    os.kill(lab.actors("h2")["lab-h2-1"][0], signal.SIGKILL)
-    assert news_of(backend) == [Ended(2, 137, "at work")]
-    assert backend.running == {0}
+    assert isinstance(backend._backend, kind)
+    assert backend._backend is backend._backend
+    assert backend.interval == backend._backend.interval
+    assert text in caplog.text
 
 
-def test_a_launcher_that_comes_back_finds_the_actors_and_doubles_none(make: Make, lab: Remote) -> None:
-    first = make()
-    settle(first)
-    first.start(0)
-    first.start(1)
-    until(lambda: lab.count() == 2)
-    before = lab.actors("h2"), lab.actors("ann@h3")
-    first.close()
-    second = make()
-    assert sorted(settle(second), key=lambda one: one.slot) == [Found(0), Found(1)]
-    second.start(0)
-    second.stop(1)
-    assert news_of(second) == [Ended(1, 143, "at work")]
-    assert (lab.actors("h2"), lab.actors("ann@h3")) == (before[0], {})
-
-
-def test_a_broken_connection_is_made_again_and_tells_what_happened_meanwhile(make: Make, lab: Remote) -> None:
+def test_children_end_with_the_backend(make: Make, lab: Lab) -> None:
     backend = make()
-    settle(backend)
-    backend.start(0)
-    backend.start(2)
-    until(lambda: lab.count() == 2 and not (backend.poll() or backend.condition.starting))
-    before = lab.actors("h2")
-    (lab.base / "h2" / "denied").touch()
-    break_connection(backend, 0)
-    until(lambda: "h2" in backend.condition.trouble)
-    assert backend.condition.ready == {1, 3}
-    assert backend.running == {0, 2}, "they play on"
-    until(lambda: backend.condition.trouble == "h2: ssh: h2: Permission denied (publickey).")
-    os.kill(before["lab-h2-1"][0], signal.SIGKILL)
-    backend.stop(0)
-    (lab.base / "h2" / "denied").unlink()
-    ended = news_of(backend, 2)
-    assert sorted(ended, key=lambda one: one.slot) == [Ended(0, 143, "at work"), Ended(2, 137, "at work")]
-    assert backend.condition.trouble == ""
-    assert lab.count() == 0
+    assert backend.observe().alive == set()
+    backend.start([0, 1])
+    until(lambda: len(lab.actors()) == 2)
+    assert backend.observe().alive == {0, 1}
+    name = lab.base.name
+    words = ["actor", "tcp://gpu:5555", "--insecure", "--launcher", name, "--name"]
+    assert sorted(actor[1:] for actor in lab.actors()) == [
+        ["1", *words, f"{name}-h2-{slot}", "--nice", "10", "--lifeline"] for slot in range(2)
+    ]
+    backend.stop([0])
+    until(lambda: backend.observe().alive == {1})
+    lab.close(backend)
+    until(lambda: not any(alive(int(actor[0])) for actor in lab.actors()))
 
 
-def test_a_start_into_a_dead_connection_comes_through_once(make: Make, lab: Remote) -> None:
+def test_an_actor_waits_until_the_one_before_is_gone(make: Make, lab: Lab) -> None:
+    """After a cut its sshd may not have noticed that nobody is there any more."""
+    if shutil.which("flock") is None:
+        pytest.skip("not installed: flock")
+    first, second = make(), make()
+    first.start([0])
+    until(lambda: len(lab.actors()) == 1)
+    second.start([0])
+    until(lambda: len(lab.running("flock", "-w")) == 2, "the second one waits")
+    assert len(lab.actors()) == 1
+    lab.close(first)
+    until(lambda: len(lab.actors()) == 2)
+
+
+def test_a_broken_connection_is_no_failure_of_the_actor(make: Make, lab: Lab) -> None:
     backend = make()
-    settle(backend)
-    process = backend._connections[0]._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    backend.start(0)
-    os.kill(process.pid, signal.SIGKILL)
-    until(lambda: lab.count() == 1 and not (backend.poll() or backend.condition.starting))
-    break_connection(backend, 0)
-    until(lambda: backend.poll() or backend.condition.ready == {0, 1, 2, 3})
-    assert {name: len(pids) for name, pids in lab.actors("h2").items()} == {"lab-h2-0": 1}
+    backend.observe()
+    (lab.base / "denied").touch()
+    backend.start([0])
+    until(lambda: backend.observe().alive == set())
+    assert backend.exit_status(0) == Ended(0, 0, "ann@h2: Permission denied (publickey).")
+    with pytest.raises(ToolError, match="Permission denied"):
+        backend.observe()
+    (lab.base / "denied").unlink()
+    assert backend.observe().alive == set()
+    backend.start([0])
+    until(lambda: len(lab.actors()) == 1)
 
 
-def test_a_holder_that_is_killed_takes_its_actors_along_before_another_begins(make: Make, lab: Remote) -> None:
+def test_why_there_is_no_connection(make: Make, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = make()
-    settle(backend)
-    backend.start(0)
-    until(lambda: lab.count() == 1 and not (backend.poll() or backend.condition.starting))
-    old, holder = lab.actors("h2")["lab-h2-0"], lab.holders("h2")[-1]
-    os.kill(holder, signal.SIGKILL)
-    (ended,) = news_of(backend)
-    assert isinstance(ended, Ended)
-    assert (ended.slot, ended.exit_code) == (0, 75)
-    assert "gone when the connection came back" in ended.last_words
-    assert not alive(old[0])
-    assert lab.holders("h2")[-1] != holder
-
-
-def test_two_launchers_of_one_name(make: Make, lab: Remote) -> None:
-    first = make(hosts=HOSTS[:1])
-    settle(first)
-    first.start(0)
-    until(lambda: lab.count() == 1 and not (first.poll() or first.condition.starting))
-    second = make(hosts=HOSTS[:1])
-    assert settle(second) == [Found(0)]
-    until(lambda: "another launcher of the same name took over" in first.condition.trouble)
-    assert lab.count() == 1
-    third = make("other", hosts=HOSTS[:1])
-    assert settle(third) == []
-    assert third.condition.ready == {0, 1}
-
-
-def test_fewer_slots_than_before_ends_the_surplus(make: Make, lab: Remote) -> None:
-    first = make()
-    settle(first)
-    first.start(0)
-    first.start(2)
-    until(lambda: lab.count() == 2)
-    first.close()
-    second = make(hosts=[Host("h2", 1)])
-    assert settle(second) == [Found(0)]
-    until(lambda: sorted(lab.actors("h2")) == ["lab-h2-0"])
-
-
-def test_without_a_launcher_the_lease_ends(make: Make, lab: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh, "MARGIN_SECONDS", 0.5)
-    backend = make(lease=1.0, hosts=HOSTS[:1])
-    monkeypatch.setattr(ssh, "PING_SECONDS", 0.1)
-    settle(backend)
-    backend.start(0)
-    until(lambda: lab.count() == 1 and not (backend.poll() or backend.condition.starting))
-    (lab.base / "h2" / "denied").touch()
-    break_connection(backend, 0)
-    (ended,) = news_of(backend)
-    assert ended == Ended(0, 75, "no connection to h2 for 2 s: it has been ended there")
-    until(lambda: lab.count() == 0, "the actor's end by its holder")
-    until(lambda: not alive(lab.holders("h2")[-1]), "the holder's end")
-
-
-def test_an_ssh_that_is_not_there(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = make()
+    (lab.base / "denied").touch()
+    with pytest.raises(ToolError, match=r"^ssh: ann@h2: Permission denied \(publickey\)\.$"):
+        backend.observe()
+    (lab.base / "denied").unlink()
+    assert backend.observe().alive == set()
+    program(lab.base, "ssh", "print('Welcome to the lab!')")
+    with pytest.raises(ToolError, match="Welcome to the lab!"):
+        make().observe()
     monkeypatch.setenv("PATH", "/nowhere")
-    settle(backend)
-    assert backend.condition.trouble.startswith("h2: ssh: cannot be run: ")
-    assert backend.condition.ready == frozenset()
+    with pytest.raises(ToolError, match=r"^ssh: cannot be run: "):
+        make().observe()
 
 
-def test_the_command_line_is_constant_and_strict() -> None:
-    command = ssh_command("ann@h2", "/opt/a3cd/bin/a3cd", ["Port=2222"], "/etc/lab")
+def test_tools_on_the_host(lab: Lab) -> None:
+    runner = SshRunner(ssh_command("ann@h2"))
+    runner.environment = ("WHERE=there",)
+    answer = runner.run("sh", "-c", 'echo "$0 $WHERE"; exit 3', "ann's; $(id)")
+    assert (answer.program, answer.exit_code, answer.out) == ("sh", 3, "ann's; $(id) there\n")
+
+
+def test_the_command_line_is_strict() -> None:
+    command = ssh_command("ann@h2", ["Port=2222"], "/etc/lab")
     assert command[:4] == ["ssh", "-F", "/etc/lab", "-T"]
-    assert command[-4:] == ["--", "ann@h2", "/opt/a3cd/bin/a3cd", "hold"]
-    options = command[5:-4:2]
-    assert options == [*FIXED, "Port=2222"]
+    assert command[-2:] == ["--", "ann@h2"]
+    options = command[5:-2:2]
+    assert options == [*STRICT, "Port=2222"]
     assert {"BatchMode=yes", "PasswordAuthentication=no", "StrictHostKeyChecking=yes"} <= set(options)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from deploy.backends.base import Condition, Ended, Found
-from deploy.backends.systemd import SystemdBackend
-from tests.helpers.programs import first_in_path, lines, program, until
+from deploy.backends.base import Ended, Observation
+from deploy.backends.runner import Runner, ToolError
+from deploy.backends.systemd import SystemdBackend, TransientBackend
+from tests.helpers.programs import first_in_path, lines, program
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 SYSTEMCTL = """
@@ -26,7 +27,9 @@ state = json.loads((base / "state").read_text())
 options, names = sys.argv[1:sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1:]
 if "show" in options:
     fresh = {{"LoadState": "loaded", "ActiveState": "inactive", "Result": "success"}}
-    known = [fresh | state.get(name, {{}}) for name in names]
+    if names[0].endswith("*.service"):
+        names = [name for name in state if name.startswith(names[0][:-9])]
+    known = [{{"Id": name}} | fresh | state.get(name, {{}}) for name in names]
     print("\\n\\n".join("\\n".join(f"{{k}}={{v}}" for k, v in unit.items()) for unit in known))
 for name in names:
     if "start" in options and state.get(name, {{}}).get("ActiveState") != "active":
@@ -75,41 +78,17 @@ def unit(slot: int) -> str:
     return f"a3cd-actor@{slot}.service"
 
 
-def turned(backend: SystemdBackend) -> list[Ended | Found]:
-    """After one more look."""
-    backend._turn()
-    with backend._lock:
-        news, backend._news = backend._news, []
-    return news
-
-
-def test_running_units_are_found_and_stay_when_the_launcher_ends(systemd: Systemd) -> None:
-    systemd.put({unit(0): {"ActiveState": "active"}, unit(2): {"ActiveState": "activating"}})
-    backend = SystemdBackend(3)
-    news: list[Ended | Found] = []
-    until(lambda: news.extend(backend.poll()) or backend.condition.settled)
-    assert news == [Found(0), Found(2)]
-    assert backend.condition == Condition(starting=frozenset({2}))
-    backend.start(0)
-    backend.start(2)
-    backend.poll()
-    backend.close()
-    assert systemd.calls == []
-
-
 def test_from_start_to_stop(backend: SystemdBackend, systemd: Systemd) -> None:
-    turned(backend)
-    backend.start(0)
-    backend.start(1)
-    turned(backend)
-    assert turned(backend) == [], "a unit with a job is as good as started"
-    assert backend.condition.starting == {0, 1}
+    systemd.put({unit(2): {"ActiveState": "activating"}})
+    assert backend.observe() == Observation(frozenset({2}), frozenset({2}))
+    backend.start([0, 1])
+    both = frozenset({0, 1})
+    assert backend.observe() == Observation(both | {2}, both | {2}), "a unit with a job is as good as started"
     systemd.put({unit(0): {"ActiveState": "active"}, unit(1): {"ActiveState": "active"}})
-    assert turned(backend) == []
-    assert backend.condition == Condition()
-    backend.stop(1)
-    turned(backend)
-    assert turned(backend) == [Ended(1, 0)]
+    assert backend.observe() == Observation(both)
+    backend.stop([1])
+    assert backend.observe() == Observation(frozenset({0}))
+    assert backend.exit_status(1) == Ended(1, 0)
     before = "--system --no-ask-password --no-pager"
     assert systemd.calls == [
         f"{before} start --no-block -- {unit(0)} {unit(1)}",
@@ -118,23 +97,12 @@ def test_from_start_to_stop(backend: SystemdBackend, systemd: Systemd) -> None:
 
 
 def test_one_that_systemd_starts_again_has_not_ended_and_is_told_of(backend: SystemdBackend, systemd: Systemd) -> None:
-    systemd.put({unit(0): {"ActiveState": "active"}})
-    turned(backend)
-    systemd.put(
-        {
-            unit(0): {
-                "ActiveState": "activating",
-                "SubState": "auto-restart",
-                "Result": "exit-code",
-                "ExecMainCode": "1",
-                "ExecMainStatus": "75",
-            }
-        }
-    )
-    assert turned(backend) == []
-    assert backend.condition == Condition(
+    again = {"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainStatus": "75"}
+    systemd.put({unit(0): again})
+    assert backend.observe() == Observation(
+        frozenset({0}),
+        frozenset({0}),
         "a3cd-actor@0.service: systemd is starting it again after result exit-code (exit code 75)",
-        starting=frozenset({0}),
     )
 
 
@@ -151,11 +119,9 @@ def test_one_that_systemd_starts_again_has_not_ended_and_is_told_of(backend: Sys
 def test_a_failed_unit_has_ended_with_its_last_words(
     backend: SystemdBackend, systemd: Systemd, shown: dict[str, str], exit_code: int
 ) -> None:
-    systemd.put({unit(1): {"ActiveState": "active"}})
-    turned(backend)
     systemd.put({unit(1): {"ActiveState": "failed", "InvocationID": "abc", **shown}})
-    (ended,) = turned(backend)
-    assert ended == Ended(
+    assert backend.observe() == Observation()
+    assert backend.exit_status(1) == Ended(
         1,
         exit_code,
         f"a3cd-actor@1.service: loaded, result {shown['Result']}\nloading\n"
@@ -167,30 +133,66 @@ def test_without_a_journal_the_result_is_the_last_word(
     backend: SystemdBackend, systemd: Systemd, tmp_path: Path
 ) -> None:
     program(tmp_path, "journalctl", "import sys; sys.exit('No journal files were opened')")
-    systemd.put({unit(1): {"ActiveState": "active"}})
-    turned(backend)
     systemd.put({unit(1): {"ActiveState": "failed", "Result": "exit-code", "InvocationID": "abc"}})
-    (ended,) = turned(backend)
-    assert isinstance(ended, Ended)
-    assert ended.last_words == "a3cd-actor@1.service: loaded, result exit-code"
+    backend.observe()
+    assert backend.exit_status(1).last_words == "a3cd-actor@1.service: loaded, result exit-code"
 
 
-def test_no_systemd_is_trouble(backend: SystemdBackend, systemd: Systemd, tmp_path: Path) -> None:
+def test_no_systemd_is_an_error(backend: SystemdBackend, systemd: Systemd, tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("Failed to connect to bus: Host is down")
-    assert turned(backend) == []
-    assert backend.condition.trouble == "systemctl: Failed to connect to bus: Host is down (exit code 1)"
-    assert backend.condition.ready == frozenset()
+    with pytest.raises(ToolError, match=r"^systemctl: Failed to connect to bus: Host is down \(exit code 1\)$"):
+        backend.observe()
 
 
 def test_a_systemctl_that_shows_fewer_units(backend: SystemdBackend, tmp_path: Path) -> None:
-    program(tmp_path, "systemctl", "print('ActiveState=active')")
-    assert turned(backend) == []
-    assert backend.condition.trouble == "systemctl: 1 units shown of 3"
+    program(tmp_path, "systemctl", "print('Id=a3cd-actor@1.service')")
+    with pytest.raises(ToolError, match="2 of 3 units are not shown"):
+        backend.observe()
 
 
 def test_the_users_own_manager_and_another_unit(systemd: Systemd) -> None:
-    backend = SystemdBackend(1, user=True, template="lab@")
-    turned(backend)
-    backend.start(0)
-    turned(backend)
+    backend = SystemdBackend(1, user=True, unit="lab@")
+    backend.start([0])
     assert systemd.calls == ["--user --no-ask-password --no-pager start --no-block -- lab@0.service"]
+
+
+@pytest.fixture
+def transient(systemd: Systemd) -> TransientBackend:
+    return TransientBackend(
+        2, user=True, unit="a3cd-lab-", runner=Runner(), program="~/a3cd", words=lambda slot: ["actor", f"ann's {slot}"]
+    )
+
+
+def test_transient_units_are_begun_in_one_shell(
+    transient: TransientBackend, systemd: Systemd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    program(
+        tmp_path,
+        "systemd-run",
+        f"import json, sys; open({str(tmp_path / 'runs')!r}, 'a').write(json.dumps(sys.argv[1:]) + chr(10))",
+    )
+    transient.start([0, 1])
+    assert systemd.calls == ["--user reset-failed -- a3cd-lab-0.service a3cd-lab-1.service"]
+    for slot, line in enumerate(lines(tmp_path / "runs")):
+        words = json.loads(line)
+        assert words[0] == "--user"
+        assert {f"--unit=a3cd-lab-{slot}.service", "--property=Restart=always", "--service-type=notify"} <= set(words)
+        assert words[words.index("--") :] == ["--", "/home/ann/a3cd", "actor", f"ann's {slot}"]
+    assert len(lines(tmp_path / "runs")) == 2
+
+
+def test_a_transient_unit_that_exists_is_an_error(transient: TransientBackend, tmp_path: Path) -> None:
+    program(tmp_path, "systemd-run", "import sys; sys.exit('Failed to start transient service unit: Unit exists')")
+    with pytest.raises(ToolError, match="Unit exists"):
+        transient.start([0])
+
+
+def test_transient_units_are_found_by_name_those_beyond_the_slots_too(
+    transient: TransientBackend, systemd: Systemd
+) -> None:
+    active = {"ActiveState": "active"}
+    assert transient.observe() == Observation()
+    systemd.put({"a3cd-lab-0.service": active, "a3cd-lab-7.service": active, "a3cd-lab-x.service": active})
+    assert transient.observe() == Observation(frozenset({0, 7}))
+    assert transient.exit_status(1) == Ended(1, 0), "systemd forgets what ended well"

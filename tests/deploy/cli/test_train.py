@@ -22,6 +22,7 @@ from common.run.status import FleetStatus, RunStatus, summary
 from common.settings.sections import Settings
 from common.settings.toml import dump, override, parse, read
 from common.wire import sockets
+from deploy.children import a3cd
 from deploy.cli import train as module
 from deploy.cli.train import TrainRequest, request, train
 from learner.record.run_lock import create
@@ -153,16 +154,19 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     one = Stage()
 
     class Company:
-        def __init__(self, say: Callable[[str], None]) -> None:
-            say("a line")
-
         def __enter__(self) -> Self:
             return self
 
         def __exit__(self, *_: object) -> None:
             assert all(child.exit_code is not None for child in one.children), "nobody waited for"
 
-        def start(self, *arguments: str, keep_open: Sequence[int] = ()) -> FakeChild:
+        def start(
+            self, command: list[str], say: Callable[[str], None], *, stdout: bool, keep_open: Sequence[int]
+        ) -> FakeChild:
+            assert not stdout, "a result is the only output"
+            assert command[:1] + command[-1:] == [*a3cd(), "--lifeline"]
+            say("a line")
+            arguments = tuple(command[1:-1])
             one.children.append(FakeChild(arguments))
             if arguments[0] == "learner":
                 handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
@@ -227,7 +231,7 @@ def test_to_the_end(
     result = json.loads(shown.out)
     assert result | {"seconds": 0} == summary(run_status(state="reached")) | {"seconds": 0, "exit_code": 0}
     assert result["seconds"] > 0
-    assert shown.err.startswith("a line\n")
+    assert shown.err.startswith("a line\na line\n")
 
 
 def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage, tmp_path: Path) -> None:

@@ -1,37 +1,61 @@
-"""A host that is a folder: ssh, systemctl and the others are little programs that note what they were asked."""
+"""A host that is a folder: ssh, systemctl and the others are small programs that note how they were called."""
 
 from __future__ import annotations
 
 import os
-import stat
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deploy.install.ssh import Way
+from deploy.backends.hosts import parse
+from deploy.install.layout import SYSTEM, USER, Layout
+from deploy.install.payload import Payload
+from deploy.install.target import SshTarget
 
 _NOTE = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$FAKE_LOG"
 case "$*" in
 *is-active*) test -e "$FAKE_LOG.up" && echo active || echo inactive ;;
-*is-enabled*) test -e "$FAKE_LOG.up" && echo enabled || echo disabled ;;
-*restart*) : > "$FAKE_LOG.up" ;;
+*is-enabled*) test -e "$FAKE_LOG.boot" && echo enabled || echo disabled ;;
+*" enable "*) : > "$FAKE_LOG.boot" ;;
+*" restart "*) : > "$FAKE_LOG.up" ;;
 enable-linger) : > "$FAKE_LOG.lingers" ;;
+show-user*) test ! -e "$FAKE_LOG.lingers" || echo yes ;;
 esac
 """
+_ID = """#!/bin/sh
+case "$*" in
+-u) echo 0 ;;
+*) test "$*" = "a3cd a3cd-actor a3cd-launcher" -a -e "$FAKE_LOG.users" ;;
+esac
+"""
+_SYSUSERS = """#!/bin/sh
+: > "$FAKE_LOG.users"
+"""
 _TMPFILES = """#!/bin/sh
-root=${2%/etc/tmpfiles.d/a3cd.conf}
-mkdir -p "$root/etc/a3cd/runs" "$root/etc/a3cd/keys"
+etc=${2%/tmpfiles.d/a3cd.conf}
+mkdir -p "$etc/a3cd/runs" "$etc/a3cd/keys"
 """
 _PYTHON = """#!/bin/sh
 case "$*" in
-"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-"-m pip install "*) : > "$(dirname "$0")/a3cd"; echo "pip $*" >> "$FAKE_LOG" ;;
+"-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+"-m pip install "*) cp "$FAKE_LOG.a3cd" "${0%/*}/a3cd"; echo "pip $*" >> "$FAKE_LOG" ;;
 "-m pip --version") ;;
-"-c "*linger*) test -e "$FAKE_LOG.lingers" ;;
 *) exec {python} "$@" ;;
 esac
+"""
+_A3CD = """#!/bin/sh
+echo "a3cd $*" >> "$FAKE_LOG"
+case "$*" in *"new learner") : > "$3/learner.key" ;; esac
+"""
+# The host's side of ssh: the last word goes to a shell.
+_SSH = """#!/bin/sh
+for line; do :; done
+echo "ssh $*" >> "$FAKE_LOG"
+exec sh -c "$line"
 """
 
 
@@ -43,19 +67,39 @@ class Fake:
         self.programs = folder / "bin"
         for path in (self.root, self.programs):
             path.mkdir()
-        for name in ("systemctl", "systemd-sysusers", "id", "loginctl"):
+        for name in ("systemctl", "loginctl"):
             self.put(name, _NOTE)
+        self.put("id", _ID)
+        self.put("systemd-sysusers", _SYSUSERS)
         self.put("systemd-tmpfiles", _TMPFILES)
         self.put("python3", _PYTHON.replace("{python}", sys.executable))
-        # The host's side of ssh: the last word goes to a shell.
-        self.put("ssh", '#!/bin/sh\nfor line; do :; done\necho "ssh $*" >> "$FAKE_LOG"\nexec sh -c "$line"\n')
-        self.environment = {"FAKE_LOG": str(self._log), "PATH": f"{self.programs}:{os.environ['PATH']}"}
+        self.put("ssh", _SSH)
+        self.put("../log.a3cd", _A3CD)
+        self.environment = {
+            "FAKE_LOG": str(self._log),
+            "HOME": str(self.root / "home"),
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+        }
+        etc = self.root / "etc"
+        self.system = replace(
+            SYSTEM,
+            venv=str(self.root / "opt/a3cd"),
+            units=str(etc / "systemd/system"),
+            config=str(etc / "a3cd"),
+            data=str(self.root / "var/lib/a3cd"),
+            etc=str(etc),
+        )
+        self.target = SshTarget(parse("root@box"), ("ssh", "--", "root@box"))
+
+    def layout(self, of: Layout) -> Layout:
+        """On this host."""
+        return USER if of.user else self.system
 
     def put(self, name: str, text: str) -> None:
         """A program."""
         file = self.programs / name
         file.write_text(text)
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        file.chmod(0o755)
 
     @property
     def calls(self) -> list[str]:
@@ -66,11 +110,6 @@ class Fake:
         """What was called."""
         self._log.unlink(missing_ok=True)
 
-    @property
-    def way(self) -> Way:
-        """There, with a folder in the place of its file system."""
-        return Way("root@box", ("ssh", "-o", "BatchMode=yes", "--", "root@box"), root=str(self.root))
-
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
@@ -78,3 +117,23 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     for name, value in one.environment.items():
         monkeypatch.setenv(name, value)
     return one
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    file = tmp_path / "a3cd-1-py3-none-any.whl"
+    file.write_bytes(b"a wheel")
+    return file
+
+
+@pytest.fixture
+def take(fake: Fake) -> Callable[[Payload], list[str]]:
+    """Brings the host to the state of a payload; what was due."""
+
+    def run(payload: Payload) -> list[str]:
+        due = list(fake.target.apply(payload, act=False))
+        if due:
+            assert set(fake.target.apply(payload, act=True, due=due)) <= set(due)
+        return due
+
+    return run

@@ -5,19 +5,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from common.host.security import allowed
+from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from deploy.cli.command import cli
-from deploy.install import ssh
-from deploy.install.ssh import Taken, Way
-from deploy.install.step import Plan
+from deploy.install import command
 from tests.deploy.install.conftest import Fake
 
 
-@pytest.fixture
-def wheel(tmp_path: Path) -> Path:
-    file = tmp_path / "a3cd-1-py3-none-any.whl"
-    file.write_bytes(b"a wheel")
-    return file
+@pytest.fixture(autouse=True)
+def _system(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "SYSTEM", fake.system)
 
 
 def a3cd(*arguments: object) -> Result:
@@ -29,56 +27,41 @@ def lines(result: Result) -> list[str]:
     return result.output.splitlines()
 
 
-def test_a_dry_run_prints_every_step_and_connects_to_nothing(fake: Fake, wheel: Path, tmp_path: Path) -> None:
+def test_a_dry_run_prints_every_change_and_makes_none(fake: Fake, wheel: Path, tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     config.write_text("seed = 1\n")
     told = lines(a3cd("learner", "--to", "root@gpu", "--config", config, "--wheel", wheel, "--dry-run"))
-    assert told[0] == "root@gpu: learner of run run at tcp://0.0.0.0:5555: would see to it that there is"
-    for what in ("file /etc/a3cd/runs/run.toml", "key pair of the learner", "a3cd-learner@run.service"):
+    assert told[0] == "root@gpu: learner: would change"
+    for what in (f"file {fake.system.config}/runs/run.toml", "key pair of the learner", "a3cd-learner@run.service"):
         assert f"  {what}" in told
     KeyPair.generate("learner").write(tmp_path / "keys/learner.key")
-    way = ("--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel, "--dry-run")
-    told = lines(a3cd("actors", "--to", "root@h2", "root@h3", "--slots", 3, *way))
+    peers = ("--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel, "--dry-run")
+    told = lines(a3cd("launcher", "--to", "root@h2", "root@h3", "--slots", 3, *peers))
     assert [line for line in told if not line.startswith(" ")] == [
-        f"root@{host}: 3 actors for tcp://gpu:5555: would see to it that there is" for host in ("h2", "h3")
+        "root@h2: launcher: would change",
+        "root@h3: launcher: would change",
     ]
-    assert "  file /etc/a3cd/keys/gpu_5555.credential, unless there is one" in told
-    told = lines(a3cd("launcher", "--to", "root@h2", "--slots", 3, *way))
-    assert "  file /etc/polkit-1/rules.d/50-a3cd.rules" in told
-    assert lines(a3cd("upgrade", "--user", "--to", "h2", "--wheel", wheel, "--dry-run"))[-1] == "  restart of what runs"
-    assert "  no /opt/a3cd" in lines(a3cd("remove", "--to", "h2", "--dry-run"))
-    assert fake.calls == []
+    assert "  credential gpu_5555.credential" in told
+    assert list(fake.root.iterdir()) == []
     assert not (tmp_path / "keys/allowed").exists()
 
 
-def test_it_says_what_it_did_and_then_that_there_is_nothing_to_do(
-    fake: Fake, wheel: Path, monkeypatch: pytest.MonkeyPatch
+def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
+    fake: Fake, wheel: Path, tmp_path: Path
 ) -> None:
-    def here(way: Way) -> Way:
-        return Way(way.target, way.words, way.python, root=str(fake.root))
-
-    look, act = ssh.look, ssh.act
-    monkeypatch.setattr(ssh, "look", lambda way, plan: look(here(way), plan))
-    monkeypatch.setattr(ssh, "act", lambda way, *others: act(here(way), *others))
-    deploy = ("actors", "--to", "root@box", "--learner", "tcp://localhost:5555", "--wheel", wheel)
-    told = lines(a3cd(*deploy))
-    assert told[:2] == ["root@box: 2 actors for tcp://localhost:5555", "  virtual environment /opt/a3cd"]
-    assert told[-1] == "  a3cd-actor@0.service a3cd-actor@1.service"
-    assert lines(a3cd(*deploy)) == ["root@box: 2 actors for tcp://localhost:5555: nothing to do"]
-    told = lines(a3cd("remove", "--to", "root@box"))
-    assert told[-1] == "  kept: /var/lib/a3cd (runs) and /etc/a3cd (settings, keys)"
-
-
-def test_status_shows_what_hosts_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    def act(way: Way, plan: Plan, due: object, told: object) -> None:
-        for step in plan.steps:
-            told(Taken(step, "done", f"{step.what} one\n{step.what} two"))  # type: ignore[operator]
-
-    monkeypatch.setattr(ssh, "look", lambda way, plan: [Taken(step, "due", "") for step in plan.steps])
-    monkeypatch.setattr(ssh, "act", act)
-    assert lines(a3cd("status", "--to", "box")) == [
-        *("box: status", "  version one", "  version two", "  units one", "  units two"),
-    ]
+    KeyPair.generate("learner").write(tmp_path / "keys/learner.key")
+    words = ("actors", "--to", "root@h2", "--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel)
+    told = lines(a3cd(*words))
+    assert told[:2] == ["root@h2: actors", f"  virtual environment {fake.system.venv}"]
+    assert "  a3cd-actor@0.service a3cd-actor@1.service" in told
+    assert lines(a3cd(*words)) == ["root@h2: actors: nothing to do"]
+    written = Credential.read(Path(fake.system.keys, "gpu_5555.credential"))
+    assert allowed.read(tmp_path / "keys/allowed") == {written.pair.public: "h2"}
+    assert [call for call in fake.calls if written.pair.secret in call] == []
+    assert lines(a3cd("upgrade", "--to", "root@h2", "--wheel", wheel))[-1] == "  restart of what runs"
+    assert lines(a3cd("status", "--to", "root@h2")) == ["root@h2: status"]
+    assert "systemctl --system list-units --all --plain --no-legend a3cd*" in fake.calls
+    assert lines(a3cd("remove", "--to", "root@h2"))[-1].startswith("  kept: ")
 
 
 @pytest.mark.parametrize(

@@ -9,32 +9,11 @@ from common.host.addresses import Address
 from common.host.security import allowed
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
-from deploy.install.credentials import credential_file, here, key_name, there
+from deploy.install.credentials import here, there
 from deploy.install.layout import SYSTEM, USER
 from tests.deploy.install.conftest import Fake
 
 AT = Address("gpu-box", 5555)
-
-
-def test_the_step_that_puts_it_there() -> None:
-    asked = []
-
-    def make(host: str) -> bytes:
-        asked.append(host)
-        return b"secret"
-
-    step = credential_file(SYSTEM, "root@h2.lab", AT, make)
-    assert (step.path, step.mode, step.keep) == ("/etc/a3cd/keys/gpu-box_5555.credential", 0o600, True)
-    assert step.plain()["digest"] == ""
-    assert asked == []
-    with step.content() as (content, _):
-        assert content.read() == b"secret"
-    assert asked == ["h2.lab"]
-
-
-@pytest.mark.parametrize(("target", "name"), [("root@h2", "h2"), ("h2", "h2"), ("a@fe80::1", "fe80--1")])
-def test_names(target: str, name: str) -> None:
-    assert key_name(target) == name
 
 
 def test_made_in_the_key_folder_here(tmp_path: Path) -> None:
@@ -56,24 +35,24 @@ def test_no_key_folder_here(tmp_path: Path) -> None:
         here(AT, tmp_path)
 
 
-def test_made_on_the_learners_host(fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_made_on_the_learners_host(fake: Fake) -> None:
     credential = Credential(AT, KeyPair.generate("learner").public, KeyPair.generate("h2"))
-    program = tmp_path / ".local/share/a3cd/bin/a3cd"
+    program = fake.root / "home/.local/share/a3cd/bin/a3cd"
     program.parent.mkdir(parents=True)
     line = f"a3cd actor '{credential.invitation()}'"
     program.write_text(f'#!/bin/sh\necho "$*" >> "$FAKE_LOG"\necho "{line}"\n')
     program.chmod(0o755)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert there(AT, fake.way, USER)("h2") == credential.text().encode()
+    assert there(AT, fake.target, USER)("h2") == credential.text().encode()
+    keys = f"keys --keys {fake.root}/home/.config/a3cd/keys"
     assert [call for call in fake.calls if call.startswith("keys")] == [
-        f"keys --keys {tmp_path}/.config/a3cd/keys revoke h2",
-        f"keys --keys {tmp_path}/.config/a3cd/keys invite h2 --learner tcp://gpu-box:5555",
+        f"{keys} revoke h2",
+        f"{keys} invite h2 --learner tcp://gpu-box:5555",
     ]
     assert all("gpu-box" not in call for call in fake.calls if call.startswith("ssh"))
 
 
-@pytest.mark.parametrize(("program", "why"), [("exit 3", "no invitation"), ("echo nonsense", "is no address")])
+@pytest.mark.parametrize(("program", "why"), [("exit 3", "exit code 3"), ("echo nonsense", "is no address")])
 def test_no_invitation_from_there(fake: Fake, program: str, why: str) -> None:
     fake.put("ssh", f"#!/bin/sh\n{program}\n")
-    with pytest.raises(UnavailableError, match=f"^root@box: .*{why}"):
-        there(AT, fake.way, SYSTEM)("h2")
+    with pytest.raises(UnavailableError, match=f"^no invitation from root@box: .*{why}"):
+        there(AT, fake.target, SYSTEM)("h2")

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
-from deploy.install.layout import SYSTEM, UNITS, USER, Layout, read
-
-
-def test_paths() -> None:
-    assert (SYSTEM.a3cd, SYSTEM.keys, SYSTEM.wheels) == ("/opt/a3cd/bin/a3cd", "/etc/a3cd/keys", "/opt/a3cd-wheels")
-    assert SYSTEM.systemctl == ["systemctl"]
-    assert USER.keys == "~/.config/a3cd/keys"
-    assert USER.systemctl == ["systemctl", "--user"]
+from deploy.install.layout import SYSTEM, UNITS, USER, Layout, read, shell_word
 
 
 @pytest.mark.parametrize("layout", [SYSTEM, USER], ids=["system", "user"])
@@ -27,3 +22,10 @@ def test_units_name_the_paths_of_their_layout(layout: Layout, name: str) -> None
 def test_what_goes_beside_them() -> None:
     for path in (("sysusers.conf",), ("tmpfiles.conf",), ("polkit.rules",), ("drop-ins", "learner-gpu.conf")):
         assert read(*path)
+
+
+def test_a_shell_reads_a_path_as_one_word() -> None:
+    words = f"{shell_word('~/a b')} {shell_word('/c $(d)')}"
+    command = ["sh", "-c", f"printf '%s\\n' {words}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env={"HOME": "/some one"}).stdout
+    assert said.splitlines() == ["/some one/a b", "/c $(d)"]

@@ -1,62 +1,51 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from deploy.backends.hosts import Host
-from deploy.launcher.options import Options
+from deploy.backends.process import ProcessBackend
+from deploy.backends.ssh import SshBackend
+from deploy.backends.systemd import SystemdBackend
 from tests.helpers.command_line import AT, Stand, a3cd
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch) -> Stand:
+def run(monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """In the place of the daemon."""
     one = Stand(75)
-    monkeypatch.setattr("deploy.launcher.start.start", one)
+    monkeypatch.setattr("deploy.launcher.shell.run", one)
     return one
 
 
-def test_each_way(start: Stand) -> None:
+def test_where_actors_may_run(run: Stand) -> None:
     result = a3cd("launcher", "localhost", "--start-with", "ssh", "--host", "ann@h2:4", "--host", "h3:2", "--name", "x")
     assert result.exit_code == 75
-    assert start.arguments == (AT,)
-    hosts = (Host("ann@h2", 4), Host("h3", 2))
-    assert start.options == {
-        "slots": 6,
-        "start_with": "ssh",
-        "name": "x",
-        "warm": 0,
-        "modules": (),
-        "options": Options(hosts=hosts),
-    }
+    access, places = run.arguments
+    assert access == AT
+    assert [(type(place.backend), place.slots, place.name) for place in places] == [
+        (SshBackend, 4, "h2"),
+        (SshBackend, 2, "h3"),
+    ]
+    assert run.options == {"name": "x", "warm": 0}
     a3cd("launcher", "localhost", "--start-with", "systemd", "--slots", 2, "--user")
-    assert start.options["options"] == Options(user=True)
-    a3cd("launcher", "localhost", "--start-with", "slurm", "--slots", 2, "--sbatch-option", "partition=cpu")
-    assert start.options["options"] == Options(sbatch_options=("partition=cpu",))
-    a3cd("launcher", "localhost", "--start-with", "command", "--slots", 2, "--command", "scale {count}")
-    assert start.options["options"] == Options(command=("scale", "{count}"))
+    _, (place,) = run.arguments
+    assert (type(place.backend), place.slots) == (SystemdBackend, 2)
+    a3cd("launcher", "localhost", "--slots", 3, "--warm", 2)
+    _, (place,) = run.arguments
+    assert isinstance(place.backend, ProcessBackend)
+    assert run.options["warm"] == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["--host", "h2"], "--host belongs to --start-with ssh, not to process"),
-        (["--user"], "--user belongs to --start-with systemd, not to process"),
-        (["--start-with", "ssh", "--host", "h2:1", "--unit", "x@"], "--unit belongs to --start-with systemd, not"),
-        (["--start-with", "systemd", "--remote", "a3cd"], "--remote belongs to --start-with ssh or slurm, not"),
-        (["--start-with", "systemd", "--allow-module", "x"], "--allow-module belongs to --start-with process"),
-        (["--start-with", "command"], "needs --command"),
+        (["--start-with", "command", "--slots", "2"], "needs --command"),
         (["--start-with", "ssh"], "needs --host"),
+        (["--start-with", "systemd"], "--slots N says how many actors may run"),
     ],
-)  # fmt: skip
-def test_options_of_another_way_are_refused(start: Stand, arguments: list[Any], text: str) -> None:
-    result = a3cd("launcher", "localhost", "--slots", 2, *arguments)
+)
+def test_misused(run: Stand, arguments: list[str], text: str) -> None:
+    result = a3cd("launcher", "localhost", *arguments)
     assert result.exit_code == 2
     assert text in " ".join(result.output.split())
-    assert start.arguments == ()
-
-
-def test_slots_have_to_be_said(start: Stand) -> None:
-    result = a3cd("launcher", "localhost", "--start-with", "systemd")
-    assert result.exit_code == 2
-    assert "--slots N says how many actors may run" in result.output
+    assert run.arguments == ()

@@ -3,9 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.messages import FleetReport, Stop
-from deploy.backends.base import Condition
-from deploy.launcher.slot import StartActor, StopActor
+from common.wire.messages import FleetOrder, FleetReport, Stop
+from deploy.backends.background_loop import Report
+from deploy.backends.base import Observation, Requests
+from deploy.launcher.core import LauncherCore
+from deploy.launcher.reconciler import Slot
 from tests.helpers.bench import Bench
 
 
@@ -16,17 +18,17 @@ def test_nothing_before_an_order() -> None:
 
 
 def test_warm_actors_start_before_the_order_and_count_towards_it() -> None:
-    bench = Bench(warm=2)
-    assert bench.tick() == [StartActor(0), StartActor(1)]
-    assert bench.order(3) == [StartActor(2)]
-    assert Bench(slots=1, warm=9).tick() == [StartActor(0)]
+    bench = Bench(warm=2, seen=False)
+    assert bench.observe() == ["start 0", "start 1"]
+    assert bench.order(3) == ["start 2"]
+    assert Bench(slots=1, warm=9, seen=False).observe() == ["start 0"]
 
 
 def test_an_order_beyond_the_slots_is_clamped_and_said() -> None:
     bench = Bench(slots=2)
-    assert bench.order(5) == [StartActor(0), StartActor(1)]
+    assert bench.order(5) == ["start 0", "start 1"]
     assert bench.report.why == "5 actors ordered, 2 slots here"
-    assert bench.order(1) == [StopActor(1)]
+    assert bench.order(1) == ["stop 1"]
     assert bench.report.why == ""
 
 
@@ -37,8 +39,8 @@ def test_fewer_stops_the_newest_first() -> None:
     bench.order(3)
     bench.ended(0)
     bench.after(0.5)  # slot 0 is the newest now
-    assert bench.order(2) == [StopActor(0)]
-    assert bench.order(1) == [StopActor(2)]
+    assert bench.order(2) == ["stop 0"]
+    assert bench.order(1) == ["stop 2"]
 
 
 def test_fewer_gives_up_those_that_wait_before_those_that_run() -> None:
@@ -57,7 +59,7 @@ def test_a_slot_is_free_only_when_its_actor_is_gone() -> None:
     assert bench.order(2) == []
     assert bench.report.running == 2
     assert not bench.ended(1, 143)
-    assert bench.tick() == [StartActor(1)]
+    assert bench.tick() == ["start 1"]
     assert bench.report.failed == 0
 
 
@@ -66,7 +68,7 @@ def test_exit_zero_is_no_failure_but_the_actor_comes_back() -> None:
     bench.order(1)
     for _ in range(20):
         assert not bench.ended(0, exit_code=0)
-        assert bench.after(30) == [StartActor(0)]
+        assert bench.after(30) == ["start 0"]
     assert (bench.report.failed, bench.report.gave_up) == (0, False)
 
 
@@ -74,16 +76,16 @@ def test_reports_when_something_changed_and_every_heartbeat() -> None:
     bench = Bench()
     bench.welcome()
     bench.reports.clear()
-    assert bench.core.deadline == bench.now + 2
     bench.after(1.9)
     assert bench.reports == []
     bench.after(0.1)
     assert [report.running for report in bench.reports] == [0]
     bench.order(2)
-    assert [report.running for report in bench.reports] == [0, 2]
+    assert [(report.running, report.starting) for report in bench.reports] == [(0, 0), (0, 2), (2, 0)]
     bench.after(1.9)
+    assert len(bench.reports) == 3
     bench.after(0.1)
-    assert [report.running for report in bench.reports] == [0, 2, 2]
+    assert [report.running for report in bench.reports] == [0, 0, 2, 2]
 
 
 def test_a_welcome_is_answered_with_a_report() -> None:
@@ -101,10 +103,10 @@ def test_a_final_stop_gives_actors_time_to_leave_by_themselves() -> None:
     assert bench.tick() == []
     assert not bench.ended(0, 0)
     assert not bench.core.finished(bench.now)
-    assert bench.after(3) == [StopActor(1), StopActor(2)]
+    assert bench.after(3) == ["stop 1", "stop 2"]
     assert not bench.ended(1, 143)
     assert bench.order(3) == []
-    assert bench.after(3) == [StopActor(2, kill=True)]
+    assert bench.after(3) == ["kill 2"]
     assert not bench.ended(2, 137)
     assert bench.core.finished(bench.now)
     assert bench.report.failed == 0
@@ -125,7 +127,7 @@ def test_a_stop_is_at_once_even_after_a_patient_one() -> None:
     bench.core.stop(bench.now, 3.0)
     assert bench.after(1) == []
     bench.core.stop(bench.now)
-    assert bench.tick() == [StopActor(0)]
+    assert bench.tick() == ["stop 0"]
     bench.core.stop(bench.now)
     assert bench.tick() == []
 
@@ -134,10 +136,9 @@ def test_one_that_survives_a_kill_is_not_waited_for() -> None:
     bench = Bench()
     bench.order(1)
     bench.core.stop(bench.now)
-    assert bench.tick() == [StopActor(0)]
-    assert bench.after(3) == [StopActor(0, kill=True)]
+    assert bench.tick() == ["stop 0"]
+    assert bench.after(3) == ["kill 0"]
     assert not bench.core.finished(bench.now)
-    assert bench.core.deadline == bench.now + 1
     assert bench.core.finished(bench.now + 1)
 
 
@@ -155,53 +156,64 @@ def test_actors_found_are_kept_until_the_first_order_says_how_many() -> None:
     assert bench.found(3, 1) == []
     assert bench.after(100) == []
     assert (bench.core.wanted, bench.report.running) == (2, 2)
-    assert bench.order(3) == [StartActor(0)]
-    assert bench.order(1) == [StopActor(0), StopActor(3)]
+    assert bench.order(3) == ["start 0"]
+    assert bench.order(1) == ["stop 0", "stop 3"]
 
 
 def test_too_many_found_are_stopped_with_the_first_order() -> None:
     bench = Bench()
     bench.found(0, 1, 2)
-    assert bench.order(1) == [StopActor(1), StopActor(2)]
+    assert bench.order(1) == ["stop 1", "stop 2"]
 
 
 def test_one_found_after_the_order_counts_at_once_and_the_surplus_leaves() -> None:
     bench = Bench()
     bench.order(2)
     bench.now += 1
-    assert bench.found(3) == [StopActor(3)]
-    bench.core.found(bench.now, 0)
-    assert bench.tick() == [], "known already"
+    assert bench.found(3) == ["stop 3"]
 
 
 def test_one_found_in_the_end_is_stopped() -> None:
     bench = Bench()
     bench.core.handle(bench.now, Stop(reason="goal", final=True))
-    assert bench.found(2) == [StopActor(2)]
+    assert bench.found(2) == ["stop 2"]
 
 
-def test_nothing_is_started_where_it_cannot_be() -> None:
-    bench = Bench()
-    bench.observe(Condition("connecting", ready=frozenset(), settled=False))
+def test_nothing_is_started_where_nothing_can_be_observed() -> None:
+    bench = Bench(slots=2, hosts=["h2", "h3"], seen=False)
     assert bench.order(2) == []
-    assert (bench.report.slots, bench.report.starting, bench.report.why) == (4, 0, "connecting")
-    assert bench.observe(Condition("h2: no route", ready=frozenset({1, 3}))) == [StartActor(1), StartActor(3)]
-    assert bench.report.slots == 2
-    bench.ended(1)
-    assert bench.observe(Condition("h2, h3: no route", ready=frozenset())) == []
-    assert (bench.report.slots, bench.report.running, bench.report.starting) == (1, 1, 0), "one plays on unseen"
-    assert bench.observe(Condition(ready=frozenset({0, 2}))) == [StartActor(0)]
+    assert (bench.report.slots, bench.report.starting) == (4, 0), "nobody knows yet"
+    bench.problems = {0: "no route"}
+    assert bench.observe(0) == []
+    assert (bench.report.slots, bench.report.why) == (4, "h2: no route")
+    assert bench.observe(1) == ["start 0 on 1", "start 1 on 1"]
+    assert (bench.report.slots, bench.report.running) == (2, 2)
+    bench.problems = {0: "no route", 1: "no route"}
+    assert bench.observe() == []
+    assert (bench.report.slots, bench.report.running) == (2, 2), "both play on unseen"
+    bench.problems = {}
+    bench.ended(0, place=1)
+    assert bench.after(0.5) == ["start 0 on 1"]
 
 
-def test_what_is_not_at_work_yet_is_starting_and_has_not_lived() -> None:
+def test_what_does_not_work_yet_is_starting_and_has_not_lived() -> None:
     bench = Bench(slots=2)
+    bench.starting = {Slot(0), Slot(1)}
     bench.order(2)
-    bench.observe(Condition(starting=frozenset({0, 1})))
     assert (bench.report.running, bench.report.starting) == (0, 2)
     bench.now += 100
-    bench.observe(Condition(starting=frozenset({1})))
+    bench.starting = {Slot(1)}
+    bench.observe()
     assert (bench.report.running, bench.report.starting) == (1, 1)
-    assert bench.order(1) == [StopActor(1)], "the one that still waits"
+    assert bench.order(1) == ["stop 1"], "the one that still waits"
+
+
+def test_a_backend_is_told_how_many_are_planned_once_there_is_an_order() -> None:
+    core = LauncherCore([3], warm=1)
+    report = Report(Observation())
+    assert core.observe(1.0, 0, report).requests == Requests(start=frozenset({0}))
+    core.handle(1.0, FleetOrder(actors=0, why="test"))
+    assert core.observe(1.0, 0, report).requests == Requests(planned=0)
 
 
 def test_a_launcher_that_detaches_leaves_its_actors_alone() -> None:
@@ -211,6 +223,18 @@ def test_a_launcher_that_detaches_leaves_its_actors_alone() -> None:
     assert bench.after(100) == []
     assert bench.core.finished(bench.now)
     assert bench.core.wanted == 2
+
+
+def test_why_a_request_failed_is_reported_until_it_is_made() -> None:
+    core = LauncherCore([1], warm=1)
+    core.observe(0.0, 0, Report(Observation()))
+    core.observe(0.0, 0, Report(Observation(), problem="no such unit"))
+    core.observe(0.4, 0, Report(Observation()))
+    assert core.report().why == "no such unit"
+    assert core.observe(0.5, 0, Report(Observation())).requests.start == {0}
+    assert core.report().why == "no such unit"
+    core.observe(0.5, 0, Report(Observation(frozenset({0}))))
+    assert core.report().why == ""
 
 
 happenings = st.one_of(
@@ -232,16 +256,16 @@ def test_whatever_happens_it_ends_with_the_actors_ordered_or_given_up(
             bench.order(int(number))
         elif kind == "wait":
             bench.after(number)
-        elif kind == "end" and int(number) in bench.alive:
+        elif kind == "end" and Slot(int(number)) in bench.alive:
             bench.ended(int(number), exit_code)
             bench.tick()
         elif kind == "welcome":
             bench.welcome(int(number))
         assert bench.report.running == len(bench.alive)
-        assert bench.core.deadline > bench.now, "the loop would spin"
+        assert bench.core.due(bench.now) == set(), "nothing is left undone"
     for _ in range(100):
         for slot in bench.told & bench.alive:
-            bench.ended(slot, 143)
-        bench.after(min(30.0, max(0.0, bench.core.deadline - bench.now)))
+            bench.ended(slot.number, 143)
+        bench.after(30.0)
     assert len(bench.alive) == bench.core.wanted or bench.core.gave_up
     assert not bench.report.starting

@@ -1,85 +1,90 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from common.errors import ConfigurationError
 from deploy.backends.hosts import Host
 from deploy.launcher.command import launcher
-from deploy.launcher.options import BELONGS, WAYS, Options, gather, with_slots
-
-NOTHING: dict[str, Any] = dict.fromkeys(("hosts", "ssh_config", "remote", "command"))
-NOTHING |= dict.fromkeys(("host", "ssh_option", "sbatch_option"), ()) | {"user": False, "unit": "a3cd-actor@"}
+from deploy.launcher.options import OPTIONS, WAYS, Checked, check_sbatch, check_unit, check_ways, split_command
 
 
-def gathered(way: str, **given: Any) -> Options:
-    return gather(way, **(NOTHING | given))
+def parsed(*arguments: object) -> dict[str, Any]:
+    """The values of the options, as the launcher is given them."""
+    with launcher.make_context("launcher", ["localhost", *map(str, arguments)]) as context:
+        check_ways(context, context.params["start_with"])
+        return {option.name or "": context.params[option.name] for option in OPTIONS}
 
 
-def test_nothing_said() -> None:
-    assert gathered("process") == Options()
+NOTHING = {
+    **dict.fromkeys(("hosts", "ssh_config", "remote", "command")),
+    **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
+    "user": False,
+    "unit": "a3cd-actor@",
+    "warm": 0,
+}
 
 
 def test_all_that_can_be_said(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("h3:2\n")
-    assert gathered(
-        "ssh",
-        host=("ann@h2",),
-        hosts=tmp_path / "hosts",
-        ssh_option=("Port=2222",),
-        ssh_config=tmp_path / "config",
-        remote="/opt/a3cd/bin/a3cd",
-    ) == Options(
-        hosts=(Host("ann@h2"), Host("h3", 2)),
-        ssh_options=("Port=2222",),
-        ssh_config=str(tmp_path / "config"),
-        remote="/opt/a3cd/bin/a3cd",
-    )
-    assert gathered("systemd", user=True, unit="lab-actor@") == Options(user=True, unit="lab-actor@")
-    assert gathered("slurm", sbatch_option=("partition=cpu", "exclusive")).sbatch_options == (
-        "partition=cpu",
-        "exclusive",
-    )
-    assert gathered("command", command="kubectl scale '--replicas={count}' \"sts/a b\"").command == (
-        *("kubectl", "scale", "--replicas={count}", "sts/a b"),
-    )
+    assert parsed() == NOTHING
+    assert parsed("--start-with", "systemd", "--user", "--unit", "lab@") == NOTHING | {"user": True, "unit": "lab@"}
+    ssh = ("--host", "ann@h2", "--hosts", tmp_path / "hosts", "--ssh-option", "Port=2222", "--remote", "/opt/a3cd")
+    assert parsed("--start-with", "ssh", *ssh, "--ssh-config", tmp_path / "hosts") == NOTHING | {
+        "host": (Host("ann@h2"),),
+        "hosts": [Host("h3", 2)],
+        "ssh_option": ("Port=2222",),
+        "remote": "/opt/a3cd",
+        "ssh_config": tmp_path / "hosts",
+    }
+    slurm = parsed("--start-with", "slurm", "--sbatch-option", "partition=cpu", "--sbatch-option", "exclusive")
+    assert slurm["sbatch_option"] == ("partition=cpu", "exclusive")
+    command = parsed("--start-with", "command", "--command", "kubectl '--replicas={count}' \"sts/a b\"")
+    assert command["command"] == ["kubectl", "--replicas={count}", "sts/a b"]
 
 
 @pytest.mark.parametrize(
-    ("way", "given", "why"),
+    ("arguments", "text"),
     [
-        ("systemd", {"unit": "a3cd-actor"}, r"--unit 'a3cd-actor': write a template's name up to its @"),
-        ("systemd", {"unit": "-x@"}, "--unit"),
-        ("systemd", {"unit": "a/../b@"}, "--unit"),
-        ("ssh", {}, "needs --host"),
-        ("ssh", {"host": ("a b",)}, "is no host"),
-        ("ssh", {"host": ("h2",), "ssh_option": ("BatchMode=no",)}, "a3cd sets BatchMode itself"),
-        ("ssh", {"host": ("h2",), "remote": "a3cd; id"}, "no path of a3cd"),
-        ("slurm", {"sbatch_option": ("--partition=cpu",)}, "without dashes"),
-        ("slurm", {"sbatch_option": ("array=0-9",)}, "a3cd sets array itself"),
-        ("command", {}, r"needs --command 'PROGRAM ARG \.\.\.' with \{count\}"),
-        ("command", {"command": "scale 3"}, r"with \{count\}"),
-        ("command", {"command": "{count}"}, r"with \{count\}"),
-        ("command", {"command": "scale '{count}"}, "No closing quotation"),
+        (["--host", "h2"], "--host belongs to --start-with ssh, not to process"),
+        (["--user"], "--user belongs to --start-with systemd, not to process"),
+        (["--start-with", "ssh", "--unit", "x@"], "--unit belongs to --start-with systemd, not to ssh"),
+        (["--start-with", "systemd", "--remote", "a3cd"], "--remote belongs to --start-with ssh or slurm, not"),
+        (["--start-with", "systemd", "--allow-module", "x"], "--allow-module belongs to --start-with process"),
+        (["--start-with", "ssh", "--host", "a b"], "is no host"),
+        (["--start-with", "ssh", "--ssh-option", "BatchMode=no"], "a3cd sets BatchMode itself"),
+        (["--start-with", "ssh", "--remote", "a3cd; id"], "no path of a3cd"),
     ],
 )
-def test_what_cannot_be(way: str, given: dict[str, Any], why: str) -> None:
+def test_what_cannot_be(arguments: list[str], text: str) -> None:
+    with pytest.raises(click.UsageError, match=text):
+        parsed(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("check", "text", "why"),
+    [
+        (check_unit, "a3cd-actor", "write a template's name up to its @"),
+        (check_unit, "-x@", "write a template's name"),
+        (check_unit, "a/../b@", "write a template's name"),
+        (check_sbatch, "--partition=cpu", "without dashes"),
+        (check_sbatch, "array=0-9", "a3cd sets array itself"),
+        (split_command, "", r"with \{count\}"),
+        (split_command, "scale 3", r"with \{count\}"),
+        (split_command, "{count}", r"with \{count\}"),
+        (split_command, "scale '{count}", "No closing quotation"),
+    ],
+)
+def test_words_that_are_wrong(check: Callable[[str], object], text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        gathered(way, **given)
+        check(text)
+    with pytest.raises(click.BadParameter, match=why):
+        Checked(check).convert(text, None, None)
 
 
-def test_slots() -> None:
-    assert with_slots(Options(), "systemd", 3) == (Options(), 3)
-    shared, slots = with_slots(Options(hosts=(Host("a"), Host("b", 3))), "ssh", 5)
-    assert (shared.hosts, slots) == ((Host("a", 2), Host("b", 3)), 5)
-    with pytest.raises(ConfigurationError, match="--slots N says how many"):
-        with_slots(Options(), "slurm", None)
-
-
-def test_every_option_that_not_all_ways_have_is_one_of_the_command() -> None:
-    names = {parameter.name for parameter in launcher.params}
-    assert set(BELONGS) <= names
-    assert set(NOTHING) <= set(BELONGS)
-    assert {way for ways in BELONGS.values() for way in ways} == set(WAYS)
+def test_every_way_is_known() -> None:
+    assert {way for option in OPTIONS for way in option.ways} == set(WAYS)

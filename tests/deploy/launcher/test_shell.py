@@ -15,9 +15,10 @@ from common.errors import ConfigurationError
 from common.host.security.access import LearnerEndpoint
 from common.wire import membership
 from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Hello, Refused, Stop, Welcome
-from deploy.backends.base import Condition, Ended
+from deploy.backends import background_loop
+from deploy.backends.base import Ended, Place
 from deploy.backends.process import ProcessBackend
-from deploy.launcher import core, shell, slot
+from deploy.launcher import core, reconciler, shell
 from tests.helpers.launching import Actors, Learner, lasting, launch
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -82,7 +83,7 @@ def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) ->
 def test_a_name_that_cannot_be_closes_the_backend_too(learner: Learner) -> None:
     actors = Actors()
     with pytest.raises(ConfigurationError, match="name"):
-        shell.run(LearnerEndpoint(learner.address), slots=1, backend=actors, name="x" * 1000)
+        shell.run(LearnerEndpoint(learner.address), [Place(actors, 1)], name="x" * 1000)
     assert actors.calls == ["close"]
 
 
@@ -155,7 +156,7 @@ def test_a_launcher_that_gave_up_says_so_and_stays(learner: Learner, caplog: pyt
 def test_real_children_that_do_not_listen(
     learner: Learner, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (core, slot):
+    for module in (core, reconciler):
         monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
 
     def script() -> None:
@@ -183,7 +184,6 @@ def test_actors_that_outlive_are_adopted_and_only_ctrl_c_stops_them(
 
     assert launch(script, learner.address, actors) == 128 + number
     assert actors.calls == ["start 0", "stop 0", *calls, "close"]
-    assert actors.wishes == [3, 2] + [0] * bool(calls)
 
 
 def test_refused_for_good_leaves_them_too(learner: Learner) -> None:
@@ -197,23 +197,25 @@ def test_refused_for_good_leaves_them_too(learner: Learner) -> None:
     assert actors.calls == ["close"]
 
 
-def test_trouble_of_the_backend_is_reported_and_logged_once(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_problem_of_the_backend_is_reported_and_logged_once(
+    learner: Learner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_loop, "backoff", lambda _: 0.01)
     actors = Actors()
-    actors.now = Condition("h2: ssh: Permission denied (publickey).", ready=frozenset({1}))
+    actors.problem = "ssh: Permission denied (publickey)."
 
     def script() -> None:
         learner.welcome(actors=2)
-        report = learner.hear(FleetReport, lambda report: report.running == 1)
-        assert report.why == "h2: ssh: Permission denied (publickey)."
-        assert (report.slots, report.starting) == (1, 0)
+        report = learner.hear(FleetReport, lambda report: report.slots == 0)
+        assert (report.why, report.starting) == ("ssh: Permission denied (publickey).", 0)
         learner.hear(FleetReport)
-        actors.now = Condition()
+        actors.problem = ""
         learner.hear(FleetReport, lambda report: report.running == 2 and report.why == "")
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert launch(script, learner.address, actors) == 143
     assert caplog.text.count("Permission denied") == 1
-    assert actors.calls[:2] == ["start 1", "start 0"]
+    assert actors.calls[:2] == ["start 0", "start 1"]
 
 
 def test_systemd_is_told(learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,97 +1,102 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
-from deploy.backends.base import Backend
+from deploy.backends.base import Backend, Place
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import Host
 from deploy.backends.process import ProcessBackend
 from deploy.backends.slurm import SlurmBackend
 from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import SystemdBackend
-from deploy.launcher import start as module
-from deploy.launcher.options import Options
-from deploy.launcher.start import start
+from deploy.children import a3cd
+from deploy.launcher.start import launcher_name, places
 
 AT = LearnerEndpoint(Address("gpu-box", 5555), source=Path("/keys/c"), insecure=True)
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("hosts", "ssh_config", "remote", "command")),
+    **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
+    "user": False,
+    "unit": "a3cd-actor@",
+}
 
 
-@pytest.fixture
-def handed_on(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the shell is given; the backend is closed."""
-    given: dict[str, Any] = {}
-
-    def run(access: LearnerEndpoint, **options: Any) -> int:
-        given.update(options, access=access)
-        options["backend"].close()
-        return 75
-
-    monkeypatch.setattr(module, "run", run)
-    return given
+def made(way: str, slots: int | None = 3, name: str = "lab", **options: Any) -> list[Place]:
+    return places(way, AT, name, slots, NOTHING | options)
 
 
-def test_actors_as_processes(handed_on: dict[str, Any]) -> None:
-    assert start(AT, slots=4, start_with="process", name="here", warm=2, modules=["games"]) == 75
-    backend = handed_on.pop("backend")
-    assert handed_on == {"access": AT, "slots": 4, "name": "here", "warm": 2}
-    assert isinstance(backend, ProcessBackend)
-    assert backend._name(3) == "here-3"
-    assert backend._command(3) == [
-        *(sys.executable, "-P", "-m", "deploy.cli.command", "actor", "tcp://gpu-box:5555", "--credential", "/keys/c"),
-        *("--insecure", "--nice", "10", "--allow-module", "games"),
-        *("--name", "here-3", "--launcher", "here", "--lifeline"),
-    ]
+def test_actors_as_processes() -> None:
+    (place,) = made("process", name="here", allow_module=["games"])
+    assert isinstance(place.backend, ProcessBackend)
+    assert place.backend._name(3) == "here-3"
+    assert place.backend._command(3) == a3cd(
+        *("actor", "tcp://gpu-box:5555", "--credential", "/keys/c", "--insecure", "--nice", "10"),
+        *("--allow-module", "games", "--name", "here-3", "--launcher", "here", "--lifeline"),
+    )
+    place.backend.close()
 
 
 @pytest.mark.parametrize(
     ("way", "kind"),
     [("systemd", SystemdBackend), ("ssh", SshBackend), ("slurm", SlurmBackend), ("command", CommandBackend)],
 )
-def test_the_other_ways(handed_on: dict[str, Any], way: str, kind: type[Backend]) -> None:
-    options = Options(hosts=(Host("ann@h2", 2), Host("h3", 2)), command=("scale", "{count}"))
-    start(AT, slots=4, start_with=way, name="", warm=0, options=options)
-    assert isinstance(handed_on["backend"], kind)
-    assert handed_on["backend"].outlives
+def test_the_other_ways(way: str, kind: type[Backend]) -> None:
+    (place,) = made(way, host=[Host("ann@h2")], command=("scale", "{count}"))
+    assert isinstance(place.backend, kind)
+    assert place.backend.outlives
+    assert place.slots == 3
 
 
-def test_hosts_are_told_the_address_and_not_where_a_credential_is_here(handed_on: dict[str, Any]) -> None:
-    options = Options(hosts=(Host("h2", 2), Host("h3", 1)), remote="/opt/a3cd/bin/a3cd")
-    start(AT, slots=3, start_with="ssh", name="lab", warm=0, options=options)
-    backend = handed_on["backend"]
-    greeting = backend._connections[0]._greeting
-    assert (greeting.launcher, greeting.learner) == ("lab", "tcp://gpu-box:5555")
-    assert greeting.options == ["--insecure", "--nice", "10"]
-    assert backend._connections[1]._command[-4:] == ["--", "h3", "/opt/a3cd/bin/a3cd", "hold"]
-    assert [backend.host(slot) for slot in range(3)] == ["h2", "h3", "h2"]
+def test_hosts_are_told_the_address_and_not_where_a_credential_is_here() -> None:
+    first, second = made(
+        "ssh", host=[Host("h2", 2)], hosts=[Host("ann@h3")], remote="/opt/a3cd", allow_module=["games"]
+    )
+    assert isinstance(second.backend, SshBackend)
+    assert (first.name, first.slots, second.name, second.slots) == ("h2", 2, "h3", 1)
+    *ssh, line = second.backend._child("", 0)
+    assert ssh[-2:] == ["--", "ann@h3"]
+    assert line.endswith(
+        " /opt/a3cd actor tcp://gpu-box:5555 --insecure --allow-module games --launcher lab --name lab-h3-0 --nice 10"
+        " --lifeline"
+    )
 
 
-def test_the_tasks_of_slurm_run_this_a3cd(handed_on: dict[str, Any]) -> None:
-    start(AT, slots=3, start_with="slurm", name="lab", warm=0)
-    assert str(Path(sys.executable).with_name("a3cd")) in handed_on["backend"]._script
-    start(AT, slots=3, start_with="slurm", name="lab", warm=0, options=Options(remote="/x/a3cd"))
-    assert "exec /x/a3cd actor tcp://gpu-box:5555 --credential /keys/c" in handed_on["backend"]._script
+def test_the_tasks_of_slurm_run_this_a3cd() -> None:
+    for options, program in (({}, a3cd()[0]), ({"remote": "/x/a3cd"}, "/x/a3cd")):
+        (place,) = made("slurm", **options)
+        assert isinstance(place.backend, SlurmBackend)
+        assert f"exec {program} actor tcp://gpu-box:5555 --credential /keys/c" in place.backend._script
 
 
-def test_a_name_of_its_own_that_stays_where_actors_do(
-    handed_on: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_stays_where_actors_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "lab")
-    start(AT, slots=1, start_with="process", name="", warm=0)
-    assert handed_on["name"] == f"lab-{os.getpid()}"
-    start(AT, slots=1, start_with="systemd", name="", warm=0)
-    assert handed_on["name"] == "lab"
+    assert launcher_name("process") == f"lab-{os.getpid()}"
+    assert launcher_name("systemd") == "lab"
     monkeypatch.setattr("platform.node", lambda: "")
-    start(AT, slots=1, start_with="process", name="", warm=0)
-    assert handed_on["name"] == f"launcher-{os.getpid()}"
+    assert launcher_name("ssh") == "launcher"
 
 
-def test_an_unknown_way_to_start(handed_on: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("way", "options", "why"),
+    [
+        ("ssh", {}, "needs --host"),
+        ("ssh", {"host": [Host("a"), Host("b", 4)]}, "how many actors may run on a"),
+        ("slurm", {"slots": None}, "--slots N says how many"),
+        ("command", {}, "needs --command"),
+    ],
+)
+def test_what_lacks(way: str, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        made(way, **options)
+
+
+def test_an_unknown_way_to_start() -> None:
     with pytest.raises(ValueError, match="'carrier pigeon'"):
-        start(AT, slots=1, start_with="carrier pigeon", name="", warm=0)
+        made("carrier pigeon")

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
-from common.rl.action_spec import ActionSpec, discrete
+from common.rl.action_spec import discrete
 from common.rl.environments.stack import StackedEnvironments
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
@@ -85,30 +84,6 @@ def test_rewards_are_scaled_and_clipped_for_learning(scale: float, clip: float, 
     assert column(completed.rollout.rewards) == rewards
 
 
-def naive_stack(history: list[NDArray[Any]], begun: list[int], t: int, stack: int, padded: bool) -> NDArray[Any]:
-    """Observation t of one copy: the newest last, those before its episode began repeated, or zeros."""
-    parts = []
-    for age in range(stack - 1, -1, -1):
-        first = max(start for start in begun if start <= t)
-        parts.append(history[t - age] if t - age >= first else history[first] * (0 if padded else 1))
-    return np.concatenate(parts)
-
-
-@pytest.mark.parametrize("padded", [False, True])
-def test_stacked_frames_are_kept_here(padded: bool) -> None:
-    lengths, steps = (3, 5), 14
-    memory = memory_of(steps=steps, spec=ObservationSpec((8,), "box", 8), stack=FrameStack(4, padded=padded))
-    (completed,) = play(memory, Scripted(lengths), steps)
-    for copy, length in enumerate(lengths):
-        alone = Scripted((length,))
-        history = [alone.reset()[0].copy() + 0.0]
-        history += [alone.step(np.zeros(1, np.int64)).observations[0].copy() for _ in range(steps)]
-        begun = list(range(0, steps + 1, length + 1))  # the step that ends an episode, and one that begins the next
-        for t in range(steps + 1):
-            expected = naive_stack(history, begun, t, 4, padded)
-            assert completed.rollout.observations[t, copy].tolist() == expected.tolist(), (copy, t)
-
-
 def test_the_stack_is_that_of_the_environments() -> None:
     stacked = StackedEnvironments(Scripted((3, 5)), 3)
     memory = memory_of(steps=12, spec=ObservationSpec((6,), "box", 6), stack=FrameStack(3))
@@ -135,29 +110,6 @@ def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -
     assert firsts == [[0, 0], [2, 2], [4, 1]]
     memory.begin(first)
     assert memory.state.tolist() == [[0.0], [0.0]]
-
-
-def test_actions_are_kept_as_they_were_drawn() -> None:
-    action = ActionSpec("box", shape=(2,), squashed=(False, False))
-    memory = GroupBuffer(
-        SPEC,
-        action,
-        count=1,
-        steps=1,
-        stack=FrameStack(1),
-        rewards=RewardTransform(1),
-        state_size=0,
-        rng=np.random.default_rng(0),
-    )
-    none, rewards = np.zeros(1, np.bool_), np.zeros(1, np.float32)
-    seen = StepBatch(np.zeros((1, 2), np.float32), rewards, none, ~none)
-    memory.begin(seen)
-    memory.acted(np.array([[0.5, -7.25]], np.float32), rewards, 0, memory.state)
-    done = memory.stepped(seen)
-    assert done is not None
-    assert done.rollout.actions.tolist() == [[[0.5, -7.25]]]
-    assert done.rollout.actions.dtype == torch.float32
-    assert done.rollout.state is None
 
 
 def test_pictures_stay_bytes() -> None:

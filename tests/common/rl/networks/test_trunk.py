@@ -1,9 +1,8 @@
 """The initial parameters."""
 
-import pytest
 import torch
 
-from common.rl.networks.trunk import Trunk, orthogonal, zeros
+from common.rl.networks.trunk import Trunk, orthogonal
 
 
 def test_rows_are_orthogonal_with_the_gain_as_length() -> None:
@@ -19,10 +18,9 @@ def test_the_generator_decides_and_the_global_one_is_left_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_bias_starts_at_zero() -> None:
-    assert torch.equal(zeros(3).detach(), torch.zeros(3))
-
-
-def test_a_trunk_must_say_how_it_computes() -> None:
-    with pytest.raises(NotImplementedError):
-        Trunk()(torch.zeros(1))
+def test_a_layer_is_registered_under_its_name() -> None:
+    trunk = Trunk()
+    weight, bias = trunk._layer("first", 6, 4, generator=torch.Generator().manual_seed(1))
+    named = dict(trunk.named_parameters())
+    assert named["first_weight"] is weight and named["first_bias"] is bias
+    assert (weight.shape, bias.tolist()) == ((6, 4), [0.0] * 6)

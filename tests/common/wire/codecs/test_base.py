@@ -4,6 +4,7 @@ import torch
 from common.errors import CodecError
 from common.wire.codecs.base import Codec
 from common.wire.codecs.registry import CODEC_CLASSES
+from tests.helpers.bounds import bound
 
 SIZE = 300
 
@@ -62,8 +63,7 @@ def test_a_slice_of_a_larger_tensor_encodes_and_decodes(codec: Codec) -> None:
     out = torch.zeros(3 * SIZE)
     codec.decode(body, out[SIZE : 2 * SIZE])
     assert not out[:SIZE].any() and not out[2 * SIZE :].any()
-    assert ((out[SIZE : 2 * SIZE] - middle).abs() <= codec.bound(middle)).all()
-    assert torch.equal(codec.bound(middle), codec.bound(middle.clone()))
+    assert ((out[SIZE : 2 * SIZE] - middle).abs() <= bound(codec, middle)).all()
 
 
 def test_a_body_may_lie_anywhere_in_a_frame(codec: Codec) -> None:

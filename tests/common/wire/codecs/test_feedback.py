@@ -9,6 +9,7 @@ from common.settings.codec_names import COARSE, NAMES, PARTS
 from common.wire.codecs.feedback import ErrorFeedback
 from common.wire.codecs.packed import PackedCodec
 from common.wire.codecs.registry import make
+from tests.helpers.bounds import bound
 
 SIZE = 700
 LOSSY = pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("none")])
@@ -47,10 +48,10 @@ def test_the_error_of_the_sum_never_exceeds_that_of_one_vector(name: str) -> Non
     feedback = ErrorFeedback(packed)
     error = plain_error = torch.zeros(SIZE, dtype=torch.float64)
     for vector in gradients(30):
-        bound = packed.bound(vector - error.float())
+        allowed = bound(packed, vector - error.float())
         error = error + decoded(packed, feedback.encode(vector)) - vector.double()
         plain_error = plain_error + decoded(packed, packed.encode(vector)) - vector.double()
-        assert (error.abs() <= 1.001 * bound + 1e-7).all()
+        assert (error.abs() <= 1.001 * allowed + 1e-7).all()
     assert error.norm() < 0.2 * plain_error.norm()
 
 

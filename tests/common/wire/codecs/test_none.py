@@ -14,7 +14,6 @@ def test_every_bit_comes_back(values: list[float]) -> None:
     out = torch.empty_like(vector)
     codec.decode(codec.encode(vector), out)
     assert torch.equal(out.view(torch.int32), vector.view(torch.int32))
-    assert not codec.bound(vector).any()
 
 
 def test_golden_bytes() -> None:

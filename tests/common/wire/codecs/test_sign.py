@@ -17,14 +17,6 @@ def test_agrees_with_one_block_after_another_in_double_precision(size: int) -> N
         assert torch.allclose(out[first : first + BLOCK].double(), expected, rtol=1e-5, atol=0)
 
 
-def test_bound_of_a_block() -> None:
-    vector = torch.zeros(BLOCK + 2)
-    vector[:2], vector[BLOCK:] = torch.tensor([-BLOCK / 2, BLOCK / 2]), torch.tensor([1.0, -3.0])
-    bound = SignCodec(BLOCK + 2).bound(vector)
-    assert bound[:BLOCK].tolist() == pytest.approx([BLOCK / 2 - 1] * BLOCK, rel=1e-5)
-    assert bound[BLOCK:].tolist() == pytest.approx([2.0, 2.0], rel=1e-5)
-
-
 def test_golden_bytes() -> None:
     vector = torch.zeros(BLOCK + 2)
     vector[:3] = torch.tensor([-128.0, 64.0, -64.0])

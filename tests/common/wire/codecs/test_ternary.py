@@ -25,12 +25,6 @@ def test_zeros_stay_zeros() -> None:
     assert not round_trip(TernaryCodec(1000), torch.zeros(1000)).any()
 
 
-def test_bound_of_a_block() -> None:
-    codec = TernaryCodec(4)  # mean 2, threshold 1.4, scale 3.5
-    assert codec.bound(torch.tensor([0.0, 1.0, -2.0, 5.0])).tolist() == pytest.approx([2.1] * 4, rel=1e-5)
-    assert codec.bound(torch.tensor([1.0, -1.0, 1.0, 1.0])).tolist() == pytest.approx([0.7] * 4, rel=1e-5)
-
-
 def test_a_byte_that_is_no_five_trits_is_refused_and_nothing_written() -> None:
     codec, out = TernaryCodec(BLOCK), torch.full((BLOCK,), 7.0)
     body = bytearray(codec.encode(random_vector(BLOCK)))

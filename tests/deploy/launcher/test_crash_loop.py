@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.launcher.slot import StartActor
 from tests.helpers.bench import Bench
 
 
@@ -28,7 +27,7 @@ def test_five_failures_in_a_row_are_hopeless() -> None:
     for back_off in (0.5, 1.0):
         bench.ended(0)
         bench.ended(1)
-        assert bench.after(back_off) == [StartActor(0), StartActor(1)]
+        assert bench.after(back_off) == ["start 0", "start 1"]
     bench.now += 59.9
     assert not bench.core.gave_up
     bench.ended(0, 137)
@@ -46,7 +45,7 @@ def test_one_that_lives_is_reason_to_go_on() -> None:
     bench.now += 60.0
     for _ in range(10):
         bench.ended(0)
-        assert bench.after(30) == [StartActor(0)]
+        assert bench.after(30) == ["start 0"]
     assert not bench.core.gave_up
     assert bench.report.failed == 10
 
@@ -66,28 +65,28 @@ def test_another_epoch_is_reason_to_try_again() -> None:
     assert bench.after(100) == []
     assert bench.welcome(epoch=1) == []
     assert bench.core.gave_up
-    assert bench.welcome(epoch=2) == [StartActor(0)]
+    assert bench.welcome(epoch=2) == ["start 0"]
     assert not bench.report.gave_up
 
 
 def test_a_bad_host_is_no_reason_to_give_up_the_others() -> None:
-    bench = Bench(slots=4, hosts=["h2", "h3", "h2", "h3"])
-    assert bench.order(2) == [StartActor(0), StartActor(1)]
+    bench = Bench(slots=2, hosts=["h2", "h3"])
+    assert bench.order(2) == ["start 0", "start 0 on 1"]
     bench.now += 0.5
     bench.ended(0, 78, "no environment 'x'")
-    assert bench.tick() == [StartActor(3)], "in place of the one on h2"
+    assert bench.tick() == ["start 1 on 1"], "in place of the one on h2"
     report = bench.report
     assert (report.gave_up, report.exit_code, report.slots, report.running) == (False, 0, 2, 2)
     assert report.why == "h2: the actor in slot 0 ended with exit code 78 after 0.5 s: no environment 'x'"
-    bench.ended(1, 2, "usage")
+    bench.ended(0, 2, "usage", place=1)
     assert bench.after(100) == []
     report = bench.report
     assert (report.gave_up, report.exit_code) == (True, 78)
-    assert "; h3: the actor in slot 1 ended with exit code 2" in report.why
+    assert "; h3: the actor in slot 0 ended with exit code 2" in report.why
 
 
 def test_an_actor_that_lives_on_one_host_proves_nothing_of_another() -> None:
-    bench = Bench(slots=2, hosts=["h2", "h3"])
+    bench = Bench(slots=1, hosts=["h2", "h3"])
     bench.order(2)
     bench.now += 60
     for _ in range(5):

@@ -1,0 +1,131 @@
+"""Calls a backend on a thread of its own: a tool may take seconds, and the launcher's loop must not wait for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from deploy.backends.base import Ended, Observation, Place, Requests
+from deploy.backends.runner import ToolError
+from deploy.backoff import backoff
+
+CLOSE_SECONDS = 5.0
+"""For the last requests when the launcher ends."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one turn."""
+
+    seen: Observation | None
+    """None: the backend could not be observed."""
+    ended: tuple[Ended, ...] = ()
+    problem: str = ""
+    """What failed or should be known, in one line."""
+
+
+class BackgroundLoop:
+    """Takes turns: carries out requests, observes, reports, and waits until the report is answered with requests.
+
+    So a report always shows the effect of the requests before it, and a request is always decided on a fresh
+    observation: a start whose answer got lost is never made twice.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._backend = place.backend
+        self._slots = frozenset(range(place.slots))
+        self._reports: SimpleQueue[Report] = SimpleQueue()
+        self._answers: SimpleQueue[Requests | None] = SimpleQueue()
+        self._awake = threading.Event()
+        self._closing = False
+        self._known: frozenset[int] = frozenset()
+        """Actors that were seen or started, and whose end was not reported."""
+        self._failures = 0
+        """Turns in a row in which something failed."""
+        self._thread = threading.Thread(target=self._run, name="backend", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def report(self) -> Report | None:
+        """The report that waits for an answer, once."""
+        try:
+            return self._reports.get_nowait()
+        except Empty:
+            if not self._thread.is_alive():
+                raise RuntimeError("the backend's thread ended") from None
+            return None
+
+    def answer(self, requests: Requests) -> None:
+        """Answers the report: the next turn carries out `requests`, at once if there are any."""
+        self._answers.put(requests)
+
+    def wake(self) -> None:
+        """Asks for a report now instead of after the interval."""
+        self._awake.set()
+
+    def leave(self) -> None:
+        """Lets the thread end after the requests that were already handed over."""
+        self._closing = True
+        self._answers.put(None)
+        self._awake.set()
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Ends thread and backend; a tool that runs for longer than `seconds` is left alone."""
+        self.leave()
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, seconds))
+        self._backend.close()
+
+    def _run(self) -> None:
+        requests: Requests | None = Requests()
+        while requests is not None:
+            self._awake.clear()
+            self._reports.put(self._turn(requests))
+            requests = self._answers.get()
+            if requests is not None and not requests.slots:
+                self._awake.wait(backoff(self._failures) if self._failures else self._backend.interval)
+                if self._closing:
+                    return
+
+    def _turn(self, requests: Requests) -> Report:
+        problems: list[str] = []
+        seen: Observation | None = None
+        ended: list[Ended] = []
+        try:
+            self._backend.request(requests)
+            self._known |= requests.start
+        except ToolError as error:
+            problems.append(str(error))
+        try:
+            if not self._closing:
+                seen = self._observe()
+                ended = [self._backend.exit_status(slot) for slot in sorted(self._known - seen.alive)]
+                self._known = seen.alive
+        except ToolError as error:
+            seen = None
+            problems.append(str(error))
+        self._failures = self._failures + 1 if problems else 0
+        if seen is not None and seen.note:
+            problems.append(seen.note)
+        return Report(seen, tuple(ended), "; ".join(dict.fromkeys(problems)))
+
+    def _observe(self) -> Observation:
+        """Stops actors beyond the slots: a launcher with more slots started them."""
+        seen = self._backend.observe()
+        if surplus := seen.alive - self._slots:
+            self._backend.stop(sorted(surplus))
+        return Observation(seen.alive & self._slots, seen.starting & self._slots, seen.note)
+
+
+def close_all(loops: Sequence[BackgroundLoop]) -> None:
+    """Closes all of them at the same time."""
+    for loop in loops:
+        loop.leave()
+    until = time.monotonic() + CLOSE_SECONDS
+    for loop in loops:
+        loop.close(until - time.monotonic())

@@ -1,0 +1,144 @@
+"""What a host is to have, for each role: the settings and files that `remote_script.sh` takes."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import tarfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import IO
+
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security.credential import file_name
+from deploy.install.layout import UNITS, Layout, read, shell_word
+from deploy.install.software import digest
+
+_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
+_NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
+
+
+@dataclass(frozen=True)
+class Payload:
+    """One deployment to one host."""
+
+    verb: str
+    layout: Layout
+    wheels: Sequence[Path] = ()
+    """a3cd's first. Alone, the host's pip finds what it needs."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """By `etc/`, `config/` or `units/` and the path below the layout's folder of that name."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """More variables for the script."""
+    credential: Callable[[], bytes] | None = None
+    """Called when the host has none for this learner."""
+
+    def write(self, out: IO[bytes], python: str, act: bool, due: Collection[str]) -> None:
+        """As a tar; wheels and the credential only where `due`, the lines printed without `act`, names them."""
+        with tarfile.open(fileobj=out, mode="w|") as tar:
+            for name, content in self._contents(python, act, due):
+                entry = tarfile.TarInfo(name)
+                entry.mode = 0o600
+                entry.size = content.stat().st_size if isinstance(content, Path) else len(content)
+                with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as file:
+                    tar.addfile(entry, file)
+
+    def _contents(self, python: str, act: bool, due: Collection[str]) -> Iterator[tuple[str, bytes | Path]]:
+        yield "remote_script.sh", files("deploy.install").joinpath("remote_script.sh").read_bytes()
+        yield "settings", self._settings(python, act).encode()
+        yield "wheels.sha256", "".join(f"{digest(path)} {path.name}\n" for path in self.wheels).encode()
+        yield from self.files.items()
+        if act:
+            yield from ((f"wheels/{path.name}", path) for path in self.wheels if f"wheel {path.name}" in due)
+        if act and self.credential is not None and f"credential {self.settings['credential']}" in due:
+            yield "credential", self.credential()
+
+    def _settings(self, python: str, act: bool) -> str:
+        folders = ("venv", "units", "config", "data", "etc")
+        words = {
+            "verb": self.verb,
+            "act": "yes" if act else "no",
+            "scope": "--user" if self.layout.user else "--system",
+            "python": python,
+            "index": "no" if len(self.wheels) > 1 else "yes",
+            **self.settings,
+        }
+        quoted = {name: shell_word(getattr(self.layout, name)) for name in folders}
+        quoted |= {name: shlex.quote(word) for name, word in words.items()}
+        return "".join(f"{name}={word}\n" for name, word in quoted.items())
+
+
+def learner(
+    layout: Layout, wheels: Sequence[Path], run: str, config: bytes, bind: Address, insecure: bool = False
+) -> Payload:
+    """The learner of one run; raises ConfigurationError for a name that no unit can have."""
+    if not _RUN.fullmatch(run):
+        raise ConfigurationError(f"{run!r} is no name for a run: letters, digits, dots, dashes, underlines")
+    keys = not bind.loopback and not insecure
+    options = "A3CD_LEARNER_OPTIONS=--insecure" if insecure else ""
+    own = {
+        f"config/runs/{run}.toml": config,
+        f"config/runs/{run}.env": _environment("learner.env", f"A3CD_BIND={bind}", options),
+    }
+    drop_in = read("drop-ins", "learner-keys.conf") if keys else _NO_KEYS
+    settings = {"instances": f"a3cd-learner@{run}.service", "key_pair": "yes" if keys else "no"}
+    return Payload("learner", layout, wheels, own | _files(layout, drop_in, "a3cd-learner@.service"), settings)
+
+
+def peers(
+    verb: str,
+    layout: Layout,
+    wheels: Sequence[Path],
+    learner: Address,
+    slots: int,
+    *,
+    modules: Collection[str] = (),
+    insecure: bool = False,
+    credential: Callable[[], bytes] | None = None,
+) -> Payload:
+    """`actors` or a `launcher`, as `verb` says; raises ConfigurationError for what cannot be the name of a module."""
+    for name in modules:
+        if not _MODULE.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is no name of a module")
+    words = " ".join([*(f"--allow-module {name}" for name in modules), *(["--insecure"] if insecure else [])])
+    options = f"A3CD_ACTOR_OPTIONS={words}" if words else ""
+    own = {"config/actor.env": _environment("actor.env", f"A3CD_LEARNER={learner}", options)}
+    instances, templates = [f"a3cd-actor@{slot}.service" for slot in range(slots)], ["a3cd-actor@.service"]
+    if verb == "launcher":
+        instances = ["a3cd-launcher.service"]
+        templates += instances
+        options = "A3CD_LAUNCHER_OPTIONS=--insecure" if insecure else ""
+        own["config/launcher.env"] = _environment("launcher.env", f"A3CD_SLOTS={slots}", options)
+        if not layout.user:
+            own["etc/polkit-1/rules.d/50-a3cd.rules"] = read("polkit.rules")
+    key_file = f"{layout.keys}/{file_name(learner)}".encode()
+    keys = read("drop-ins", "peer-keys.conf").replace(b"/etc/a3cd/keys/learner.credential", key_file)
+    own |= _files(layout, keys if credential else _NO_KEYS, *templates)
+    settings = {"instances": " ".join(instances), "slots": str(slots)}
+    settings["credential"] = file_name(learner) if credential else ""
+    return Payload(verb, layout, wheels, own, settings, credential)
+
+
+def upgrade(layout: Layout, wheels: Sequence[Path]) -> Payload:
+    """New software and units."""
+    return Payload("upgrade", layout, wheels, _files(layout))
+
+
+def _files(layout: Layout, drop_in: bytes = b"", *services: str) -> dict[str, bytes]:
+    """The files of every role, and the drop-in about keys. A user's own daemons find keys in the user's key folder."""
+    found = {f"units/{name}": layout.unit(name) for name in UNITS}
+    if not layout.user:
+        found |= {f"etc/{kind}.d/a3cd.conf": read(f"{kind}.conf") for kind in ("sysusers", "tmpfiles")}
+        found |= {f"units/{name}.d/keys.conf": drop_in for name in services}
+    return found
+
+
+def _environment(sample: str, *lines: str) -> bytes:
+    """The sample with its comments, and what is set below it."""
+    set_here = "".join(f"{line}\n" for line in lines if line)
+    return read("environment", sample) + b"\n# Set by `a3cd deploy`, which writes this file anew.\n" + set_here.encode()

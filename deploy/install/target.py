@@ -1,0 +1,77 @@
+"""A host to install on: one ssh connection to look, and one to change what has to be changed."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from common.errors import ConfigurationError, UnavailableError
+from common.host.service.logs import printable
+from deploy.backends.hosts import Host, parse
+from deploy.install.payload import Payload
+from deploy.ssh import ssh_command
+
+_RECEIVE = (
+    "sh -c 'umask 077; here=$(mktemp -d /var/tmp/a3cd.XXXXXX) || exit 1; "
+    'trap "rm -rf $here" EXIT; trap "exit 1" HUP INT TERM; '
+    'tar -xf - -C "$here" && sh "$here/remote_script.sh"\''
+)
+"""The same for every payload: nothing of it is on a command line."""
+_SSH_FAILED = 255
+_LAST_BYTES = 2000
+
+
+@dataclass(frozen=True)
+class SshTarget:
+    """How a line is given to the shell of a host."""
+
+    host: Host
+    words: tuple[str, ...]
+    """Of the command, but for the line."""
+    python: str = "python3"
+    sudo: bool = False
+
+    @classmethod
+    def parse(cls, text: str, config: Path | None, python: str, sudo: bool) -> SshTarget:
+        """From USER@HOST; `config` as `ssh -F` takes it. Raises ConfigurationError."""
+        host = parse(text)
+        if host.slots:
+            raise ConfigurationError(f"{text!r}: write USER@HOST alone; the port belongs in ssh's own configuration")
+        return cls(
+            host, tuple(ssh_command(host.destination, config="" if config is None else str(config))), python, sudo
+        )
+
+    def apply(self, payload: Payload, act: bool, due: Collection[str] = ()) -> Iterator[str]:
+        """Yields what differs from the payload, and is changed if `act`; `due` is what was yielded without.
+
+        Raises UnavailableError for a host that cannot be reached or a step that fails.
+        """
+        return self.run(_RECEIVE, lambda file: payload.write(file, self.python, act, due))
+
+    def run(self, line: str, write: Callable[[IO[bytes]], object]) -> Iterator[str]:
+        """Yields the lines that the command prints after `write` has written its input."""
+        command = [*self.words, f"sudo -n {line}" if self.sudo else line]
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+            except FileNotFoundError:
+                raise UnavailableError(f"{command[0]} is not installed here") from None
+            with process:
+                assert process.stdin is not None and process.stdout is not None
+                with contextlib.suppress(BrokenPipeError), process.stdin:  # it may end early, and says why
+                    write(process.stdin)
+                for said in process.stdout:
+                    yield printable(said.decode(errors="replace").rstrip("\n"))
+            if process.returncode:
+                errors.seek(0)
+                raise UnavailableError(self._trouble(process.returncode, errors.read()[-_LAST_BYTES:]))
+
+    def _trouble(self, code: int, errors: bytes) -> str:
+        said = printable(errors.decode(errors="replace").strip()) or f"exit code {code} without a word"
+        hint = f" (`ssh {self.host.destination} true` must work without a question)" if code == _SSH_FAILED else ""
+        return f"{self.host.destination}: {said}{hint}"

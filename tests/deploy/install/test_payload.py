@@ -1,0 +1,210 @@
+"""Payloads, and what the script does with them on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.errors import ConfigurationError, UnavailableError
+from common.host.addresses import Address
+from deploy.install import payload
+from deploy.install.layout import SYSTEM, UNITS, USER, Layout
+from deploy.install.payload import Payload
+from tests.deploy.install.conftest import Fake
+
+AT, FAR = Address("127.0.0.1", 5555), Address("gpu-box", 5555)
+Take = Callable[[Payload], list[str]]
+MAKERS: dict[str, Callable[[Layout, tuple[Path, ...]], Payload]] = {
+    "learner": lambda layout, wheels: payload.learner(layout, wheels, "mine", b"seed = 1\n", FAR),
+    "actors": lambda layout, wheels: payload.peers(
+        "actors", layout, wheels, FAR, 2, modules=("my_games",), credential=lambda: b"secret"
+    ),
+    "launcher": lambda layout, wheels: payload.peers("launcher", layout, wheels, AT, 4),
+    "upgrade": payload.upgrade,
+}
+
+
+@pytest.fixture
+def actors(fake: Fake, wheel: Path) -> Payload:
+    return MAKERS["actors"](fake.system, (wheel,))
+
+
+@pytest.mark.parametrize("of", [SYSTEM, USER], ids=["system", "user"])
+@pytest.mark.parametrize("role", MAKERS)
+def test_the_second_time_nothing_is_due(fake: Fake, wheel: Path, take: Take, role: str, of: Layout) -> None:
+    one = MAKERS[role](fake.layout(of), (wheel,))
+    looked = list(fake.target.apply(one, act=False))
+    assert looked
+    assert list(fake.root.iterdir()) == [], "looking changes nothing"
+    assert take(one) == looked
+    units = fake.root / ("home/.config/systemd/user" if of.user else "etc/systemd/system")
+    assert {path.name for path in units.iterdir() if path.is_file()} == set(UNITS)
+    fake.forget()
+    assert take(one) == []
+    assert [call for call in fake.calls if "restart" in call or "reload" in call or "install" in call] == []
+
+
+def test_an_edited_file_is_restored_and_what_runs_is_restarted(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    unit = fake.root / "etc/systemd/system/a3cd-actor@.service"
+    unit.write_text("edited")
+    fake.forget()
+    assert take(actors) == [f"file {unit}", "units read again", "a3cd-actor@0.service a3cd-actor@1.service"]
+    calls = [call for call in fake.calls if call.startswith("systemctl") and " is-" not in call]
+    assert calls == [
+        "systemctl --system daemon-reload",
+        "systemctl --system restart --no-block a3cd-actor@0.service a3cd-actor@1.service",
+    ]
+
+
+def test_what_stopped_is_started_without_more(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    Path(f"{fake.environment['FAKE_LOG']}.up").unlink()
+    assert take(actors) == ["a3cd-actor@0.service a3cd-actor@1.service", "a3cd.target"]
+
+
+def test_a_deployment_that_failed_is_finished_the_next_time(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    (fake.root / "etc/systemd/system/a3cd-actor@.service").write_text("edited")
+    working = (fake.programs / "systemctl").read_text()
+    fake.put("systemctl", "#!/bin/sh\necho not now; exit 4\n")
+    with pytest.raises(UnavailableError, match="root@box: systemctl --system daemon-reload: exit code 4: not now"):
+        take(actors)
+    fake.put("systemctl", working)
+    assert take(actors) == ["units read again", "a3cd-actor@0.service a3cd-actor@1.service"]
+
+
+def test_another_wheel_is_installed_and_what_runs_restarted(
+    fake: Fake, take: Take, wheel: Path, tmp_path: Path
+) -> None:
+    take(MAKERS["actors"](fake.system, (wheel,)))
+    other, needed = tmp_path / "other" / wheel.name, tmp_path / "other" / "torch-2-x.whl"
+    other.parent.mkdir()
+    other.write_bytes(b"another wheel of the same version")
+    needed.write_bytes(b"torch")
+    fake.forget()
+    due = take(MAKERS["actors"](fake.system, (other, needed)))
+    assert due[:3] == [f"wheel {wheel.name}", "wheel torch-2-x.whl", f"a3cd in {fake.system.venv}"]
+    assert "a3cd-actor@0.service a3cd-actor@1.service" in due
+    wheels = f"{fake.system.venv}-wheels"
+    assert [call for call in fake.calls if call.startswith("pip")] == [
+        f"pip -m pip install --quiet --no-index --find-links {wheels} {wheels}/{wheel.name}",
+        f"pip -m pip install --quiet --no-deps --no-index --force-reinstall {wheels}/{wheel.name}",
+    ]
+    assert (fake.root / "opt/a3cd-wheels/torch-2-x.whl").read_bytes() == b"torch"
+
+
+def test_files_of_an_actors_host(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    etc = fake.root / "etc"
+    written = etc / "a3cd/keys/gpu-box_5555.credential"
+    assert (written.read_bytes(), written.stat().st_mode & 0o777) == (b"secret", 0o600)
+    settings = (etc / "a3cd/actor.env").read_text().splitlines()
+    assert [line for line in settings if line and not line.startswith("#")] == [
+        "A3CD_LEARNER=tcp://gpu-box:5555",
+        "A3CD_ACTOR_OPTIONS=--allow-module my_games",
+    ]
+    drop_in = (etc / "systemd/system/a3cd-actor@.service.d/keys.conf").read_text()
+    assert f"LoadCredential=learner.credential:{written}\n" in drop_in
+    written.write_bytes(b"another, made by hand")
+    assert take(actors) == []
+
+
+def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take, wheel: Path) -> None:
+    made = []
+
+    def make() -> bytes:
+        made.append(1)
+        return b"secret"
+
+    one = payload.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
+    list(fake.target.apply(one, act=False))
+    assert made == []
+    take(one)
+    take(one)
+    assert made == [1]
+
+
+@pytest.mark.parametrize("of", [SYSTEM, USER], ids=["system", "user"])
+def test_fewer_slots_end_the_actors_beyond(fake: Fake, wheel: Path, take: Take, of: Layout) -> None:
+    one = MAKERS["actors"](fake.layout(of), (wheel,))
+    take(one)
+    units = fake.root / ("home/.config/systemd/user" if of.user else "etc/systemd/system")
+    at_boot = units / "a3cd.target.wants"
+    at_boot.mkdir()
+    for slot in (0, 1, 2, 10):
+        (at_boot / f"a3cd-actor@{slot}.service").symlink_to("../a3cd-actor@.service")
+    fake.forget()
+    assert take(one) == ["no actor beyond 2"]
+    scope = "--user" if of.user else "--system"
+    assert f"systemctl {scope} disable --now a3cd-actor@10.service a3cd-actor@2.service" in fake.calls
+
+
+def test_without_keys_the_unit_loads_none(fake: Fake, wheel: Path, take: Take, actors: Payload) -> None:
+    take(actors)
+    take(payload.peers("actors", fake.system, (wheel,), FAR, 2, insecure=True))
+    assert "LoadCredential" not in (fake.root / "etc/systemd/system/a3cd-actor@.service.d/keys.conf").read_text()
+    assert "A3CD_ACTOR_OPTIONS=--insecure" in (fake.root / "etc/a3cd/actor.env").read_text()
+
+
+def test_a_learner_beyond_this_machine_makes_its_keys(fake: Fake, wheel: Path, take: Take) -> None:
+    assert "key pair of the learner" in take(MAKERS["learner"](fake.system, (wheel,)))
+    assert f"a3cd keys --keys {fake.system.keys} new learner" in fake.calls
+    near = payload.learner(fake.system, (wheel,), "mine", b"", AT)
+    assert "key pair of the learner" not in list(fake.target.apply(near, act=False))
+
+
+def test_removal_keeps_runs_settings_and_keys(fake: Fake, take: Take, actors: Payload) -> None:
+    take(actors)
+    run = fake.root / "var/lib/a3cd/mine/run.json"
+    run.parent.mkdir(parents=True)
+    run.touch()
+    removal = Payload("remove", fake.system)
+    due = take(removal)
+    assert due[-1] == f"kept: {fake.root}/var/lib/a3cd (runs) and {fake.root}/etc/a3cd (settings, keys)"
+    assert not (fake.root / "opt/a3cd").exists()
+    elsewhere = [path for path in (fake.root / "etc").rglob("*") if path.is_file() and "etc/a3cd/" not in str(path)]
+    assert elsewhere == []
+    assert run.exists()
+    assert (fake.root / "etc/a3cd/actor.env").exists()
+    assert (fake.root / "etc/a3cd/keys/gpu-box_5555.credential").exists()
+    assert take(removal) == []
+
+
+def test_a_home_with_a_blank_in_its_name(fake: Fake, wheel: Path, take: Take, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(fake.root / "some one"))
+    assert take(MAKERS["actors"](USER, (wheel,)))
+    assert (fake.root / "some one/.local/share/a3cd/bin/a3cd").exists()
+    assert take(MAKERS["actors"](USER, (wheel,))) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "why"),
+    [
+        ("id", "#!/bin/sh\necho 1000\n", "only root may install system units"),
+        ("python3", "#!/bin/sh\necho Python 3.9; exit 1\n", "python3 is Python 3.9; a3cd needs 3.11 or newer"),
+    ],
+)
+def test_what_a_host_may_lack(fake: Fake, take: Take, actors: Payload, program: str, text: str, why: str) -> None:
+    fake.put(program, text)
+    with pytest.raises(UnavailableError, match=f"^root@box: {why}"):
+        take(actors)
+    assert list(fake.root.iterdir()) == []
+
+
+def test_status_of_a_host_without_a3cd(fake: Fake) -> None:
+    with pytest.raises(UnavailableError, match="root@box: a3cd is not installed"):
+        list(fake.target.apply(Payload("status", fake.system), act=False))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "x;y", "-x", "x" * 65])
+def test_a_runs_name_is_one_that_a_unit_can_have(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no name for a run"):
+        payload.learner(SYSTEM, (), name, b"", AT)
+
+
+def test_a_modules_name_is_one_word() -> None:
+    with pytest.raises(ConfigurationError, match="'a b' is no name of a module"):
+        payload.peers("actors", SYSTEM, (), AT, 1, modules=("a b",))
