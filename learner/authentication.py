@@ -1,4 +1,4 @@
-"""The learner's door: who may come in, by the keys of CURVE (ZeroMQ's authentication, RFC 27/ZAP).
+"""Which peers may connect, by their CURVE keys (ZeroMQ's authentication protocol, RFC 27/ZAP).
 
 libzmq asks for every connection, before it reads a byte of it; the answer is a lookup in the list of allowed peers.
 """
@@ -24,22 +24,22 @@ from common.wire import sockets
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
-LOOK_SECONDS = 1.0
-"""Between two looks at the list of allowed peers."""
+CHECK_SECONDS = 1.0
+"""Between two readings of the list of allowed peers."""
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _log = logging.getLogger("learner")
 
 
 @dataclass(frozen=True)
-class Guard:
-    """The learner's own pair and whom it lets in."""
+class LearnerKeys:
+    """The learner's own key pair, and the list of the peers that may connect."""
 
     pair: KeyPair
     allowed: Path
 
     @classmethod
-    def find(cls, bind: Address, *, keys: Path | None, allowed: Path | None, insecure: bool) -> Guard | None:
-        """The keys to listen with at `bind`; None: without. Raises ConfigurationError beyond loopback without keys."""
+    def find(cls, bind: Address, *, keys: Path | None, allowed: Path | None, insecure: bool) -> LearnerKeys | None:
+        """The keys to listen with at `bind`; None: without keys. Raises ConfigurationError if there must be keys."""
         if insecure or (bind.loopback and keys is None):
             return None
         folder = keys or default_folder()
@@ -55,7 +55,7 @@ class Guard:
 
 
 def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes], str]:
-    """The reply to one ZAP request, and the public key that was turned away (empty: let in)."""
+    """The reply to one ZAP request, and the public key that is refused (empty: the peer is allowed)."""
     version, number, mechanism, credentials = request[0], request[1], request[5], request[6:7]
     key = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" and credentials else ""
     name = names.get(key, "")
@@ -64,17 +64,18 @@ def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes],
     return [version, number, b"400", b"this key is not allowed here", b"", b""], key or "none"
 
 
-class Doorkeeper:
-    """Answers libzmq's questions and tells of those turned away, each address once in a while."""
+class Authenticator:
+    """Answers libzmq's requests, and logs the refused ones, each address once in a while."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guard: Guard, repeat_seconds: float) -> None:
-        """Must be there before the sockets that it guards.
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: LearnerKeys, repeat_seconds: float) -> None:
+        """Must be made before the sockets that it guards.
 
         Raises ConfigurationError for a list of allowed peers that cannot be read.
         """
-        self._pair, self._list = guard.pair, WatchedList(guard.allowed)
+        self._pair = keys.pair
+        self._list = WatchedList(keys.allowed)
         self._limited = Limited(repeat_seconds)
-        self._look_due = 0.0
+        self._check_due = 0.0
         self._revoked: set[str] = set()
         self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
         self.socket = context.socket(zmq.REP)
@@ -82,46 +83,45 @@ class Doorkeeper:
         self.socket.bind(ZAP_ENDPOINT)
 
     def guard(self, zsocket: zmq.Socket[bytes]) -> None:
-        """Locks a listening socket before it is bound."""
+        """Requires keys on a listening socket; before it is bound."""
         zsocket.setsockopt(zmq.CURVE_SERVER, 1)
         zsocket.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret.encode())
         zsocket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         self._monitors[zsocket] = zsocket.get_monitor_socket(_FAILED)
 
     def serve(self) -> None:
-        """Answers all who knock now."""
         while True:
             try:
                 request = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 break
-            reply, turned_away = answer(request, self._names)
-            if turned_away and self._look():  # it may have been let in a moment ago
-                reply, turned_away = answer(request, self._names)
+            reply, refused = answer(request, self._names)
+            if refused and self._reread():  # it may have been allowed a moment ago
+                reply, refused = answer(request, self._names)
             self.socket.send_multipart(reply)
-            if turned_away:
+            if refused:
                 peer = request[3].decode(errors="replace")
-                self._tell(f"key from {peer}", f"the key {turned_away}, shown from {peer}, is not allowed here")
+                self._warn(f"key from {peer}", f"the key {refused}, shown from {peer}, is not allowed here")
         for monitor in self._monitors.values():
             for _ in sockets.events(monitor):
-                self._tell("handshake", "a peer without a key, or with another learner's, was turned away")
+                self._warn("handshake", "a peer without a key, or with another learner's, was refused")
 
     @property
     def _names(self) -> Mapping[str, str]:
-        """Whoever may read the learner's own pair may come in with it."""
+        """Whoever can read the learner's own pair may connect with it."""
         return {self._pair.public: self._pair.name, **self._list.names}
 
     def revoked(self, now: float) -> set[str]:
         """Names whose key is not allowed any more, since the last call."""
-        if now < self._look_due:
+        if now < self._check_due:
             return set()
-        self._look_due = now + LOOK_SECONDS
-        self._look()
+        self._check_due = now + CHECK_SECONDS
+        self._reread()
         revoked, self._revoked = self._revoked, set()
         return revoked
 
-    def _look(self) -> bool:
-        """Reads the list again; whether it has changed."""
+    def _reread(self) -> bool:
+        """Reads the list again; returns whether it has changed."""
         before = self._list.names
         try:
             if not self._list.changed():
@@ -144,7 +144,7 @@ class Doorkeeper:
         """After the sockets, before the context ends."""
         self.socket.close(linger=0)
 
-    def _tell(self, key: str, text: str) -> None:
-        held = self._limited.admit(key, time.monotonic())
-        if held is not None:
-            _log.warning("%s%s", text, again(held))
+    def _warn(self, key: str, text: str) -> None:
+        repeated = self._limited.admit(key, time.monotonic())
+        if repeated is not None:
+            _log.warning("%s%s", text, again(repeated))

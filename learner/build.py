@@ -1,15 +1,14 @@
-"""From settings to the parts of a learner: the environment is made once to see its spaces, `auto` is resolved.
+"""From settings to the parts of a learner: makes the environment once to see its spaces, and resolves `auto`.
 
 This is where torch and gymnasium are loaded; the ports are taken before.
 """
 
 from __future__ import annotations
 
-import functools
 import platform
 import time
-from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import torch
@@ -20,199 +19,81 @@ from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.spaces import describe
-from common.rl.model import Model, build
+from common.rl.model import Model
+from common.rl.model import build as build_model
 from common.rl.moments import Moments, bytes_in_header
 from common.rl.networks.registry import resolve as resolve_network
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint
-from common.settings.exchanges import is_measured
 from common.settings.exchanges import resolve as resolve_exchange
-from common.settings.sections import Exchange, Settings
-from common.wire.bodies.trajectory import TrajectoryFormat, trajectory_format
-from common.wire.codecs.negotiate import choose
-from common.wire.codecs.registry import NAMES, make
+from common.settings.sections import Settings
+from common.wire.bodies.trajectory import trajectory_format
 from learner.core import LearnerCore
-from learner.exchange.policy_server import Acting
-from learner.parameters.batch_trainer import Trainer, no_bodies
-from learner.parameters.delay_compensation import Compensation
-from learner.parameters.optimizers import FlatOptimizer, resolve_device
+from learner.exchange.actions import ActionExchange
+from learner.exchange.base import Exchange
+from learner.exchange.gradients import GradientExchange
+from learner.exchange.policy_server import PolicyServer
+from learner.exchange.staleness import StalenessRule
+from learner.exchange.step_rule import AtOnce, StepRule, Synchronous
+from learner.exchange.trajectories import TrajectoryExchange
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import Running
-from learner.parameters.target_network import TARGET, Target
-from learner.parameters.weights import ParameterStore
-from learner.record.run_lock import OwnedRun
-from learner.run_spec import Plan
-from learner.run_stats import Counters, Ledger
+from learner.parameters.optimizers import resolve_device
+from learner.parameters.publisher import Occasion, WeightPublisher
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.target_network import TARGET, TargetNetwork
+from learner.parameters.weights import Weights
+from learner.peers import Peers
+from learner.record.run_lock import LockedRun
+from learner.run import Run, RunSpec
+from learner.run_stats import Counters, RunStats
 from learner.scaling import Scaler
-from learner.trials import Trials
-from learner.undecided import UndecidedStore, blank
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
-LARGEST_BODY = 2**30
-"""Of a message of trajectories: so much memory may be taken for one before it is read."""
-T = TypeVar("T", bound=Trainer)
+LARGEST_TRAJECTORY = 2**30
+"""Bytes of one message of trajectories: its memory is taken before it is read."""
 HEADER_BYTES = 2**20
-"""Room for a header, and for the frame's own overhead, in the largest message taken."""
+"""Room for a header, and for the frame's own overhead, in the largest message that is taken."""
 
 
-class Assembled:
-    """Everything a learner is made of, besides sockets and files."""
+@dataclass(frozen=True)
+class LearnerParts:
+    """A learner without sockets and files."""
 
-    def __init__(self, run: OwnedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> None:
-        """Raises EnvironmentMissingError, ConfigurationError."""
-        torch.set_num_threads(1)
-        torch.set_flush_denormal(True)
-        settings, observation, action = _probe(run.settings)
-        model = build(settings, observation, action)
-        flat = model.flat
-        device = resolve_device(settings.optimizer.device)
-        model = model.to(device)
-        vector = model.flat.vector
-        weights = settings.exchange.weights
-        if weights in ("auto", "delta"):
-            weights = "fp32" if 4 * flat.size <= FP16_BYTES else "fp16"
-        _check_headers(model.normalization.counted, settings.exchange.accumulate)
-        self.settings = self.kept = settings
-        """As resolved; `kept`: for the run folder, where exchange.kind is `auto` until it is decided."""
-        self.plan = Plan(
-            run=run.record.run,
-            epoch=run.record.epoch,
-            settings=settings,
-            plain=msgspec.to_builtins(settings),
-            network=settings.network.kind,
-            model=flat.hash,
-            parameters=flat.size,
-            device=str(device),
-            host=platform.node() or "unknown",
-            run_dir=str(run.folder.path),
-            weights_port=weights_port,
-            weights_format=weights,
-            counted=model.normalization.counted,
-            clock=time.time() - now,
-            versions=versions(),
-        )
-        optimizer = make_optimizer(settings.optimizer, vector, settings.limits.frames)
-        counters, running = Counters(), Running(model.normalization, model.statistics)
-        if checkpoint is not None:
-            counters = self._restore(checkpoint, vector, optimizer.load, model.target)
-            counted = Moments.from_checkpoint(checkpoint.state, model.normalization.counted)
-            running = Running(model.normalization, model.statistics, counted)
-        network: Acting | None = None
-        trials: Trials | None = None
-        if settings.exchange.kind == "trajectories":
-            packing = trajectory_format(settings, observation, action, model.network.state_size)
-            largest = _fitting(packing.max_bytes(settings.exchange.accumulate))
-            self.store: ParameterStore = _trainer(settings, model, optimizer, running, packing, kind=Trainer)
-        elif settings.exchange.kind == "actions":
-            trainer = _trainer(settings, model, optimizer, running, kind=Trainer)
-            self.store = trainer
-            network = Acting(trainer, settings, observation, action)
-            largest = network.max_bytes
-        elif is_measured(run.settings) and (possible := _possible(settings, observation, model)) is not None:
-            largest = max(_largest_gradient(settings, flat.size), possible.max_bytes(settings.exchange.accumulate))
-            body = possible.pack([blank(settings, observation, model.network)], "none")
-            kind = functools.partial(UndecidedStore, body=body)
-            self.store = undecided = _trainer(settings, model, optimizer, running, possible, kind=kind)
-            self.kept = _with_exchange(settings, "auto")
-            later = functools.partial(_choose, _with_exchange(settings, "trajectories").exchange, flat.size)
-            trials = Trials(undecided, self.plan.host, later, settings)
-        else:
-            largest = _largest_gradient(settings, flat.size)
-            self.store = _gradients(settings, model, optimizer, running, counters.frames)
-        scaler = Scaler(settings.scaling, counters.last_addition)
-        self.ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
-
-        def choose_codec(offered: Collection[str], loopback: bool) -> str:
-            return _choose(self.core.plan.settings.exchange, flat.size, offered, loopback)
-
-        self.core = LearnerCore(self.plan, self.store, self.ledger, scaler, choose_codec, now, network, trials)
-        self.max_bytes = HEADER_BYTES + largest
-
-    def _restore(
-        self, checkpoint: Checkpoint, vector: torch.Tensor, load_optimizer: Any, target: Model | None
-    ) -> Counters:
-        if checkpoint.state.get("model") != self.plan.model or checkpoint.weights.size != vector.numel():
-            raise ConfigurationError(
-                f"{self.plan.run_dir}: the checkpoint of version {checkpoint.version} holds another network than the "
-                "settings describe; restore the settings it was made with"
-            )
-        vector.copy_(torch.from_numpy(checkpoint.weights))
-        tensors = {name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()}
-        try:
-            if target is not None:
-                copied = tensors.pop(TARGET, torch.zeros(0))
-                if copied.shape != vector.shape:
-                    raise ValueError(f"its target network has {copied.numel()} parameters, not {vector.numel()}")
-                target.flat.vector.copy_(copied)
-            load_optimizer(tensors)
-            return msgspec.convert(checkpoint.state.get("counters"), Counters)
-        except ValueError as error:  # msgspec's among them
-            raise ConfigurationError(
-                f"{self.plan.run_dir}: the checkpoint of version {checkpoint.version} does not fit: {error}; "
-                "restore the settings it was made with"
-            ) from error
+    core: LearnerCore
+    spec: RunSpec
+    max_bytes: int
+    """Of one message."""
+    counters: Counters
+    """Of the epochs before."""
 
 
-def _gradients(
-    settings: Settings, model: Model, optimizer: FlatOptimizer, running: Running, frames: int
-) -> ParameterStore:
-    staleness, vector = settings.staleness, model.flat.vector
-    compensation = None
-    if staleness.policy == "compensate":
-        compensation = Compensation(vector, staleness.compensation, staleness.history_mib)
-    target = None
-    if model.target is not None:
-        target = Target(model.target.flat.vector, settings.algorithm.target_frames, model.frames, frames)
-    return ParameterStore(
-        vector,
-        optimizer,
-        delay_seconds=settings.exchange.learner_delay_ms / 1e3,
-        average=staleness.policy == "synchronous",
-        compensation=compensation,
-        top_k=settings.exchange.top_k,
-        extras=model.extras,
-        running=running,
-        target=target,
-    )
+def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerParts:
+    """A new run, or one that goes on from its checkpoint.
+
+    Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
+    machine or the checkpoint.
+    """
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    settings, observation, action = _resolve(locked.settings)
+    model = build_model(settings, observation, action)
+    _check_headers(model.normalization.counted, settings.exchange.accumulate)
+    spec = _spec(locked, settings, model, weights_port, now)
+    model = model.to(torch.device(spec.device))
+    weights, counters = _weights(spec, model, checkpoint)
+    scaler = Scaler(settings.scaling, counters.last_addition)
+    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, scaler.start(), now))
+    exchange = _exchange(run, weights, model, observation, action)
+    publisher = WeightPublisher(run, weights, occasion(settings), now)
+    core = LearnerCore(run, weights, exchange, publisher, scaler, now)
+    return LearnerParts(core, spec, HEADER_BYTES + exchange.max_bytes, counters)
 
 
-def _largest_gradient(settings: Settings, size: int) -> int:
-    """Length that no body of a gradient exceeds, whatever the codec agreed on."""
-    return max(make(name, size, settings.exchange.top_k).max_bytes for name in NAMES)
-
-
-def _trainer(
-    settings: Settings,
-    model: Model,
-    optimizer: FlatOptimizer,
-    running: Running,
-    packing: TrajectoryFormat | None = None,
-    *,
-    kind: Callable[..., T],
-) -> T:
-    return kind(
-        model,
-        optimizer,
-        settings.algorithm,
-        unpack=no_bodies if packing is None else packing.unpack,
-        delay_seconds=settings.exchange.learner_delay_ms / 1e3,
-        average=settings.staleness.policy == "synchronous",
-        running=running,
-        seed=settings.seed,
-    )
-
-
-def _fitting(size: int) -> int:
-    if size > LARGEST_BODY:
-        raise ConfigurationError(
-            f"a trajectory could be {size >> 20:,} MiB long, at most {LARGEST_BODY >> 20:,} are taken: lower "
-            "environment.num_envs, algorithm.rollout_length or exchange.accumulate"
-        )
-    return size
-
-
-def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
+def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
     """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, num_envs=1, seed=settings.seed)
@@ -220,24 +101,116 @@ def _probe(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
         observation, action = describe(probe.observation_space), probe.action
     finally:
         probe.close()
-    kind: Any = resolve_network(settings.network.kind, observation)
-    network = msgspec.structs.replace(settings.network, kind=kind)
-    settings = msgspec.structs.replace(settings, environment=environment, network=network)
-    return (
-        _with_exchange(settings, resolve_exchange(settings.exchange.kind, settings.algorithm.kind)),
-        observation,
-        action,
+    network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))
+    device = str(resolve_device(settings.optimizer.device))
+    kind: Any = resolve_exchange(settings.exchange.kind, settings.algorithm.kind, network.kind, device)
+    exchange = msgspec.structs.replace(settings.exchange, kind=kind)
+    settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
+    return settings, observation, action
+
+
+def _spec(locked: LockedRun, settings: Settings, model: Model, weights_port: int, now: float) -> RunSpec:
+    form = settings.exchange.weights
+    if form in ("auto", "delta"):
+        form = "fp32" if 4 * model.flat.size <= FP16_BYTES else "fp16"
+    return RunSpec(
+        run=locked.record.run,
+        epoch=locked.record.epoch,
+        settings=settings,
+        model=model.flat.hash,
+        parameters=model.flat.size,
+        device=str(resolve_device(settings.optimizer.device)),
+        host=platform.node() or "unknown",
+        run_dir=str(locked.folder.path),
+        weights_port=weights_port,
+        weights_format=form,
+        counted=model.normalization.counted,
+        clock=time.time() - now,
+        versions=versions(),
     )
 
 
-def _with_exchange(settings: Settings, kind: Any) -> Settings:
-    return msgspec.structs.replace(settings, exchange=msgspec.structs.replace(settings.exchange, kind=kind))
+def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
+    """The weights and all that changes with them, and the run's counters, from the checkpoint if there is one."""
+    settings = spec.settings
+    optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
+    counters = Counters()
+    saved = None
+    if checkpoint is not None:
+        counters = _restore(spec, checkpoint, model, optimizer.load)
+        saved = Moments.from_checkpoint(checkpoint.state, spec.counted)
+    running = RunningStats(model.normalization, model.statistics, saved)
+    target = None
+    if model.target is not None:
+        every = settings.algorithm.target_frames
+        target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.frames)
+    return Weights(optimizer, model.extras, running, target), counters
 
 
-def _possible(settings: Settings, observation: ObservationSpec, model: Model) -> TrajectoryFormat | None:
-    """How trajectories would be packed; None: they cannot be."""
-    packing = trajectory_format(settings, observation, model.network.action, model.network.state_size)
-    return packing if packing.max_bytes(settings.exchange.accumulate) <= LARGEST_BODY else None
+def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer: Any) -> Counters:
+    vector = model.flat.vector
+    where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
+    if checkpoint.state.get("model") != spec.model or checkpoint.weights.size != vector.numel():
+        raise ConfigurationError(
+            f"{where} holds another network than the settings describe; restore the settings it was made with"
+        )
+    vector.copy_(torch.from_numpy(checkpoint.weights))
+    tensors = {name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()}
+    try:
+        if model.target is not None:
+            copied = tensors.pop(TARGET, torch.zeros(0))
+            if copied.shape != vector.shape:
+                raise ValueError(f"its target network has {copied.numel()} parameters, not {vector.numel()}")
+            model.target.flat.vector.copy_(copied)
+        load_optimizer(tensors)
+        return msgspec.convert(checkpoint.state.get("counters"), Counters)
+    except ValueError as error:  # msgspec's among them
+        raise ConfigurationError(f"{where} does not fit: {error}; restore the settings it was made with") from error
+
+
+def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:
+    settings = run.spec.settings
+    staleness = staleness_rule(settings)
+    average = settings.staleness.policy == "synchronous"
+    if settings.exchange.kind == "gradients":
+        compensation = None
+        if settings.staleness.policy == "compensate":
+            section = settings.staleness
+            compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
+        gradients = GradientSum(weights, average=average, compensation=compensation, top_k=settings.exchange.top_k)
+        return GradientExchange(run, staleness, step_rule(settings), gradients)
+    trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)
+    if settings.exchange.kind == "actions":
+        server = PolicyServer(trainer, settings, observation, action)
+        return ActionExchange(run, step_rule(settings), trainer, server)
+    packing = trajectory_format(settings, observation, action, model.network.state_size)
+    exchange = TrajectoryExchange(run, staleness, step_rule(settings), trainer, packing)
+    if exchange.max_bytes > LARGEST_TRAJECTORY:
+        raise ConfigurationError(
+            f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
+            "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
+        )
+    return exchange
+
+
+def staleness_rule(settings: Settings) -> StalenessRule:
+    section = settings.staleness
+    if section.policy == "synchronous":
+        return StalenessRule(drop_above=0)
+    scale = section.scale if section.policy == "scale" else "none"
+    return StalenessRule(scale, section.refuse_factor, section.drop_above)
+
+
+def step_rule(settings: Settings) -> StepRule:
+    if settings.staleness.policy == "synchronous":
+        return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
+    return AtOnce(settings.exchange.coalesce)
+
+
+def occasion(settings: Settings) -> Occasion:
+    if settings.exchange.kind == "actions":
+        return "never"
+    return "answer" if settings.staleness.policy == "synchronous" else "broadcast"
 
 
 def _check_headers(counted: int, accumulate: int) -> None:
@@ -247,11 +220,3 @@ def _check_headers(counted: int, accumulate: int) -> None:
             f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
             f"rollouts are {size} bytes of a message's header, which has room for {HEADER_BYTES // 2}; use false"
         )
-
-
-def _choose(exchange: Exchange, size: int, offered: Collection[str], loopback: bool) -> str:
-    codec, link_mbit = exchange.codec, exchange.link_mbit
-    if exchange.kind == "trajectories":
-        # Nothing may be lost, and frames shrink so far that lz4 saves time even on loopback.
-        codec, link_mbit, loopback = "none", 0.0 if loopback else link_mbit, False
-    return choose(codec, exchange.entropy_coder, offered, size=size, loopback=loopback, link_mbit=link_mbit)

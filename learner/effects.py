@@ -1,13 +1,17 @@
-"""What the learner's core wants done; the shell does it."""
+"""What the learner's core wants done. The shell does it, in order, before it calls the core again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from common.settings.sections import Settings
+from common.run.status import RunStatus
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, RefusalCode, Refused
+
+if TYPE_CHECKING:
+    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
 
 Ending = Literal["reached", "finished", "stopped", "failed"]
 
@@ -29,25 +33,29 @@ class Publish:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A row of metrics is due."""
+class WriteMetrics:
+    """A row of metrics."""
+
+    row: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Save:
-    """A checkpoint is due."""
+class SaveCheckpoint:
+    """A checkpoint. The tensors are those in use, not copies: the next step changes them."""
 
-
-@dataclass(frozen=True)
-class Keep:
-    """The run's settings are these from now on, for the run folder."""
-
-    settings: Settings
+    version: int
+    weights: Tensor
+    """(parameters,) float32."""
+    optimizer: Mapping[str, Tensor]
+    """Everything besides the weights that the next step depends on."""
+    state: dict[str, Any]
+    score: float | None
+    """Mean return of a full window; None: this checkpoint cannot be the best."""
 
 
 @dataclass(frozen=True)
 class Log:
-    """A line for the operator; `key` groups repetitions, which are counted, not printed."""
+    """A line for the operator; lines with the same `key` are counted, and printed once in a while."""
 
     level: Literal["info", "warning", "error"]
     text: str
@@ -56,15 +64,15 @@ class Log:
 
 @dataclass(frozen=True)
 class Finish:
-    """The run is over."""
+    """The run is over; `status` covers all of it."""
 
     ending: Ending
     reason: str
+    status: RunStatus
 
 
-Effect = Send | Publish | Record | Save | Keep | Log | Finish
+Effect = Send | Publish | WriteMetrics | SaveCheckpoint | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
-    """The refusal of a peer."""
     return Send(peer, Refused(code=code, reason=reason))

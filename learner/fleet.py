@@ -6,35 +6,34 @@ from collections.abc import Sequence
 
 from common.wire.messages import FleetOrder, FleetReport
 from learner.effects import Effect, Log, Send
-from learner.peers import Peer, Peers
-from learner.run_stats import Ledger
+from learner.peers import Peer
+from learner.run import Run
 from learner.scaling import Scaler
 
 
 class Fleet:
     """The launchers of a run. Actors started by hand are extra: no order counts them."""
 
-    def __init__(self, scaler: Scaler, ledger: Ledger, peers: Peers) -> None:
-        """The ledger holds how many are wanted."""
-        self._scaler, self._ledger, self._peers = scaler, ledger, peers
+    def __init__(self, scaler: Scaler, run: Run) -> None:
+        """The run's figures hold the last decision."""
+        self._scaler = scaler
+        self._run_stats = run.stats
+        self._peers = run.peers
 
     def decide(self, now: float) -> list[Effect]:
-        """Asks the policy; a changed number is ordered, and it or a hold by the guard is told with its numbers."""
-        ledger = self._ledger
-        decision = self._scaler.decide(ledger.measurement(now, self._peers.actors))
-        if decision is None:
-            return []
-        was_held = ledger.held
-        changed = ledger.decided(decision, self._scaler.last_addition)
-        told: list[Effect] = [Log("info", f"scaling: {decision.why}")]
-        if changed:
-            return told + self.orders()
-        return told if ledger.held and not was_held else []
+        """Asks the policy; a changed number is ordered, and logged with its reason, as is a new hold by the guard."""
+        before = self._run_stats.decision
+        decision = self._scaler.decide(self._run_stats.measurement(now, self._peers.actors))
+        self._run_stats.decided(decision, self._scaler.last_addition)
+        line = Log("info", f"scaling: {decision.why}")
+        if decision.wanted != before.wanted:
+            return [line, *self.orders()]
+        return [line] if decision.held and not before.held else []
 
     def orders(self) -> list[Effect]:
         """The number that is wanted, shared among the launchers."""
         launchers = self._peers.role("launcher")
-        orders = share(self._ledger.wanted, [peer.slots for _, peer in launchers])
+        orders = share(self._run_stats.decision.wanted, [peer.slots for _, peer in launchers])
         for (_, peer), order in zip(launchers, orders, strict=True):
             peer.ordered = order
         return [self._order(routing_id, peer) for routing_id, peer in launchers]
@@ -54,12 +53,12 @@ class Fleet:
             effects.append(self._order(routing_id, peer))
         if given_up:
             text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"
-            self._ledger.warn(text)
+            self._run_stats.warn(text)
             effects.append(Log("error", text))
         return effects
 
     def _order(self, routing_id: bytes, peer: Peer) -> Send:
-        return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._ledger.why))
+        return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._run_stats.decision.why))
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

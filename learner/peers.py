@@ -1,8 +1,9 @@
-"""Who is in the run: one record per peer, kept by routing id, and the memory that outlives a connection."""
+"""Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from common.run.status import FleetStatus, PeerStatus
@@ -12,8 +13,7 @@ from learner.meters import Rate
 REMEMBERED = 10_000
 """Incarnations whose sequence numbers are remembered after they are gone."""
 SEQUENCE_WINDOW = 1024
-"""Sequence numbers so far below an incarnation's highest are taken for seen; far more than credit leaves open."""
-
+"""Sequence numbers this far below an incarnation's highest count as seen; credit leaves far fewer open."""
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
 
@@ -25,12 +25,12 @@ class Peer:
     hello: Hello
     seen: float
     rate: Rate
-    owner: str = ""
-    """Name of the key it came in with."""
+    key_name: str = ""
+    """Of the key that it connected with; empty without keys."""
     codec: str = ""
     seed: int = 0
     state: str = "preparing"
-    trouble: str = ""
+    last_error: str = ""
     frames: int = 0
     gradients: int = 0
     stale: int = 0
@@ -39,6 +39,11 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+
+    @property
+    def incarnation(self) -> tuple[str, str]:
+        """Its name, and which process of that name it is."""
+        return self.hello.name, self.hello.incarnation
 
     @property
     def slots(self) -> int:
@@ -50,7 +55,6 @@ class Peer:
         self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
 
     def status(self, now: float) -> PeerStatus:
-        """An actor as shown to people."""
         hello = self.hello
         return PeerStatus(
             name=hello.name,
@@ -58,7 +62,7 @@ class Peer:
             pid=hello.pid,
             launcher=hello.launcher,
             state=self.state,
-            trouble=self.trouble,
+            last_error=self.last_error,
             frames=self.frames,
             frames_per_second=self.rate.value(now),
             gradients=self.gradients,
@@ -70,7 +74,6 @@ class Peer:
         )
 
     def fleet_status(self) -> FleetStatus:
-        """A launcher as shown to people."""
         report = self.report or FleetReport(slots=self.hello.slots, running=0, starting=0, failed=0)
         return FleetStatus(
             name=self.hello.name,
@@ -87,13 +90,12 @@ class Peer:
 
 
 class Peers:
-    """All peers by routing id."""
-
     def __init__(self) -> None:
-        """Nobody yet."""
         self._by_id: dict[bytes, Peer] = {}
+        self._actors: dict[bytes, tuple[str, str]] = {}
+        """Incarnations, by routing id."""
         self._sequences: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
-        self._set_aside: set[tuple[str, str]] = set()
+        self._quarantined: set[tuple[str, str]] = set()
         self._ordinal = 0
 
     def __len__(self) -> int:
@@ -103,26 +105,29 @@ class Peers:
         """The peer, or None for one that has not said hello."""
         return self._by_id.get(routing_id)
 
-    def owner(self, routing_id: bytes) -> str:
-        """Name of a peer's key; empty without keys."""
-        return self._by_id[routing_id].owner
+    def with_keys(self, names: Collection[str]) -> list[bytes]:
+        """Routing ids of the peers that connected with one of these keys."""
+        return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 
-    def join(self, routing_id: bytes, hello: Hello, now: float, owner: str = "") -> tuple[Peer, bool]:
-        """The peer's record and whether it is new; one that says hello again keeps its own."""
+    def join(self, routing_id: bytes, hello: Hello, now: float, key_name: str = "") -> tuple[Peer, bool]:
+        """The peer's record and whether it is new; a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
-        if known is not None and known.hello.incarnation == hello.incarnation and known.owner == owner:
+        if known is not None and known.hello.incarnation == hello.incarnation and known.key_name == key_name:
             known.seen = now
             return known, False
-        peer = Peer(hello=hello, seen=now, owner=owner, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
-        self._ordinal += hello.role == "actor"
+        peer = Peer(hello=hello, seen=now, key_name=key_name, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
+        self.leave(routing_id)
         self._by_id[routing_id] = peer
+        if hello.role == "actor":
+            self._ordinal += 1
+            self._actors[routing_id] = peer.incarnation
         return peer, True
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
         """Routing ids of actors that this one replaces: a launcher gives a name to one of its actors at a time.
 
-        An incarnation that has sent gradients before replaces nobody. It was taken for gone and is not, which happens
-        where two launchers have one name: their actors must not drive each other out for ever.
+        An incarnation that already sent gradients never evicts another: it only timed out and reconnected. Otherwise
+        two launchers with the same name would evict each other's actors forever.
         """
         if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._sequences:
             return []
@@ -135,10 +140,10 @@ class Peers:
 
     def leave(self, routing_id: bytes) -> Peer | None:
         """Forgets the connection; sequence numbers are remembered."""
+        self._actors.pop(routing_id, None)
         return self._by_id.pop(routing_id, None)
 
     def silent(self, now: float, seconds: float) -> list[bytes]:
-        """Routing ids not heard for so long."""
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
@@ -147,20 +152,23 @@ class Peers:
 
     @property
     def actors(self) -> int:
-        """Number of actors."""
-        return sum(peer.hello.role == "actor" for peer in self._by_id.values())
+        return len(self._actors)
+
+    @property
+    def incarnations(self) -> Collection[tuple[str, str]]:
+        """Of the actors; one that came back by a new connection is there twice until the old one expires."""
+        return self._actors.values()
 
     def everyone(self) -> list[bytes]:
-        """All routing ids."""
         return list(self._by_id)
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
         """Whether this gradient has been seen; it counts as seen from now on, also after a reconnect.
 
-        Numbers may come out of order: of two under way, a broken connection may lose the first alone, and it comes
-        again later. So the highest is kept with a mask of those below it (the anti-replay window of RFC 4303, 3.4.3).
+        Numbers may come out of order: a broken connection may lose the first of two under way, which is sent again
+        later. So the highest is kept with a mask of those below it (the anti-replay window of RFC 4303, 3.4.3).
         """
-        key = (peer.hello.name, peer.hello.incarnation)
+        key = peer.incarnation
         highest, mask = self._sequences.get(key, (0, 1))
         if sequence > highest:
             shift = min(sequence - highest, SEQUENCE_WINDOW)
@@ -177,13 +185,13 @@ class Peers:
         return False
 
     def took_part(self, peer: Peer) -> None:
-        """This incarnation has played: after a silence it replaces nobody, as one that has sent gradients."""
-        self._sequences.setdefault((peer.hello.name, peer.hello.incarnation), (0, 1))
+        """This incarnation has played: like one that sent gradients, it evicts nobody when it comes back."""
+        self._sequences.setdefault(peer.incarnation, (0, 1))
 
-    def set_aside(self, peer: Peer) -> None:
-        """This incarnation sends what cannot be used; it is not let in again."""
-        self._set_aside.add((peer.hello.name, peer.hello.incarnation))
+    def quarantine(self, routing_id: bytes, peer: Peer) -> None:
+        """This incarnation sends what cannot be used: it leaves, and is not let in again."""
+        self._quarantined.add(peer.incarnation)
+        self.leave(routing_id)
 
-    def is_set_aside(self, hello: Hello) -> bool:
-        """Whether `set_aside` was called for this incarnation."""
-        return (hello.name, hello.incarnation) in self._set_aside
+    def is_quarantined(self, hello: Hello) -> bool:
+        return (hello.name, hello.incarnation) in self._quarantined

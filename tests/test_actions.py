@@ -13,13 +13,10 @@ from actor.core import ActorCore, Send
 from actor.players.action_requests import RESEND_SECONDS, Asking, Tally
 from common.wire.frames import Buffer, split
 from common.wire.messages import Act, Welcome
-from learner.core import LearnerCore
 from learner.effects import Effect
 from learner.effects import Send as LearnerSend
-from learner.run_stats import Counters, Ledger
-from learner.scaling import Scaler
 from tests.helpers.link import Frames, frames_of
-from tests.helpers.run import NotedStore, choose_codec, hello_of, plan_of, settings_of
+from tests.helpers.run import NotedSum, core_of, hello_of, run_of, settings_of
 
 GROUPS, ROLLOUT = 2, 3
 Step = tuple[str, int, int]
@@ -28,6 +25,8 @@ Step = tuple[str, int, int]
 
 class Network:
     """Keeps what groups show: the number of steps that were taken, by which all can be told apart."""
+
+    max_bytes = 1000
 
     def __init__(self) -> None:
         self.seen: dict[int, list[tuple[Step, bool]]] = {}
@@ -98,11 +97,9 @@ class World:
         """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
         self.epoch += 1
         chosen = settings_of(*self.assignments)
-        scaler = Scaler(chosen.scaling)
-        ledger = Ledger(Counters(), chosen.limits.window, scaler.start(), self.now)
-        plan = plan_of(chosen, epoch=self.epoch)
         self.networks.append(Network())
-        self.learner = LearnerCore(plan, NotedStore(), ledger, scaler, choose_codec, self.now, self.networks[-1])
+        run = run_of(chosen, epoch=self.epoch, now=self.now)
+        self.learner = core_of(run, NotedSum(), self.now, self.networks[-1])
         for player in self.players:
             player.down.clear()
 

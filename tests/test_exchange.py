@@ -130,7 +130,7 @@ class Exchange(RuleBasedStateMachine):
 
     @rule()
     def learner_saves(self) -> None:
-        self.saved = msgspec.convert(self.link.learner.ledger.saved(self.link.now), Counters)
+        self.saved = msgspec.convert(self.link.learner.run.stats.saved(self.link.now), Counters)
 
     @precondition(lambda self: self.link.epoch < 4)
     @rule()
@@ -185,8 +185,8 @@ class Exchange(RuleBasedStateMachine):
         self.steps_checked = len(self.link.store.steps)
 
     @invariant()
-    def the_ledger_agrees_with_the_store(self) -> None:
-        counters, store = self.link.learner.ledger.counters, self.link.store
+    def the_run_stats_agree_with_the_store(self) -> None:
+        counters, store = self.link.learner.run.stats.counters, self.link.store
         assert counters.version == store.version
         if self.link.epoch == 1:
             assert counters.gradients == sum(len(added) for added, _, _ in store.steps)

@@ -11,17 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from common.rl.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement
-from learner.core import LearnerCore
+from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.weights import ParameterStore
-from learner.run_stats import Counters, Ledger
-from learner.scaling import Scaler
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
+from learner.run_stats import Counters
 from tests.helpers.examples import examples
 from tests.helpers.link import Link
-from tests.helpers.run import choose_codec, gradient_of, hello_of, plan_of, sent, settings_of
+from tests.helpers.run import ONE_CODEC, core_of, gradient_of, hello_of, run_of, sent, settings_of
 from tests.test_exchange import Exchange, indices
 
 SIZE = 5
@@ -87,7 +88,7 @@ class Synchronous(Exchange):
     def a_step_that_can_be_taken_is_taken(self) -> None:
         self.link.flush()
         sender = self.noted_senders()
-        added, peers = self.link.store.added, self.link.learner.peers
+        added, peers = self.link.store.added, self.link.learner.run.peers
         present = {peer.hello.name for _, peer in peers.role("actor")}
         sent = {sender[rollout] for body, *_ in added for rollout in json.loads(body)}
         assert not added or len(sent & present) < self.share * len(present)
@@ -152,12 +153,12 @@ def test_an_actor_that_hangs_holds_a_step_up_for_the_longest_wait_and_no_longer(
 def test_the_weights_are_those_of_the_plain_average_taken_by_hand(
     seed: int, order: list[int], present: int, rounds: int
 ) -> None:
-    chosen = settings_of("staleness.policy=synchronous", "exchange.codec=none")
+    chosen = settings_of("staleness.policy=synchronous", *ONE_CODEC)
     vector = torch.zeros(SIZE)
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
-    store, scaler = ParameterStore(vector, optimizer, average=True), Scaler(chosen.scaling)
-    ledger = Ledger(Counters(), chosen.limits.window, scaler.start(), 0.0)
-    core = LearnerCore(plan_of(chosen), store, ledger, scaler, choose_codec, 0.0)
+    extras = torch.zeros(0)
+    weights = Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
+    core = core_of(run_of(chosen), GradientSum(weights, average=True), 0.0)
     names = [str(number).encode() for number in order if number < present]
     for name in names:
         core.handle(0.0, name, hello_of(name.decode()), None)

@@ -19,6 +19,7 @@ from actor.players.gradients import Work
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.model import Model, build
+from common.rl.networks.normalization import Normalization
 from common.rl.rewards import NonFiniteError
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
@@ -26,9 +27,11 @@ from common.wire.bodies.trajectory import trajectory_format
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement, Gradient, Trajectory
 from learner.daemon import run
-from learner.parameters.batch_trainer import Trainer
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.weights import ParameterStore
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, learner_of, sent, settings_of, welcome_of
 
@@ -47,6 +50,12 @@ def model_of(settings: Settings) -> tuple[Model, Any]:
         environments.close()
 
 
+def weights_of(settings: Settings, vector: torch.Tensor) -> Weights:
+    extras = torch.zeros(0)
+    running = RunningStats(Normalization(0, rewards=False), extras)
+    return Weights(make_optimizer(settings.optimizer, vector, 0), extras, running)
+
+
 def work_of(settings: Settings, codec: str = "none") -> Work:
     model, _ = model_of(settings)
     body = make_codec("none", model.flat.size).encode(model.flat.vector)
@@ -61,20 +70,20 @@ def test_a_learner_steps_on_trajectories_as_on_the_gradients_of_the_same_rollout
     usual = settings_of(*SMALL, f"algorithm.correction={plain}")
     model, packing = model_of(own)
     vector = model.flat.vector.clone()
-    store = ParameterStore(vector, make_optimizer(usual.optimizer, vector, 0))
-    trainer = Trainer(model, make_optimizer(own.optimizer, model.flat.vector, 0), own.algorithm, unpack=packing.unpack)
+    gradients = GradientSum(weights_of(usual, vector))
+    trainer = BatchTrainer(model, weights_of(own, model.flat.vector), own.algorithm)
     there, here = work_of(usual), work_of(own, codec)
     try:
         ours, theirs = there.advance(FOREVER), here.advance(FOREVER)
         assert ours is not None and theirs is not None
         assert (ours.steps, ours.version, ours.count) == (theirs.steps, theirs.version, theirs.count) == (18, 10, 1)
         assert theirs.statistics == {}
-        store.add(there.pack(), "none", 0.5)
-        trainer.add(here.pack(), codec, 0.5)
+        gradients.add(there.pack(), "none", weight=0.5)
+        trainer.add(packing.unpack(here.pack(), codec, 1), weight=0.5)
     finally:
         there.close()
         here.close()
-    store.step(scale=0.5, frames=0)
+    gradients.step(scale=0.5, frames=0)
     learnt = trainer.step(scale=0.5, frames=0)
     assert learnt == pytest.approx(ours.statistics, rel=1e-4, abs=1e-6)
     torch.testing.assert_close(model.flat.vector, vector, rtol=1e-4, atol=1e-6)
@@ -181,7 +190,7 @@ def test_a_learner_takes_what_its_run_exchanges_and_shows_the_loss_it_computed()
     effects = core.handle(0.0, b"x", Trajectory(**fields, sequence=2), b"body")
     (applied,) = sent(effects + core.flush(0.0), Acknowledgement)
     assert (applied.sequence, applied.verdict, applied.version) == (2, "applied", 1)
-    row = core.ledger.row(1.0, 1)
+    row = core.run.metrics(1.0)
     assert (row["entropy"], row["kl"], row["gradients"]) == (0.25, 0.125, 1)
     assert "another" not in row
 
@@ -207,7 +216,7 @@ def test_over_real_sockets(assignments: tuple[str, ...], tmp_path: Path) -> None
         cwd=tmp_path,
     ) as child:
         try:
-            assert run(settings, bind=address, guard=None, run_dir=tmp_path / "run", resume=False) == 0
+            assert run(settings, bind=address, keys=None, run_dir=tmp_path / "run", resume=False) == 0
             assert child.wait(60) == 0
         finally:
             child.kill()

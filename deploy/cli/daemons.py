@@ -58,7 +58,7 @@ def learner(
     from common.run.folder import RunFolder, default_path
     from common.settings.toml import override, read
     from common.wire import sockets
-    from learner.authentication import Guard
+    from learner.authentication import LearnerKeys
     from learner.daemon import run
 
     logs.setup("learner")
@@ -78,10 +78,10 @@ def learner(
         raise click.UsageError(
             "a learner needs --config FILE (see `a3cd presets show NAME`), or --resume with --run-dir"
         )
-    guard = Guard.find(bind, keys=keys, allowed=allowed, insecure=insecure)
+    own_keys = LearnerKeys.find(bind, keys=keys, allowed=allowed, insecure=insecure)
     where = run_dir or default_path(settings.environment.id if settings else "")
     inherited = None if listeners is None else sockets.inherit(listeners)
-    finish(run(settings, bind=bind, listeners=inherited, guard=guard, run_dir=where, resume=resume))
+    finish(run(settings, bind=bind, listeners=inherited, keys=own_keys, run_dir=where, resume=resume))
 
 
 @click.command()

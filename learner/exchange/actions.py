@@ -1,164 +1,128 @@
-"""Groups of environments that wait for actions: messages and time in, effects out (exchange.kind = "actions").
+"""Actors hold environments only: the learner answers observations with actions (exchange.kind = "actions").
 
-    unknown --observe that begins--> waiting --pass--> answered --observe of the next step--> waiting
-        any --observe that begins--> waiting                any --its actor is gone--> unknown
-
-A pass is due when `exchange.batch` observations wait, when the oldest has waited `exchange.batch_wait_ms`, or when all
-groups there are wait. What a group sends again is answered as it was: nothing is stepped, and nothing learnt, twice.
-A group that is not known here, after a restart say, is told to join again, and begins.
+A message that a group sends again is answered as before: nothing is stepped twice, and nothing trained on twice. A
+group that is not known here, after a restart for example, is told to join again, and begins.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
-
 from common.errors import CodecError
 from common.wire.bodies.observations import group_sizes
 from common.wire.frames import Buffer
-from common.wire.messages import Act, Observe
+from common.wire.messages import Act, Contribution, Hello, Observe
 from learner.effects import Effect, Log, Send, refuse
-from learner.exchange import staleness
-from learner.peers import Peer, Peers
-from learner.run_spec import Plan, Store
-from learner.run_stats import Ledger
+from learner.exchange.base import Exchange
+from learner.exchange.inference_queue import Group, InferenceQueue
+from learner.exchange.policy_server import PolicyServer
+from learner.exchange.step_rule import StepRule
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.peers import Peer
+from learner.run import Run
 
 
-class Network(Protocol):
-    """What acts (learner/exchange/policy_server.py); what it keeps of a group is its own affair."""
+class ActionExchange(Exchange):
+    """Observations in, actions out, and an optimizer step whenever rollouts are complete."""
 
-    def open(self, seed: int, group: int) -> Any:
-        """The memory of a new group."""
-
-    def observe(self, memory: Any, body: Buffer, *, begins: bool) -> int | None:
-        """Takes in what a group shows. If a rollout is complete with it, that is added to the store's next step, and
-        the version that acted is returned. Raises CodecError with nothing taken in."""
-
-    def act(self, memories: Sequence[Any], version: int) -> list[bytes]:
-        """One pass: actions for each, as they travel."""
-
-
-@dataclass
-class _Group:
-    peer: Peer
-    memory: Any
-    step: int
-    since: float
-    """When its observations came."""
-    answer: bytes | None = None
-    """To `step`; None while it waits."""
-
-
-class Inference:
-    """Bounded by its actors: each has `exchange.groups` groups, and each group waits with one batch of observations."""
-
-    def __init__(self, plan: Plan, network: Network, store: Store, ledger: Ledger, peers: Peers) -> None:
-        """Nobody waits yet."""
-        self._plan, self._network, self._store = plan, network, store
-        self._ledger, self._peers = ledger, peers
-        exchange = plan.settings.exchange
-        self._sizes = group_sizes(plan.settings.environment.num_envs, exchange.groups)
-        self._batch, self._wait = exchange.batch, exchange.batch_wait_ms / 1e3
-        self._groups: dict[tuple[bytes, int], _Group] = {}
-        self._waiting: dict[tuple[bytes, int], _Group] = {}
-        self._rows = 0
-        self._learnt: list[Peer] = []
-        """Whose rollouts wait for the next optimizer step."""
+    def __init__(self, run: Run, step_rule: StepRule, trainer: BatchTrainer, server: PolicyServer) -> None:
+        """`server` acts, and gives complete rollouts to `trainer`."""
+        settings = run.spec.settings
+        exchange = settings.exchange
+        self._run = run
+        self._step_rule = step_rule
+        self._trainer = trainer
+        self._server = server
+        self.max_bytes = server.max_bytes
+        self._sizes = group_sizes(settings.environment.num_envs, exchange.groups)
+        self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
+        self._completed: list[Peer] = []
+        """One for each rollout that waits for the next optimizer step."""
 
     @property
     def deadline(self) -> float:
-        """When `answer` has something to do."""
-        return next((group.since for group in self._waiting.values()), math.inf) + self._wait
+        return self._queue.deadline
 
-    def take(self, now: float, routing_id: bytes, peer: Peer, message: Observe, body: Buffer | None) -> list[Effect]:
-        """One group's observations; all that wait are answered if that makes a full pass."""
-        if (message.run, message.epoch) != (self._plan.run, self._plan.epoch):
-            return [refuse(routing_id, "unknown", f"this is run {self._plan.run}, epoch {self._plan.epoch}")]
+    @property
+    def is_ready(self) -> bool:
+        return self._step_rule.is_full([peer.incarnation for peer in self._completed], self._run.peers.incarnations)
+
+    def choose_codec(self, hello: Hello) -> str:  # noqa: ARG002
+        """Observations and actions travel as they are."""
+        return ""
+
+    def handle(
+        self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
+    ) -> list[Effect]:
+        """One group's observations; all groups that wait are answered if that makes a full pass."""
+        if not isinstance(message, Observe):
+            return [refuse(routing_id, "role", "this run takes observations: the learner acts")]
+        if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
+            return [refuse(routing_id, "unknown", f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}")]
         key = (routing_id, message.group)
-        group = self._groups.get(key)
+        group = self._queue.get(key)
         if group is not None and message.step <= group.step:
             return self._again(routing_id, message, group)
         if not message.begins and (group is None or message.step != group.step + 1):
-            return [refuse(routing_id, "unknown", f"of its group {message.group} nothing is known: join again")]
+            return [refuse(routing_id, "unknown", f"group {message.group} is not known here: join again")]
         try:
             self._check(message)
             if body is None:
                 raise CodecError("no body")
             if group is None:
-                seed = self._plan.actor_seed(peer.seed)
-                self._peers.took_part(peer)
-                group = _Group(peer, self._network.open(seed, message.group), message.step, now)
+                group = self._open(peer, message, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")
-            acted = self._network.observe(group.memory, body, begins=message.begins)
+            acted = self._server.observe(group.buffer, body, begins=message.begins)
         except CodecError as error:
-            return self._bad(routing_id, peer, str(error))
-        self._count(now, peer, message, memoryview(body).nbytes, acted)
-        self._leave_waiting(key)
-        group.step, group.since, group.answer = message.step, now, None
-        self._groups[key] = self._waiting[key] = group
-        self._rows += self._sizes[message.group]
-        return self._pass(now) if self._full else []
+            return self._quarantine(routing_id, peer, str(error))
+        self._run.stats.played(now, peer, message, memoryview(body).nbytes)
+        if acted is not None:
+            self._run.stats.lagged(now, peer, self._run.stats.counters.version - acted)
+            self._completed.append(peer)
+        self._queue.enqueue(key, group, message.step, now)
+        return self._pass(now) if self._queue.is_full else []
 
     def answer(self, now: float) -> list[Effect]:
-        """Actions for all that wait, if the oldest has waited long enough."""
-        return self._pass(now) if now >= self.deadline else []
+        """Actions for all groups that wait, if the oldest has waited long enough."""
+        return self._pass(now) if now >= self._queue.deadline else []
 
     def step(self, now: float) -> list[Effect]:
         """One optimizer step with the rollouts that are complete."""
-        if not self._learnt:
+        if not self._completed:
             return []
-        learnt, self._learnt = self._learnt, []
-        statistics = self._store.step(scale=1.0, frames=self._ledger.counters.frames)
-        self._ledger.stepped(now, statistics)
-        for peer in learnt:
-            peer.gradients += 1
-        self._ledger.counters.gradients += len(learnt)
+        completed, self._completed = self._completed, []
+        statistics = self._trainer.step(scale=1.0, frames=self._run.stats.counters.frames)
+        self._trainer.weights.end_version()
+        self._run.stats.stepped(now, statistics)
+        for peer in completed:
+            self._run.stats.applied(peer)
         return []
 
-    @property
-    def ripe(self) -> bool:
-        """Whether as many rollouts wait as one optimizer step may take."""
-        most = staleness.coalesce(self._peers.actors, self._plan.settings.exchange.coalesce)
-        return len(self._learnt) >= most
-
     def left(self, routing_id: bytes) -> None:
-        """An actor is gone: its half rollouts are dropped."""
-        for key in [key for key in self._groups if key[0] == routing_id]:
-            self._leave_waiting(key)
-            del self._groups[key]
+        self._queue.left(routing_id)
 
-    @property
-    def _full(self) -> bool:
-        return self._rows >= self._batch or len(self._waiting) == len(self._groups)
+    def _open(self, peer: Peer, message: Observe, now: float) -> Group:
+        self._run.peers.took_part(peer)
+        buffer = self._server.open(self._run.spec.actor_seed(peer.seed), message.group)
+        return Group(peer, buffer, message.step, now)
 
     def _pass(self, now: float) -> list[Effect]:
-        waiting, self._waiting, self._rows = self._waiting, {}, 0
+        waiting = self._queue.dequeue_all()
         if not waiting:
             return []
-        memories = [group.memory for group in waiting.values()]
+        buffers = [group.buffer for group in waiting.values()]
+        bodies = self._server.act(buffers, self._run.stats.counters.version)
         effects: list[Effect] = []
-        bodies = self._network.act(memories, self._ledger.counters.version)
-        for (key, group), body in zip(waiting.items(), bodies, strict=True):
+        for ((routing_id, number), group), body in zip(waiting.items(), bodies, strict=True):
             group.answer = body
-            effects.append(self._act(now, key, group, body))
+            self._run.stats.sent_actions(now, len(body))
+            effects.append(Send(routing_id, Act(group=number, step=group.step), body))
         return effects
 
-    def _act(self, now: float, key: tuple[bytes, int], group: _Group, body: bytes) -> Send:
-        self._ledger.sent(now, len(body))
-        return Send(key[0], Act(group=key[1], step=group.step), body)
-
-    def _again(self, routing_id: bytes, message: Observe, group: _Group) -> list[Effect]:
-        self._ledger.counters.duplicates += 1
+    def _again(self, routing_id: bytes, message: Observe, group: Group) -> list[Effect]:
+        self._run.stats.duplicate()
         if message.step < group.step or group.answer is None:
             return []
         return [Send(routing_id, Act(group=message.group, step=message.step), group.answer)]
-
-    def _leave_waiting(self, key: tuple[bytes, int]) -> None:
-        if self._waiting.pop(key, None) is not None:
-            self._rows -= self._sizes[key[1]]
 
     def _check(self, message: Observe) -> None:
         """Raises CodecError for figures that are not possible under the run's settings; they are not counted."""
@@ -170,24 +134,11 @@ class Inference:
         if len(message.episodes) > message.steps:
             raise CodecError(f"{message.steps} steps that end {len(message.episodes)} episodes")
 
-    def _count(self, now: float, peer: Peer, message: Observe, size: int, acted: int | None) -> None:
-        self._ledger.played(now, message, size)
-        peer.frames += message.steps
-        peer.rate.add(now, message.steps)
-        if acted is not None:
-            lag = max(0, self._ledger.counters.version - acted)
-            self._ledger.lagged(now, lag)
-            peer.smooth_lag(lag)
-            self._learnt.append(peer)
-
-    def _bad(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        """Sent again it would be as bad: the two ends differ."""
-        peer.refused += 1
-        self._ledger.counters.refused += 1
-        self._peers.set_aside(peer)
-        self._peers.leave(routing_id)
-        self.left(routing_id)
+    def _quarantine(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
+        """At once: sent again it would be as bad, since the two ends differ."""
         text = f"{peer.hello.name} sent observations that cannot be used: {why}"
-        self._ledger.warn(text)
+        self._run.stats.refused(peer, text)
+        self._run.peers.quarantine(routing_id, peer)
+        self.left(routing_id)
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
-        return [Log("error", f"{text}; it is set aside"), refuse(routing_id, "set-aside", reason)]
+        return [Log("error", f"{text}; it is quarantined"), refuse(routing_id, "quarantined", reason)]

@@ -1,7 +1,8 @@
-"""Acting for groups of environments elsewhere: one pass through the network for all that wait, and their rollouts.
+"""Acts for environments on other hosts: one pass through the network for all groups that wait.
 
-GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that learns, so what acts is
-never older than its last step; rollouts bear the probabilities of each step's own policy, which V-trace corrects.
+GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that is trained, so the acting
+policy is never older than the last step; a rollout holds the probabilities of each step's own policy, which V-trace
+corrects.
 """
 
 from __future__ import annotations
@@ -10,28 +11,32 @@ from collections.abc import Sequence
 
 import torch
 
-from common.errors import CodecError
+from common.errors import CodecError, NonFiniteError
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.registry import distribution
 from common.rl.environments.names import is_atari
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import NonFiniteError, reward_transform
+from common.rl.rewards import reward_transform
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, group_sizes, sampler, unstacked
 from common.wire.frames import Buffer
 from learner.exchange.rollout_buffer import GroupBuffer
-from learner.parameters.batch_trainer import Trainer
+from learner.parameters.batch_trainer import BatchTrainer
 
 
-class Acting:
-    """The network side of `learner.exchange.actions`."""
+class PolicyServer:
+    """Acts with the network that is trained; gives complete rollouts to the trainer."""
 
-    def __init__(self, trainer: Trainer, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
-        """`observation` and `action` as the network has them; `trainer` holds the network, and is given rollouts."""
-        self._trainer, self._settings = trainer, settings
+    def __init__(
+        self, trainer: BatchTrainer, settings: Settings, observation: ObservationSpec, action: ActionSpec
+    ) -> None:
+        """`observation` and `action` as the network has them."""
+        self._trainer = trainer
+        self._settings = settings
         self._network = trainer.model.network
-        self._observation, self._action = observation, action
+        self._observation = observation
+        self._action = action
         environment = settings.environment
         travels = unstacked(observation, environment.frame_stack)
         self._sizes = group_sizes(environment.num_envs, settings.exchange.groups)
@@ -45,7 +50,7 @@ class Acting:
         return max(bodies.max_bytes for bodies in self._bodies.values())
 
     def open(self, seed: int, group: int) -> GroupBuffer:
-        """The memory of a new group, of the actor with that seed."""
+        """The rollouts of a new group, of the actor with that seed."""
         return GroupBuffer(
             self._observation,
             self._action,
@@ -57,40 +62,40 @@ class Acting:
             rng=sampler(seed, group),
         )
 
-    def observe(self, memory: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
-        """Takes in what a group shows; a rollout that is complete with it is given to the trainer.
+    def observe(self, buffer: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
+        """Reads a group's observations; a rollout that is complete with them is given to the trainer.
 
-        Returns the version that acted in that rollout, on average; None: there is none. Raises CodecError, with
-        nothing taken in, for a body that cannot be, and for rewards that nothing can be learnt from.
+        Returns the version that acted in that rollout, on average; None: no rollout is complete. Raises CodecError,
+        with nothing taken in, for a body that does not decode, and for rewards that are not finite.
         """
-        seen = self._bodies[memory.count].read_seen(body, begins=begins)
+        seen = self._bodies[buffer.count].read_seen(body, begins=begins)
         if begins:
-            memory.begin(seen)
+            buffer.begin(seen)
             return None
         try:
-            completed = memory.stepped(seen)
+            completed = buffer.stepped(seen)
         except NonFiniteError as error:
             raise CodecError(str(error)) from error
         if completed is None:
             return None
         if completed.moments is not None:
-            self._trainer.observe(completed.moments)
-        self._trainer.take(completed.rollout)
+            self._trainer.weights.running.merge(completed.moments)
+        self._trainer.add(completed.rollout)
         return completed.version
 
-    def act(self, memories: Sequence[GroupBuffer], version: int) -> list[bytes]:
-        """One pass for all of them; the body of an `act` for each. `version`: of the weights."""
-        device = self._trainer.vector.device
-        parts = [memory.observations for memory in memories]
+    def act(self, buffers: Sequence[GroupBuffer], version: int) -> list[bytes]:
+        """One pass for all of them; the body of an `act` for each. `version` is that of the weights."""
+        device = self._trainer.weights.vector.device
+        parts = [buffer.observations for buffer in buffers]
         observations = parts[0] if len(parts) == 1 else torch.cat(parts)
-        states = torch.cat([memory.state for memory in memories])
+        states = torch.cat([buffer.state for buffer in buffers])
         outputs, after = self._network.step(observations.to(device, non_blocking=True), states.to(device))
         rows, after = outputs.cpu().numpy()[:, :-1], after.cpu()
         bodies, first = [], 0
-        for memory in memories:
-            own = slice(first, first + memory.count)
-            first += memory.count
-            actions, log_probs = distribution(self._network.action, rows[own]).sample(memory.rng)
-            memory.acted(actions, log_probs, version, after[own].clone())
-            bodies.append(self._bodies[memory.count].pack_actions(actions))
+        for buffer in buffers:
+            own = slice(first, first + buffer.count)
+            first += buffer.count
+            actions, log_probs = distribution(self._network.action, rows[own]).sample(buffer.rng)
+            buffer.acted(actions, log_probs, version, after[own].clone())
+            bodies.append(self._bodies[buffer.count].pack_actions(actions))
         return bodies

@@ -35,28 +35,28 @@ class FlatOptimizer(abc.ABC):
         self.section = section
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
-        self._step_size = section.learning_rate
+        self._learning_rate = section.learning_rate
         self._state: dict[str, Tensor] = {}
 
     @property
-    def step_size(self) -> float:
-        """Step size of the last step, annealed but not scaled; before the first, the one it starts with."""
-        return self._step_size
+    def learning_rate(self) -> float:
+        """Of the last step, annealed but not scaled; before the first, the one it starts with."""
+        return self._learning_rate
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
         """Take one step along `gradient` (size,).
 
         Args:
             gradient: float32 on the vector's device; left as it is.
-            scale: multiplies the step size (staleness); the statistics see the gradient unscaled.
+            scale: multiplies the learning rate (staleness); the statistics see the gradient unscaled.
             frames: environment steps of the run so far, for annealing.
         """
         if self._total_frames:
-            self._step_size = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
-        self._update(gradient, self._step_size * scale)
+            self._learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
+        self._update(gradient, self._learning_rate * scale)
 
     @abc.abstractmethod
-    def _update(self, gradient: Tensor, step_size: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float) -> None:
         """Update the statistics and the vector."""
 
     def state(self) -> dict[str, Tensor]:
@@ -93,7 +93,7 @@ class Adam(FlatOptimizer):
             "steps": torch.zeros((), device=vector.device),
         }
 
-    def _update(self, gradient: Tensor, step_size: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float) -> None:
         # The function, not the class: the class's book-keeping costs 50 us a step, more than a small network's update.
         adam(
             [self.vector],
@@ -106,7 +106,7 @@ class Adam(FlatOptimizer):
             amsgrad=False,
             beta1=self.section.beta1,
             beta2=self.section.beta2,
-            lr=step_size,
+            lr=learning_rate,
             weight_decay=0.0,
             eps=self.section.epsilon,
             maximize=False,
@@ -124,11 +124,11 @@ class RMSProp(FlatOptimizer):
         self._state = {"square": torch.zeros_like(vector)}
         self._root = torch.empty_like(vector)
 
-    def _update(self, gradient: Tensor, step_size: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float) -> None:
         square = self._state["square"]
         square.mul_(self.section.decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
         torch.add(square, self.section.epsilon, out=self._root).sqrt_()
-        self.vector.addcdiv_(gradient, self._root, value=-step_size)
+        self.vector.addcdiv_(gradient, self._root, value=-learning_rate)
 
 
 class SGD(FlatOptimizer):
@@ -139,10 +139,10 @@ class SGD(FlatOptimizer):
         if section.momentum:
             self._state = {"momentum": torch.zeros_like(vector)}
 
-    def _update(self, gradient: Tensor, step_size: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float) -> None:
         if self.section.momentum:
             gradient = self._state["momentum"].mul_(self.section.momentum).add_(gradient)
-        self.vector.add_(gradient, alpha=-step_size)
+        self.vector.add_(gradient, alpha=-learning_rate)
 
 
 _KINDS: dict[str, type[FlatOptimizer]] = {"adam": Adam, "rmsprop": RMSProp, "sgd": SGD}
@@ -154,12 +154,6 @@ def make(section: Optimizer, vector: Tensor, total_frames: int) -> FlatOptimizer
     Args:
         section: the run's settings.
         vector: float32 (size,), changed in place.
-        total_frames: frames at which linear annealing reaches 0 (limits.frames); 0: no such limit.
-
-    Raises ConfigurationError for linear annealing without `total_frames`.
+        total_frames: frames at which linear annealing reaches 0 (limits.frames).
     """
-    if section.anneal == "linear" and total_frames < 1:
-        raise ConfigurationError(
-            'optimizer.anneal: "linear" needs limits.frames, where the step size reaches 0; set it, or use "constant"'
-        )
     return _KINDS[section.kind](section, vector, total_frames)

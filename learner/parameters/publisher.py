@@ -1,86 +1,89 @@
-"""Weights on their way out: snapshots, pulls, and the broadcast at a bounded rate.
+"""When weights go out, and in which form: snapshots, pulls, and broadcasts at a bounded rate.
 
-With exchange.weights = "delta" whoever joins gets the keyframe (common/wire/bodies/delta.py), and then
-what has changed since.
-Synchronously there is no broadcast: each answer to a gradient comes behind the weights to play on with. Actors that
-only hold environments (exchange.kind = "actions") get no weights at all.
+With exchange.weights = "delta" an actor that joins gets the keyframe (common/wire/bodies/delta.py), and then the
+difference of the newest weights to it.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from common.wire.bodies.broadcast import Broadcast, run_mark
-from common.wire.messages import Acknowledgement, Pull, Weights
+from common.wire.bodies.weights import WeightsFormat
+from common.wire.messages import Acknowledgement, Pull
+from common.wire.messages import Weights as WeightsMessage
 from learner.effects import Effect, Publish, Send
-from learner.run_spec import Plan, Store
-from learner.run_stats import Ledger
+from learner.parameters.keyframe import Keyframe
+from learner.parameters.weights import Weights
+from learner.run import Run
 
 KEYFRAME_SECONDS = 1.0
-"""At least, between two keyframes."""
+"""Shortest time between two keyframes."""
 HOLD_SECONDS = 0.05
-"""After a keyframe nothing is broadcast for so long: actors look every 20 ms, and CONFLATE keeps the newest only."""
+"""No broadcast for this long after a keyframe: actors look every 20 ms, and CONFLATE keeps only the newest."""
+
+Occasion = Literal["broadcast", "answer", "never"]
+"""When weights go out: broadcast as they change; ahead of each answer (the actor waits for it); never (actors hold
+environments only). `broadcast` and `answer` also give them to whoever joins or pulls."""
 
 
-class Outlet:
-    """The one place where bodies of weights are taken from the store and counted."""
+class WeightPublisher:
+    """The one place where bodies of weights are made and counted; each is made once per version."""
 
-    def __init__(self, plan: Plan, store: Store, ledger: Ledger, now: float) -> None:
+    def __init__(self, run: Run, weights: Weights, occasion: Occasion, now: float) -> None:
         """The first broadcast is due with the first change."""
-        self._plan, self._store, self._ledger = plan, store, ledger
-        self._published = ledger.counters.version
+        spec = run.spec
+        self._spec = spec
+        self._exchange = spec.settings.exchange
+        self._weights = weights
+        self._run_stats = run.stats
+        self._occasion = occasion
+        self._format = WeightsFormat(
+            spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.numel()
+        )
+        self._deltas = self._exchange.weights == "delta"
+        self._published = run.stats.counters.version
         self._due = now
-        self._silent = plan.settings.exchange.kind == "actions"
-        self._synchronous = plan.settings.staleness.policy == "synchronous"
-        self._deltas = plan.settings.exchange.weights == "delta"
-        self._keyframe: tuple[int, bytes] | None = None
+        self._whole = (-1, b"")
+        self._keyframe: Keyframe | None = None
         self._keyframe_due = now
+        self._delta = (-1, b"", False)
 
     @property
     def deadline(self) -> float:
         """When `publish` has something to do next."""
-        if self._synchronous or self._silent:
-            return math.inf
-        return self._due if self._published != self._ledger.counters.version else math.inf
+        changed = self._occasion == "broadcast" and self._published != self._newest
+        return self._due if changed else math.inf
 
     def snapshot(self, now: float) -> tuple[int, bytes | None]:
-        """Version and body of whole weights for one peer: the newest, or the keyframe; none for who does not act."""
-        if self._silent:
-            return self._ledger.counters.version, None
-        version, body = self._whole(now)
-        self._ledger.sent(now, len(body))
+        """Version and body of whole weights for one peer: the newest, or the keyframe; no body for who needs none."""
+        if self._occasion == "never":
+            return self._newest, None
+        version, body = self._whole_weights(now)
+        self._run_stats.sent_weights(now, len(body))
         return version, body
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
-        """The newest weights, behind the keyframe if the peer lacks it; without a body when it has them."""
-        held, effects = pull.version, list[Effect]()
-        newest, epoch = self._ledger.counters.version, self._plan.epoch
-        version, _ = self._whole(now)
+        """The newest weights, behind the keyframe if the peer lacks it; without a body when the peer has them."""
+        held = pull.version
+        epoch = self._spec.epoch
+        effects: list[Effect] = []
+        version, _ = self._whole_weights(now)
         if held < version:
-            effects.append(Send(routing_id, Weights(version=version, epoch=epoch), self.snapshot(now)[1]))
+            effects.append(Send(routing_id, WeightsMessage(version=version, epoch=epoch), self.snapshot(now)[1]))
             held = version
-        if held < newest:
-            body, _ = self._store.delta()
-            self._ledger.sent(now, len(body))
-            effects.append(Send(routing_id, Weights(version=newest, epoch=epoch, delta=True), body))
-        return effects or [Send(routing_id, Weights(version=newest, epoch=epoch))]
-
-    def _whole(self, now: float) -> tuple[int, bytes]:
-        if not self._deltas:
-            return self._ledger.counters.version, self._store.body(self._plan.weights_format)
-        return self._keyframe or self._begin_keyframe(now)
-
-    def _begin_keyframe(self, now: float) -> tuple[int, bytes]:
-        version = self._ledger.counters.version
-        self._keyframe = version, self._store.keyframe(self._plan.weights_format, version)
-        self._keyframe_due = now + KEYFRAME_SECONDS
-        return self._keyframe
+        if held < self._newest:
+            body, _ = self._newest_delta()
+            self._run_stats.sent_weights(now, len(body))
+            effects.append(Send(routing_id, WeightsMessage(version=self._newest, epoch=epoch, delta=True), body))
+        return effects or [Send(routing_id, WeightsMessage(version=self._newest, epoch=epoch))]
 
     def ahead_of_answers(self, now: float, effects: list[Effect]) -> list[Effect]:
-        """The effects, with the newest weights before each acknowledgement if the run is synchronous."""
-        if not self._synchronous:
+        """The effects, with the newest weights before each acknowledgement if the actors wait for their answers."""
+        if self._occasion != "answer":
             return effects
-        message = Weights(version=self._ledger.counters.version, epoch=self._plan.epoch)
+        message = WeightsMessage(version=self._newest, epoch=self._spec.epoch)
         together: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Acknowledgement):
@@ -90,23 +93,48 @@ class Outlet:
 
     def publish(self, now: float, subscribers: int) -> list[Effect]:
         """A broadcast, if the weights changed and the interval and the egress budget allow one."""
-        version = self._ledger.counters.version
-        if self._synchronous or self._silent or version == self._published or now < self._due:
+        if now < self.deadline:
             return []
-        plan, exchange = self._plan, self._plan.settings.exchange
         form, body = self._to_publish(now)
         size = max(1, subscribers) * len(body)
         hold = HOLD_SECONDS if self._deltas and form != "delta" else 0.0
-        self._due = now + max(hold, exchange.broadcast_ms / 1e3, size * 8 / (exchange.egress_mbit * 1e6))
-        self._published = version
-        self._ledger.sent(now, size)
-        return [Publish(Broadcast(run_mark(plan.run), plan.epoch, version, form, body).pack())]
+        egress_seconds = size * 8 / (self._exchange.egress_mbit * 1e6)
+        self._due = now + max(hold, self._exchange.broadcast_ms / 1e3, egress_seconds)
+        self._published = self._newest
+        self._run_stats.sent_weights(now, size)
+        return [Publish(Broadcast(run_mark(self._spec.run), self._spec.epoch, self._newest, form, body).pack())]
+
+    @property
+    def _newest(self) -> int:
+        return self._run_stats.counters.version
 
     def _to_publish(self, now: float) -> tuple[str, bytes]:
         """Format and body of the newest weights."""
-        if self._deltas and self._keyframe is not None:
-            body, far = self._store.delta()
-            if not far or now < self._keyframe_due:
+        if self._keyframe is not None:
+            body, coarse = self._newest_delta()
+            if not coarse or now < self._keyframe_due:
                 return "delta", body
             self._keyframe = None
-        return self._plan.weights_format, self._whole(now)[1]
+        return self._spec.weights_format, self._whole_weights(now)[1]
+
+    def _whole_weights(self, now: float) -> tuple[int, bytes]:
+        """Version and body of the newest whole weights, or of the keyframe."""
+        if self._deltas:
+            if self._keyframe is None:
+                self._keyframe = Keyframe(
+                    self._spec.weights_format, self._newest, self._weights.vectors(), self._weights.extras
+                )
+                self._keyframe_due = now + KEYFRAME_SECONDS
+                self._delta = (-1, b"", False)
+            return self._keyframe.version, self._keyframe.body
+        if self._whole[0] != self._newest:
+            self._whole = (self._newest, self._format.pack(self._weights.vectors(), self._weights.extras))
+        return self._whole
+
+    def _newest_delta(self) -> tuple[bytes, bool]:
+        """The difference of the newest weights to the keyframe, and whether another keyframe is due."""
+        assert self._keyframe is not None
+        if self._delta[0] != self._newest:
+            body, coarse = self._keyframe.delta(self._weights.vectors(), self._weights.extras)
+            self._delta = (self._newest, body, coarse)
+        return self._delta[1:]

@@ -1,4 +1,4 @@
-"""Running statistics of the run: moments that actors counted, merged, and the extras that are made of them."""
+"""Running statistics of observations and rewards: moments from all actors, merged, and the extras made of them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 
 
-class Running:
+class RunningStats:
     """Kept from the first step of the run on, over every epoch."""
 
     def __init__(self, normalization: Normalization, extras: Tensor, saved: Moments | None = None) -> None:
-        """`extras` are the model's, written in place; `saved`: those of a checkpoint."""
-        self._normalization, self._extras = normalization, extras
+        """`extras` are the model's, written in place; `saved` are the moments of a checkpoint."""
+        self._normalization = normalization
+        self._extras = extras
         self._moments = Moments.empty(normalization.counted) if saved is None else saved
         self.refresh()
 
-    def add(self, more: Moments) -> None:
-        """Takes in what one gradient's rollouts have seen; the extras change with the next `refresh`."""
+    def merge(self, more: Moments) -> None:
+        """Adds the moments of one contribution; the extras change with the next `refresh`."""
         self._moments = self._moments.merged(more)
 
     def refresh(self) -> None:
-        """Brings the extras up to date."""
         self._extras.copy_(self._normalization.extras(self._moments))
 
     def saved(self) -> Plain | None:

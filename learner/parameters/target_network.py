@@ -1,4 +1,4 @@
-"""The target network of algorithms that learn values: the weights of some frames ago, which targets are made of.
+"""The target network of algorithms that learn values: a delayed copy of the weights, from which targets are computed.
 
 See Mnih et al. 2016, https://arxiv.org/abs/1602.01783, algorithms 1 and S2.
 """
@@ -11,13 +11,21 @@ TARGET = "target"
 """Its name in a checkpoint, beside the optimizer's tensors."""
 
 
-class Target:
-    """A copy of the weights, renewed with the first step beyond each multiple of so many frames of the run."""
+class TargetNetwork:
+    """A copy of the weights, renewed by the first step beyond each multiple of a number of frames."""
 
     def __init__(self, vector: Tensor, every: int, clock: Tensor, frames: int) -> None:
-        """`vector` (size,) is the copy, on the weights' device; `clock` (1,) is told the run's frames, now `frames`."""
+        """Start at `frames` of the run.
+
+        Args:
+            vector: the copy, (size,), on the device of the weights.
+            every: frames between two renewals.
+            clock: (1,), set to the frames of the run with every step.
+            frames: frames of the run so far.
+        """
         self.vector = vector
-        self._every, self._clock = every, clock
+        self._every = every
+        self._clock = clock
         self._clock.fill_(frames)
         self._period = frames // every
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from common.errors import DamagedCheckpointError
 from common.host.atomic_file import sync_folder, write_synced
-from common.run.folder import CheckpointPaths, CheckpointState, DamagedCheckpointError, RunFolder
+from common.run.folder import CheckpointPaths, CheckpointState, RunFolder
 
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken

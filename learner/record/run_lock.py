@@ -1,4 +1,4 @@
-"""Taking a run folder into possession: a new run in it, or going on with the one it holds; one learner at a time."""
+"""Locks a run folder, for a new run in it or to resume the one that it holds: one learner at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,10 +15,11 @@ import msgspec
 
 from common.errors import ConfigurationError, UnavailableError
 from common.host.atomic_file import replace_file
+from common.host.versions import versions
 from common.run.folder import RunFolder, RunRecord
-from common.settings.exchanges import is_measured
 from common.settings.sections import Settings
 from common.settings.toml import dump
+from common.settings.validate import check
 
 try:
     import fcntl
@@ -27,14 +27,14 @@ except ImportError:  # Windows: nothing then keeps two learners out of one folde
     fcntl = None  # type: ignore[assignment]
 
 _FREE = ("environment.num_envs", "environment.step_seconds")
-"""Settings of the environment that say how fast it is played, not what is learnt; a resumed run may change them."""
+"""Settings of the environment that change how fast it is played, not the task; a resumed run may change them."""
 
 _UNRESOLVED = ("auto", 0)
-"""What stands in settings as written where the run folder's resolved settings have the value found."""
+"""Values of written settings that the run folder's resolved settings replace."""
 
 
 @dataclass(frozen=True)
-class OwnedRun:
+class LockedRun:
     """A run folder this process holds the lock of, until `close`."""
 
     folder: RunFolder
@@ -42,69 +42,70 @@ class OwnedRun:
     settings: Settings
     lock: IO[str]
 
-    def keep(self, settings: Settings) -> None:
+    def save_settings(self, settings: Settings) -> None:
         """Write the settings as resolved; raises OSError."""
         replace_file(self.folder.settings_file, dump(settings).encode())
 
     def discard(self) -> None:
-        """Remove what `create` made of a run that could not begin."""
+        """Remove the files of a run that `create` made and that could not begin."""
         for file in (self.folder.run_file, self.folder.settings_file, self.folder.lock_file):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty, or not this user's to remove: systemd made it
             self.folder.path.rmdir()
 
     def close(self) -> None:
-        """Give the folder up."""
         self.lock.close()
 
 
-def create(path: Path, settings: Settings) -> OwnedRun:
+def create(path: Path, settings: Settings) -> LockedRun:
     """Start a new run in a folder that does not exist or is empty.
 
     Raises ConfigurationError if something is in the folder or it cannot be written; UnavailableError if another
-    learner is at work in it.
+    learner is using it.
     """
     folder = RunFolder(path)
-    with _taking(folder, _require_empty) as lock:
+    with _locked(folder, _require_empty) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=_a3cd_version())
-        return _begin(OwnedRun(folder, record, settings, lock))
+        record = RunRecord(
+            run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
+        )
+        return _begin(LockedRun(folder, record, settings, lock))
 
 
-def resume(path: Path, settings: Settings | None) -> OwnedRun:
-    """Go on with the run in a folder, in a new epoch, with its own settings or with others that fit it.
+def resume(path: Path, settings: Settings | None) -> LockedRun:
+    """Resume the run in a folder, in a new epoch, with its own settings or with others that fit it.
 
-    Where `settings` say `auto` or 0 of the environment and the network, the run's resolved values are taken.
+    Where `settings` say `auto` or 0 for the environment, the network or the exchange, the resolved values are used.
     Raises ConfigurationError if there is no run, or if the settings are of another environment, network, algorithm or
-    optimizer than it has; UnavailableError if another learner is at work in it.
+    optimizer, or do not fit its exchange; UnavailableError if another learner is using it.
     """
     folder = RunFolder(path)
-    with _taking(folder, RunFolder.record) as lock:
+    with _locked(folder, RunFolder.record) as lock:
         own = folder.settings()
         fitted = own if settings is None else _fitted(settings, own, folder)
         record = folder.record()
-        return _begin(OwnedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock))
+        return _begin(LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock))
 
 
-def _begin(run: OwnedRun) -> OwnedRun:
+def _begin(run: LockedRun) -> LockedRun:
     """Write the settings, then the record: a folder is a run once it has the record."""
-    run.keep(run.settings)
+    run.save_settings(run.settings)
     replace_file(run.folder.run_file, msgspec.json.format(msgspec.json.encode(run.record), indent=2) + b"\n")
     return run
 
 
 @contextlib.contextmanager
-def _taking(folder: RunFolder, check: Callable[[RunFolder], object]) -> Iterator[IO[str]]:
-    """Make and lock the folder; gives the lock up again only if the block fails.
+def _locked(folder: RunFolder, fits: Callable[[RunFolder], object]) -> Iterator[IO[str]]:
+    """Make and lock the folder; unlocks it only if the block fails.
 
-    `check` is asked before anything is made, and again when nobody else can change the folder.
+    `fits` is called before anything is made, and again when nobody else can change the folder.
     """
-    check(folder)
+    fits(folder)
     lock = None
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder)
-        check(folder)
+        fits(folder)
         yield lock
     except BaseException as error:
         if lock is not None:
@@ -149,11 +150,11 @@ def _lock(folder: RunFolder) -> IO[str]:
 
 
 def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
-    """The given settings with the run's resolved values; raises ConfigurationError where they are of another run."""
+    """The given settings with the run's resolved values; raises ConfigurationError where they do not fit the run."""
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
     exchange = given.exchange
-    if given.algorithm.kind == own.algorithm.kind and is_measured(given):  # it was, unless the run was too short
+    if exchange.kind == "auto":
         exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
     fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
     if differing := list(_differing(fitted, own)):
@@ -161,6 +162,7 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
             "another --run-dir"
         )
+    check(fitted, str(folder.path))
     return fitted
 
 
@@ -184,10 +186,3 @@ def _differing(given: Settings, own: Settings) -> Iterator[str]:
     for name, (its, wanted) in fixed.items():
         if its != wanted and name not in _FREE:
             yield f"{name} is {its!r}, not {wanted!r}"
-
-
-def _a3cd_version() -> str:
-    try:
-        return version("a3cd")
-    except PackageNotFoundError:  # Run from a source tree that is not installed.
-        return "not installed"

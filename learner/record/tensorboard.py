@@ -1,68 +1,50 @@
-"""Metrics for TensorBoard, written by a thread of their own: importing tensorboardX takes up to seconds."""
+"""Metrics as TensorBoard's events. Written by the learner's own thread, as its metrics file is: a kilobyte a second."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from queue import Full, Queue
 from typing import Any
-
-Row = tuple[int, Mapping[str, float]]
-
-QUEUE = 256
-"""Rows that may wait; at a row a second, minutes in which the disk may stand still."""
-
-CLOSING_SECONDS = 10.0
-"""How long closing waits, twice."""
 
 _log = logging.getLogger(__name__)
 
 
 class TensorBoard:
-    """An event file in a folder. Rows the disk is too slow for are dropped and counted."""
+    """An event file in a folder. A disk that does not take it is reported once and does not end the run."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._rows: Queue[Row | None] = Queue(QUEUE)
-        self._dropped = 0
-        self._thread = threading.Thread(target=self._write_all, name="tensorboard", daemon=True)
-        self._thread.start()
+        self._writer: Any = None
+        self._failed = False
+        with self._reported():
+            # Not at the top: the daemon imports this file before it takes its ports.
+            from tensorboardX.event_file_writer import EventsWriter
+
+            folder.mkdir(exist_ok=True)
+            self._writer = EventsWriter(str(folder / "events"))
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Hand a row over without waiting; `values` by tag, each finite."""
-        try:
-            self._rows.put_nowait((step, values))
-        except Full:
-            self._dropped += 1
+        """Add a row; `values` by tag, each finite."""
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        if not self._failed:
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
+            with self._reported():
+                self._writer.write_event(Event(wall_time=time.time(), step=step, summary=summary))
 
     def close(self) -> None:
-        """Wait until all rows are in the file, though not for ever: the disk may stand still."""
-        try:
-            self._rows.put(None, timeout=CLOSING_SECONDS)
-            self._thread.join(CLOSING_SECONDS)
-        except Full:
-            self._dropped += self._rows.qsize()
-        if self._dropped or self._thread.is_alive():
-            _log.warning("TensorBoard's events are not complete (%d rows dropped): the disk is too slow", self._dropped)
+        if self._writer is not None:
+            with self._reported():
+                self._writer.close()
 
-    def _write_all(self) -> None:
-        rows = iter(self._rows.get, None)
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
         try:
-            self._write_file(rows)
-        except Exception as error:
-            _log.warning("nothing more is written for TensorBoard: %s", error)
-            for _ in rows:
-                pass
-
-    def _write_file(self, rows: Iterator[Row]) -> None:
-        from tensorboardX import SummaryWriter
-
-        writer: Any = SummaryWriter(str(self._folder))
-        try:
-            for step, values in rows:
-                for tag, value in values.items():
-                    writer.add_scalar(tag, value, step)
-        finally:
-            writer.close()
+            yield
+        except OSError as error:
+            if not self._failed:
+                _log.warning("nothing more is written for TensorBoard: %s", error)
+            self._failed = True

@@ -7,5 +7,4 @@ from learner.scaling.measure import Decision, count
 
 
 def propose(section: Scaling) -> Decision:
-    """`minimum` actors."""
     return Decision(section.minimum, f"fixed: {count(section.minimum)}")

@@ -10,7 +10,7 @@ OLDEST = 1.5
 
 
 def overload(section: Scaling, measurement: Measurement) -> str | None:
-    """What says that the learner has too much to do, with its numbers; None: it has not."""
+    """Why the learner has too much to do, with the numbers; None: it has not."""
     if measurement.learner_busy > section.busy_limit:
         return f"learner busy {measurement.learner_busy:.0%} > {section.busy_limit:.0%}"
     age = measurement.age_in_rollouts
@@ -23,7 +23,8 @@ def guard(section: Scaling, measurement: Measurement, proposed: Decision) -> Dec
     """`proposed`, unless it adds actors while the learner is overloaded: then the number stays and `why` says so."""
     if proposed.wanted <= measurement.wanted:
         return proposed
-    trouble = overload(section, measurement)
-    if trouble is None:
+    reason = overload(section, measurement)
+    if reason is None:
         return proposed
-    return Decision(measurement.wanted, f"held at {count(measurement.wanted)}: {trouble}; else {proposed.why}")
+    why = f"held at {count(measurement.wanted)}: {reason}; else {proposed.why}"
+    return Decision(measurement.wanted, why, held=True)

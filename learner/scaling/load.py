@@ -33,11 +33,11 @@ def propose(section: Scaling, measurement: Measurement) -> Decision:
         return Decision(wanted, f"no gradients to measure by: {count(wanted)}")
     busy = measurement.learner_busy
     target = TARGET * section.busy_limit
-    trouble = overload(section, measurement)
-    if trouble is not None:
+    reason = overload(section, measurement)
+    if reason is not None:
         kept = target / busy if busy > section.busy_limit else FEWER_WHEN_OLD
         fewer = max(section.minimum, 1, min(math.floor(actors * kept), actors - 1))
-        return Decision(fewer, f"{trouble}: {change(wanted, fewer)}")
+        return Decision(fewer, f"{reason}: {change(wanted, fewer)}")
     age = measurement.age_in_rollouts
     if age is not None and age > YOUNG:
         return Decision(wanted, f"gradients {age:.1f} rollouts old, none is added above {YOUNG:g}: {count(wanted)}")

@@ -11,8 +11,6 @@ from learner.exchange.staleness import SMALLEST_LIMIT
 class Measurement:
     """One look at the run; rates are over the last seconds."""
 
-    now: float
-    """Seconds of a monotonic clock."""
     actors: int
     """In the run now."""
     wanted: int
@@ -49,6 +47,8 @@ class Decision:
 
     wanted: int
     why: str
+    held: bool = False
+    """The load guard held an addition back."""
 
 
 def count(actors: int) -> str:

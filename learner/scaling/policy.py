@@ -1,8 +1,7 @@
-"""The scaler: asks the policy of the settings at intervals and lets the guard look at its answer."""
+"""The scaler: asks the policy of the settings, and gives its answer to the load guard."""
 
 from __future__ import annotations
 
-import math
 from typing import assert_never
 
 from common.settings.sections import Scaling
@@ -12,13 +11,12 @@ from learner.scaling.measure import Decision, Measurement, change, count
 
 
 class Scaler:
-    """Holds what a policy may not: when it was last asked, and the episode at which actors were last added."""
+    """Keeps what a pure policy cannot: the episode at which actors were last added."""
 
     def __init__(self, section: Scaling, last_addition: int = 0) -> None:
         """`last_addition`: total episodes when actors were last added, from an earlier epoch of the run."""
         self.section = section
         self.last_addition = last_addition
-        self._due = -math.inf
 
     def start(self) -> Decision:
         """What a run begins with, before anything is measured."""
@@ -26,11 +24,8 @@ class Scaler:
             return fixed.propose(self.section)
         return Decision(self.section.minimum, f"from the minimum: {count(self.section.minimum)}")
 
-    def decide(self, measurement: Measurement) -> Decision | None:
-        """The decision for now, often to leave the number as it is; None: the interval has not passed."""
-        if measurement.now < self._due:
-            return None
-        self._due = measurement.now + self.section.interval_seconds
+    def decide(self, measurement: Measurement) -> Decision:
+        """The decision for now, often to leave the number as it is; asked every `interval_seconds`."""
         decision = guard(self.section, measurement, self._within_bounds(measurement))
         if decision.wanted > measurement.wanted:
             self.last_addition = measurement.episodes

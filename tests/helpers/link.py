@@ -1,7 +1,7 @@
 """A learner's core and several actors' cores on one fake network, with shells that only keep books.
 
 A message sent is under way until the test delivers it, loses it or makes a second one of it. A rollout is a number;
-a gradient's body is the list of rollouts added up in it, so that the learner's store shows what was applied.
+a gradient's body is the list of rollouts added up in it, so that the learner's sum shows what was applied.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
 from actor.rollout_summary import Harvest
-from common.wire.bodies.broadcast import KEYFRAME, Broadcast
+from common.wire.bodies.broadcast import Broadcast
 from common.wire.frames import Buffer, pack, split
 from common.wire.messages import Acknowledgement, AnyMessage
 from learner.core import LearnerCore
 from learner.effects import Effect as LearnerEffect
 from learner.effects import Publish
 from learner.effects import Send as LearnerSend
-from learner.exchange.staleness import coalesce
+from learner.exchange.step_rule import coalesce
 from learner.run_stats import Counters
-from tests.helpers.run import NotedStore, hello_of, learner_of
+from tests.helpers.run import NotedSum, hello_of, learner_of, version_of, version_of_delta
 
 Frames = list[bytes]
 
@@ -116,11 +116,12 @@ class ActorShell:
     def _load(self, version: int, body: Buffer | None, delta: bool = False) -> None:
         assert self.core.welcome is not None
         epoch = self.core.welcome.epoch
+        assert body is not None
         if delta:
             assert self.keyframe[0] == epoch
-            assert body == KEYFRAME.pack(self.keyframe[1]) + f"delta:{version}".encode()
+            assert version_of_delta(body, self.keyframe[1]) == version
         else:
-            assert body == f"fp32:{version}".encode()
+            assert version_of(body) == version
             self.keyframe = (epoch, version)
         self.loaded.append((epoch, version))
 
@@ -133,7 +134,7 @@ class Link:
         self.assignments = assignments
         self.epoch = 1
         self.learner: LearnerCore
-        self.store: NotedStore
+        self.store: NotedSum
         self.learner, self.store = learner_of(*assignments, now=self.now)
         self.stores = [self.store]
         self.published: list[tuple[int, int]] = []
@@ -228,7 +229,7 @@ class Link:
         ]
 
     def _step_limit(self) -> int:
-        return coalesce(self.learner.peers.actors, self.learner.plan.settings.exchange.coalesce)
+        return coalesce(self.learner.run.peers.actors, self.learner.run.spec.settings.exchange.coalesce)
 
     def _do(self, effects: list[LearnerEffect]) -> None:
         names = {actor.name.encode(): actor for actor in self.actors}

@@ -1,86 +1,124 @@
-"""A learner's core with a store that only takes notes; settings are given as on the command line."""
+"""A learner's core with a sum of gradients that only takes notes; settings are given as on the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
 
-import msgspec
+import torch
 
-from common.errors import CodecError, RefusedError
-from common.rl.moments import Moments
+from common.errors import CodecError
+from common.rl.episode import Episode
+from common.rl.networks.normalization import Normalization
 from common.settings.codec_names import NAMES
-from common.settings.sections import Settings
+from common.settings.sections import Optimizer, Settings
 from common.settings.toml import override
-from common.wire.bodies.broadcast import KEYFRAME
+from common.wire.bodies.delta import DeltaFormat
+from common.wire.bodies.weights import WeightsFormat
 from common.wire.frames import Buffer
 from common.wire.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
+from learner.build import occasion, staleness_rule, step_rule
 from learner.core import LearnerCore
 from learner.effects import Effect, Log, Send
-from learner.run_spec import Plan
-from learner.run_stats import Counters, Ledger
+from learner.exchange.actions import ActionExchange
+from learner.exchange.base import Exchange
+from learner.exchange.gradients import GradientExchange
+from learner.exchange.trajectories import TrajectoryExchange
+from learner.parameters.gradient_sum import GradientSum
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.publisher import WeightPublisher
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
+from learner.peers import Peers
+from learner.run import Run, RunSpec
+from learner.run_stats import Counters, RunStats
 from learner.scaling import Scaler
-from learner.trials import Trials
 
 M = TypeVar("M", bound=AnyMessage)
 
 MODEL = "0123456789abcdef"
 CODEC = "none"
+"""Agreed with actors on another host when `ONE_CODEC` is in the settings."""
+ONE_CODEC = ("exchange.codec=none", "exchange.entropy_coder=none")
 BAD = b"bad"
 """A gradient's body that does not decode."""
 
 
-class NotedStore:
-    """Notes what was added and stepped. The weights' body is `form:version`, behind the keyframe's if it is a delta."""
+COARSE_AFTER = 3
+"""Steps after a keyframe whose delta is not coarse yet."""
 
-    def __init__(self, version: int = 0) -> None:
-        self.version = version
-        self.reach: int | None = None
+
+class NotedSum(GradientSum):
+    """Notes what is added and stepped, gradients or rollouts. The second weight is the version, of which bodies tell.
+
+    The first is so large that a delta is coarse once COARSE_AFTER versions are between it and its keyframe.
+    """
+
+    def __init__(self, version: int = 0, normalization: Normalization | None = None) -> None:
+        vector = torch.tensor([2**11 / 254 * (COARSE_AFTER + 0.1), version])
+        normalization = normalization or Normalization(0, rewards=False)
+        extras = normalization.extras()
+        optimizer = make_optimizer(Optimizer(kind="sgd"), vector, 0)
+        super().__init__(Weights(optimizer, extras, RunningStats(normalization, extras)))
+        self.largest_lag: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
         """Since the last step: body, codec, weight."""
-        self.observed: list[int] = []
-        """Steps whose moments came with each gradient."""
         self.lags: list[int] = []
         """Of everything ever added."""
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
-        """What went into each step, its scale and its frames."""
+        """The additions to each step, its scale and its frames."""
         self.learnt: dict[str, float] = {}
-        """What each step tells of the loss."""
-        self.keyframes: list[int] = []
-        """Versions; another is due after three steps."""
+        """The statistics that each step returns."""
 
-    def add(self, body: Buffer, codec: str, weight: float, count: int = 1, lag: int = 0) -> None:
+    @property
+    def version(self) -> int:
+        return int(self.weights.vector[1])
+
+    @property
+    def reach(self) -> int | None:
+        return self.largest_lag
+
+    def add(self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0) -> None:
         if bytes(body) == BAD:
             raise CodecError("not finite (NaN or infinity)")
         self.added.append((bytes(body), codec, weight))
         self.lags.append(lag)
 
-    def observe(self, moments: Moments) -> None:
-        self.observed.append(moments.count)
-
     def step(self, *, scale: float, frames: int) -> dict[str, float]:
         self.steps.append((self.added, scale, frames))
         self.added = []
-        self.version += 1
+        self.weights.vector[1] += 1
         return self.learnt
 
-    def body(self, form: str) -> bytes:
-        return f"{form}:{self.version}".encode()
 
-    def keyframe(self, form: str, version: int) -> bytes:
-        assert version == self.version
-        self.keyframes.append(version)
-        return self.body(form)
+class Unpacked:
+    """A trajectory format whose rollouts are the bodies themselves."""
 
-    def delta(self) -> tuple[bytes, bool]:
-        return KEYFRAME.pack(self.keyframes[-1]) + self.body("delta"), self.version - self.keyframes[-1] > 3
+    def max_bytes(self, count: int) -> int:
+        return 1000 * count
+
+    def unpack(self, body: Buffer, codec: str, count: int) -> bytes:
+        return bytes(body)
 
 
-def choose_codec(offered: Collection[str], loopback: bool) -> str:
-    """The one codec of these runs, or none at all."""
-    if CODEC not in offered:
-        raise RefusedError(f"no common codec: this run takes {CODEC}")
-    return CODEC
+def body_of(version: int) -> bytes:
+    """The body of a version's weights, as fp32."""
+    weights = NotedSum(version).weights
+    return WeightsFormat("fp32", 2).pack(weights.vectors(), weights.extras)
+
+
+def version_of(body: Buffer) -> int:
+    """The version whose weights, as fp32, this is the body of."""
+    vector = torch.zeros(2)
+    WeightsFormat("fp32", 2).unpack(body, [vector], torch.zeros(0))
+    return int(vector[1])
+
+
+def version_of_delta(body: Buffer, keyframe: int) -> int:
+    """The version of the weights that this delta makes of that keyframe's; raises CodecError for another keyframe."""
+    vector = torch.zeros(2)
+    DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector, [vector], torch.zeros(0))
+    return round(float(vector[1]))
 
 
 def settings_of(*assignments: str) -> Settings:
@@ -88,39 +126,57 @@ def settings_of(*assignments: str) -> Settings:
     return override(Settings(), assignments)
 
 
-def plan_of(settings: Settings, *, run: str = "a-run", epoch: int = 1) -> Plan:
-    return Plan(
+def spec_of(settings: Settings, *, run: str = "a-run", epoch: int = 1, counted: int = 0) -> RunSpec:
+    return RunSpec(
         run=run,
         epoch=epoch,
         settings=settings,
-        plain=msgspec.to_builtins(settings),
-        network="dense",
         model=MODEL,
-        parameters=3,
+        parameters=2,
         device="cpu",
         host="gpu-box",
         run_dir="runs/x",
         weights_port=5556,
         weights_format="fp32",
+        counted=counted,
     )
 
 
+def run_of(
+    settings: Settings, *, epoch: int = 1, counters: Counters | None = None, counted: int = 0, now: float = 0.0
+) -> Run:
+    """Nobody is in it yet; `counters` are those of a checkpoint."""
+    stats = RunStats(counters or Counters(), settings.limits.window, Scaler(settings.scaling).start(), now)
+    return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats)
+
+
+def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:
+    """The exchange of the run's settings; `server` acts, if the learner does."""
+    settings, parts = run.spec.settings, cast(Any, noted)
+    rule = step_rule(settings)
+    if settings.exchange.kind == "actions":
+        return ActionExchange(run, rule, parts, server)
+    if settings.exchange.kind == "trajectories":
+        return TrajectoryExchange(run, staleness_rule(settings), rule, parts, cast(Any, Unpacked()))
+    return GradientExchange(run, staleness_rule(settings), rule, noted)
+
+
+def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> LearnerCore:
+    """A learner's core around these parts."""
+    settings = run.spec.settings
+    publisher = WeightPublisher(run, noted.weights, occasion(settings), now)
+    scaler = Scaler(settings.scaling, run.stats.counters.last_addition)
+    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), publisher, scaler, now)
+
+
 def learner_of(
-    *assignments: str,
-    now: float = 0.0,
-    epoch: int = 1,
-    counters: Counters | None = None,
-    trials: Callable[[Settings], Trials] | None = None,
-) -> tuple[LearnerCore, NotedStore]:
-    """A learner's core for these settings, and its store; `counters` are those of a checkpoint."""
-    settings = settings_of(*assignments)
+    *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None
+) -> tuple[LearnerCore, NotedSum]:
+    """A learner's core for these settings and the one codec, and its sum; `counters` are those of a checkpoint."""
+    settings = settings_of(*ONE_CODEC, *assignments)
     counters = counters or Counters()
-    store = NotedStore(counters.version)
-    scaler = Scaler(settings.scaling, counters.last_addition)
-    ledger = Ledger(counters, settings.limits.window, scaler.start(), now)
-    plan = plan_of(settings, epoch=epoch)
-    open_ = None if trials is None else trials(settings)
-    return LearnerCore(plan, store, ledger, scaler, choose_codec, now, trials=open_), store
+    noted = NotedSum(counters.version)
+    return core_of(run_of(settings, epoch=epoch, counters=counters, now=now), noted, now), noted
 
 
 def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
@@ -147,6 +203,7 @@ def gradient_of(sequence: int = 1, version: int = 0, **changed: Any) -> Gradient
         "steps": 20,
         "emulator_frames": 80,
     }
+    changed["episodes"] = [Episode(*figures) for figures in changed.get("episodes", [])]
     return Gradient(**(fields | changed))
 
 

@@ -107,7 +107,7 @@ def test_it_rejoins_by_itself_after_a_cut_and_each_gradient_is_applied_once(site
     wire.set(loss=0.0, snap=GRADIENT_BYTES)  # the learner gets one more gradient, whose answer is lost
     until(lambda: wire.is_cut, "a gradient on the cable")
     begun = time.monotonic()
-    crew.learner.wait_for("has been silent for 5 s: taken for gone")
+    crew.learner.wait_for("has been silent for 5 s: it is removed")
     alone = site.status_when(at_work("h2"), "one host left")
     time.sleep(max(0.0, begun + CUT_SECONDS - time.monotonic()))
     wire.mend()

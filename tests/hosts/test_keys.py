@@ -124,9 +124,9 @@ def _knock(zsocket: zmq.Socket[bytes], hello: bytes) -> None:
 @pytest.mark.parametrize(
     ("stranger", "told"),
     [
-        (no_key, "a peer without a key, or with another learner's, was turned away"),
+        (no_key, "a peer without a key, or with another learner's, was refused"),
         (unknown_key, "shown from 10.77.0.3, is not allowed here"),
-        (wrong_learner, "a peer without a key, or with another learner's, was turned away"),
+        (wrong_learner, "a peer without a key, or with another learner's, was refused"),
     ],
 )
 def test_a_stranger_that_hammers_gets_no_byte_in(
@@ -150,7 +150,7 @@ def test_a_stranger_that_hammers_gets_no_byte_in(
     assert (after.refused, after.warnings) == (0, [])
     assert 1 <= locked.lines(told) <= 3, "once a minute"
     assert len(locked.learner.said.splitlines()) < 20
-    assert locked.lines("what is no message") == 0
+    assert locked.lines("bytes that are no message") == 0
 
 
 def test_bytes_of_another_protocol_are_not_looked_at(locked: Locked) -> None:

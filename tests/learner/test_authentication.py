@@ -15,7 +15,7 @@ from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.wire import sockets
-from learner.authentication import LOOK_SECONDS, Doorkeeper, Guard, answer
+from learner.authentication import CHECK_SECONDS, Authenticator, LearnerKeys, answer
 
 Context = zmq.Context[zmq.Socket[bytes]]
 HERE, ANYWHERE = Address("127.0.0.1", 0), Address("0.0.0.0", 5555)
@@ -31,18 +31,19 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_no_keys_are_needed_on_this_machine(tmp_path: Path) -> None:
-    assert Guard.find(HERE, keys=None, allowed=None, insecure=False) is None
-    assert Guard.find(ANYWHERE, keys=tmp_path, allowed=None, insecure=True) is None
+    assert LearnerKeys.find(HERE, keys=None, allowed=None, insecure=False) is None
+    assert LearnerKeys.find(ANYWHERE, keys=tmp_path, allowed=None, insecure=True) is None
 
 
 def test_beyond_it_they_are(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     with pytest.raises(ConfigurationError, match=r"can be reached from other hosts.*a3cd keys new learner.*--insecure"):
-        Guard.find(ANYWHERE, keys=empty, allowed=None, insecure=False)
+        LearnerKeys.find(ANYWHERE, keys=empty, allowed=None, insecure=False)
     with pytest.raises(ConfigurationError, match=f"there is no .*: `a3cd keys new learner --keys {empty}`"):
-        Guard.find(HERE, keys=empty, allowed=None, insecure=False)
-    assert Guard.find(ANYWHERE, keys=folder, allowed=None, insecure=False) == Guard(OWN, folder / "allowed")
-    assert Guard.find(HERE, keys=folder, allowed=tmp_path / "who", insecure=False) == Guard(OWN, tmp_path / "who")
+        LearnerKeys.find(HERE, keys=empty, allowed=None, insecure=False)
+    assert LearnerKeys.find(ANYWHERE, keys=folder, allowed=None, insecure=False) == LearnerKeys(OWN, folder / "allowed")
+    other = tmp_path / "who"
+    assert LearnerKeys.find(HERE, keys=folder, allowed=other, insecure=False) == LearnerKeys(OWN, other)
 
 
 def request(mechanism: bytes, *credentials: bytes) -> list[bytes]:
@@ -51,25 +52,25 @@ def request(mechanism: bytes, *credentials: bytes) -> list[bytes]:
 
 def test_answers() -> None:
     names = {PEER.public: "lab7"}
-    reply, turned_away = answer(request(b"CURVE", z85.decode(PEER.public)), names)
-    assert (reply, turned_away) == ([b"1.0", b"7", b"200", b"OK", b"lab7", b""], "")
-    reply, turned_away = answer(request(b"CURVE", z85.decode(STRANGER.public)), names)
-    assert (reply[:3], turned_away) == ([b"1.0", b"7", b"400"], STRANGER.public)
+    reply, refused = answer(request(b"CURVE", z85.decode(PEER.public)), names)
+    assert (reply, refused) == ([b"1.0", b"7", b"200", b"OK", b"lab7", b""], "")
+    reply, refused = answer(request(b"CURVE", z85.decode(STRANGER.public)), names)
+    assert (reply[:3], refused) == ([b"1.0", b"7", b"400"], STRANGER.public)
     for other in (request(b"NULL"), request(b"CURVE"), request(b"PLAIN", b"lab7", b"word")):
-        reply, turned_away = answer(other, names)
-        assert (reply[2], reply[4], turned_away) == (b"400", b"", "none")
+        reply, refused = answer(other, names)
+        assert (reply[2], reply[4], refused) == (b"400", b"", "none")
 
 
 class House:
     """A guarded ROUTER and those who knock."""
 
-    def __init__(self, context: Context, guard: Guard) -> None:
+    def __init__(self, context: Context, keys: LearnerKeys) -> None:
         self.context = context
-        self.door = Doorkeeper(context, guard, repeat_seconds=3600)
+        self.authenticator = Authenticator(context, keys, repeat_seconds=3600)
         listener = sockets.reserve(HERE)
         self.address = Address("127.0.0.1", listener.getsockname()[1])
         self.router = sockets.router(context, 2**20)
-        self.door.guard(self.router)
+        self.authenticator.guard(self.router)
         sockets.bind(self.router, listener)
         self.guests: list[zmq.Socket[bytes]] = []
 
@@ -86,29 +87,29 @@ class House:
     def attend(self, *others: zmq.Socket[bytes]) -> set[zmq.Socket[bytes]]:
         """Answers whoever knocks until one of `others` or the router has something to read."""
         poller = zmq.Poller()
-        for one in (self.door.socket, self.router, *others):
+        for one in (self.authenticator.socket, self.router, *others):
             poller.register(one, zmq.POLLIN)
         while ready := {one for one, _ in poller.poll(PATIENCE_MS)}:
-            self.door.serve()
-            if ready - {self.door.socket}:
-                return ready - {self.door.socket}
+            self.authenticator.serve()
+            if ready - {self.authenticator.socket}:
+                return ready - {self.authenticator.socket}
         raise AssertionError("nobody said anything")
 
     def close(self) -> None:
-        self.door.release(self.router)
+        self.authenticator.release(self.router)
         for guest in self.guests:
             monitor = guest.get_monitor_socket()
             guest.disable_monitor()
             monitor.close(linger=0)
             guest.close(linger=0)
         self.router.close(linger=0)
-        self.door.close()
+        self.authenticator.close()
 
 
 @pytest.fixture
 def house(folder: Path) -> Iterator[House]:
     context: Context = zmq.Context()
-    one = House(context, Guard(OWN, folder / "allowed"))
+    one = House(context, LearnerKeys(OWN, folder / "allowed"))
     yield one
     one.close()
     context.term()
@@ -118,7 +119,7 @@ def house(folder: Path) -> Iterator[House]:
 def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair) -> None:
     guest = house.guest(pair)
     while not guest.poll(10, zmq.POLLOUT):
-        house.door.serve()
+        house.authenticator.serve()
     guest.send(b"hello")
     assert house.attend() == {house.router}
     frames = house.router.recv_multipart(copy=False)
@@ -129,8 +130,8 @@ def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair
     ("pair", "learner", "said"),
     [
         (STRANGER, OWN.public, f"the key {STRANGER.public}, shown from 127.0.0.1, is not allowed here"),
-        (PEER, STRANGER.public, "a peer without a key, or with another learner's, was turned away"),
-        (None, "", "a peer without a key, or with another learner's, was turned away"),
+        (PEER, STRANGER.public, "a peer without a key, or with another learner's, was refused"),
+        (None, "", "a peer without a key, or with another learner's, was refused"),
     ],
 )
 def test_others_do_not_and_it_is_said_once(
@@ -139,39 +140,39 @@ def test_others_do_not_and_it_is_said_once(
     for _ in range(3):
         guest = house.guest(pair, learner)
         assert house.attend(guest.get_monitor_socket()) == {guest.get_monitor_socket()}
-        house.door.serve()
+        house.authenticator.serve()
     with caplog.at_level(logging.WARNING):
-        for monitor in house.door._monitors.values():
+        for monitor in house.authenticator._monitors.values():
             monitor.poll(100)
-        house.door.serve()
+        house.authenticator.serve()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
     assert not house.router.poll(50)
 
 
 def test_who_is_not_allowed_any_more(house: House, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert house.door.revoked(0.0) == set()
+    assert house.authenticator.revoked(0.0) == set()
     allowed.allow(folder / "allowed", STRANGER.public, "new")
-    assert house.door.revoked(LOOK_SECONDS) == set()
+    assert house.authenticator.revoked(CHECK_SECONDS) == set()
     allowed.revoke(folder / "allowed", "lab7")
-    assert house.door.revoked(1.5 * LOOK_SECONDS) == set()  # it does not look that often
-    assert house.door.revoked(2 * LOOK_SECONDS) == {"lab7"}
-    assert house.door.revoked(3 * LOOK_SECONDS) == set()
+    assert house.authenticator.revoked(1.5 * CHECK_SECONDS) == set()  # it does not look that often
+    assert house.authenticator.revoked(2 * CHECK_SECONDS) == {"lab7"}
+    assert house.authenticator.revoked(3 * CHECK_SECONDS) == set()
     (folder / "allowed").write_text("nonsense")
-    assert house.door.revoked(4 * LOOK_SECONDS) == set()
+    assert house.authenticator.revoked(4 * CHECK_SECONDS) == set()
     assert "the list as it was stays in force" in caplog.text
 
 
 def test_whoever_was_let_in_a_moment_ago_comes_in(house: House, folder: Path) -> None:
-    house.door.revoked(0.0)
+    house.authenticator.revoked(0.0)
     allowed.allow(folder / "allowed", STRANGER.public, "new")
     allowed.revoke(folder / "allowed", "lab7")
     guest = house.guest(STRANGER)
     while not guest.poll(10, zmq.POLLOUT):
-        house.door.serve()
-    assert house.door.revoked(LOOK_SECONDS) == {"lab7"}, "what was seen at the door is not forgotten"
+        house.authenticator.serve()
+    assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}, "what was seen at the door is not forgotten"
 
 
 def test_a_name_with_another_key_is_another_peer(house: House, folder: Path) -> None:
-    house.door.revoked(0.0)
+    house.authenticator.revoked(0.0)
     (folder / "allowed").write_text(f"{STRANGER.public} lab7\n")
-    assert house.door.revoked(LOOK_SECONDS) == {"lab7"}
+    assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}

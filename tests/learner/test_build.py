@@ -12,97 +12,98 @@ from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
-from learner.build import HEADER_BYTES, Assembled
-from learner.parameters.batch_trainer import Trainer
+from learner.build import HEADER_BYTES, LearnerParts, build, occasion, staleness_rule, step_rule
+from learner.effects import SaveCheckpoint, Send
+from learner.exchange.staleness import StalenessRule
+from learner.exchange.step_rule import AtOnce, Synchronous
+from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
-from learner.record.run_lock import OwnedRun, create, resume
+from learner.record.run_lock import LockedRun, create, resume
 from tests.helpers.run import gradient_of, hello_of, sent, settings_of
 
 SMALL = ("network.hidden=[8]", "environment.num_envs=2")
-Start = Callable[..., Assembled]
+Start = Callable[..., LearnerParts]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Assembles a new run, or the one in the folder when there is one; the first argument is the checkpoint."""
-    owned: list[OwnedRun] = []
+    """Builds a new run, or the one in the folder when there is one; the first argument is the checkpoint."""
+    owned: list[LockedRun] = []
 
-    def assemble(*assignments: str, checkpoint: Checkpoint | None = None) -> Assembled:
+    def one(*assignments: str, checkpoint: Checkpoint | None = None) -> LearnerParts:
         for run in owned:
             run.close()
         settings = settings_of(*SMALL, *assignments)
         path = tmp_path / "run"
         owned.append(resume(path, settings) if owned else create(path, settings))
-        return Assembled(owned[-1], checkpoint, 5556, now=10.0)
+        return build(owned[-1], checkpoint, 5556, now=10.0)
 
-    yield assemble
+    yield one
     for run in owned:
         run.close()
     torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
 
 
-def train(parts: Assembled, steps: int = 3) -> None:
+def train(parts: LearnerParts, steps: int = 3) -> None:
     """Some steps with gradients that an actor might have sent."""
-    core, size = parts.core, parts.plan.parameters
+    core, size = parts.core, parts.spec.parameters
     (welcome,) = sent(core.handle(10.0, b"x", hello_of("x"), None), Welcome)
     codec = make_codec(welcome.codec, size)
     generator = torch.Generator().manual_seed(0)
     for sequence in range(1, steps + 1):
         header = gradient_of(
             sequence,
-            parts.ledger.counters.version,
-            run=parts.plan.run,
-            epoch=parts.plan.epoch,
+            parts.counters.version,
+            run=parts.spec.run,
+            epoch=parts.spec.epoch,
             model=welcome.model,
             codec=welcome.codec,
             episodes=[(float(sequence), 10, 0.1)],
-            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := parts.plan.counted) else [],
+            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := parts.spec.counted) else [],
         )
         core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
 
 
-def checkpoint_of(parts: Assembled) -> Checkpoint:
+def weights_of(parts: LearnerParts) -> Weights:
+    return parts.core._weights
+
+
+def body_of(parts: LearnerParts) -> bytes:
+    """Of the weights, as a new actor gets them."""
+    effects = parts.core.handle(10.0, b"new", hello_of("new"), None)
+    (body,) = (effect.body for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome))
+    return bytes(body or b"")
+
+
+def checkpoint_of(parts: LearnerParts) -> Checkpoint:
     """Through the files, as the daemon writes it."""
-    folder = RunFolder(Path(parts.plan.run_dir))
-    writer = CheckpointWriter(folder, keep=3, best=True)
-    state = {"model": parts.plan.model, "epoch": parts.plan.epoch, "counters": parts.ledger.saved(12.0)}
-    state["moments"] = parts.store.moments
-    version = parts.ledger.counters.version
-    return writer.write(version, parts.store.vector, parts.store.state(), state, None).read()
+    writer = CheckpointWriter(RunFolder(Path(parts.spec.run_dir)), keep=3, best=True)
+    (save,) = (effect for effect in parts.core.stop(12.0) if isinstance(effect, SaveCheckpoint))
+    return writer.write(save.version, save.weights, save.optimizer, save.state, save.score).read()
 
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:
     parts = start()
-    assert (parts.settings.environment.observation, parts.settings.environment.frame_skip) == ("state", 1)
-    assert (parts.settings.network.kind, parts.plan.network) == ("dense", "dense")
-    assert (parts.plan.weights_format, parts.plan.device, parts.plan.weights_port) == ("fp32", "cpu", 5556)
-    assert parts.plan.plain["environment"]["observation"] == "state"
-    assert parts.plan.parameters == parts.store.vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
-    assert (parts.plan.epoch, parts.ledger.counters.version, parts.ledger.wanted) == (1, 0, 2)
+    assert (parts.spec.settings.environment.observation, parts.spec.settings.environment.frame_skip) == ("state", 1)
+    assert parts.spec.settings.network.kind == "dense"
+    assert (parts.spec.weights_format, parts.spec.device, parts.spec.weights_port) == ("fp32", "cpu", 5556)
+    assert parts.spec.parameters == weights_of(parts).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
+    assert (parts.spec.epoch, parts.counters.version, parts.core.run.stats.decision.wanted) == (1, 0, 2)
 
 
 @pytest.mark.parametrize(
-    ("assignments", "asked", "kept"),
-    [
-        ((), "none+lz4", "auto"),
-        (("exchange.kind=gradients",), "", "gradients"),
-        (("environment.id=Pendulum-v1",), "none+lz4", "auto"),
-        (("network.lstm=8",), "none+lz4", "auto"),
-        (("algorithm.kind=a2c",), "", "trajectories"),
-    ],
+    ("assignments", "kind"),
+    [((), "gradients"), (("algorithm.kind=a2c",), "trajectories"), (("exchange.kind=trajectories",), "trajectories")],
 )
-def test_exchange_is_open_where_trajectories_are_possible(
-    start: Start, assignments: tuple[str, ...], asked: str, kept: str
-) -> None:
+def test_the_exchange_is_resolved_before_the_first_frame(start: Start, assignments: tuple[str, ...], kind: str) -> None:
     parts = start(*assignments)
     (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
-    assert (welcome.trial, parts.kept.exchange.kind) == (asked, kept)
-    assert welcome.settings["exchange"]["kind"] == ("trajectories" if kept == "trajectories" else "gradients")
+    assert parts.spec.settings.exchange.kind == welcome.settings["exchange"]["kind"] == kind
 
 
 def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:
     parts = start()
-    assert parts.max_bytes > 4 * parts.plan.parameters
+    assert parts.max_bytes > 4 * parts.spec.parameters
     assert parts.max_bytes < 8 * 2**20
 
 
@@ -118,35 +119,35 @@ def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None
 )
 def test_weights_above_a_mebibyte_travel_as_halves(start: Start, assignments: tuple[str, ...], expected: str) -> None:
     parts = start(*assignments)
-    assert parts.plan.weights_format == expected
+    assert parts.spec.weights_format == expected
     size = {"fp32": 4, "fp16": 2}[expected]
-    assert len(parts.store.body(expected)) == size * parts.plan.parameters
+    assert len(body_of(parts)) == size * parts.spec.parameters
 
 
 def test_codecs_are_negotiated_by_the_settings(start: Start) -> None:
     parts = start("exchange.codec=int8", "exchange.entropy_coder=lz4")
     (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
     assert welcome.codec == "int8+lz4"
-    assert parts.core.peers.actors == 1
+    assert parts.core.run.peers.actors == 1
     parts.core.handle(10.0, b"y", hello_of("y", codecs=["none"]), None)
-    assert parts.core.peers.actors == 1
+    assert parts.core.run.peers.actors == 1
 
 
 def test_an_actor_on_this_machine_is_on_loopback(start: Start) -> None:
     parts = start()
-    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.spec.host), None), Welcome)
     there = sent(parts.core.handle(10.0, b"y", hello_of("y", host="elsewhere"), None), Welcome)
     assert (here[0].codec, there[0].codec) == ("none", "int8+lz4")
 
 
 def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: Start, tmp_path: Path) -> None:
     parts = start("seed=1")
-    begun = parts.store.vector.clone()
+    begun = weights_of(parts).vector.clone()
     train(parts)
-    assert parts.ledger.counters.version == 3
-    assert not torch.equal(parts.store.vector, begun)
-    assert torch.equal(start("seed=1").store.vector, begun)
-    assert not torch.equal(start("seed=2").store.vector, begun)
+    assert parts.core.run.stats.counters.version == 3
+    assert not torch.equal(weights_of(parts).vector, begun)
+    assert torch.equal(weights_of(start("seed=1")).vector, begun)
+    assert not torch.equal(weights_of(start("seed=2")).vector, begun)
 
 
 @pytest.mark.parametrize("kind", ["adam", "rmsprop"])
@@ -154,35 +155,35 @@ def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str
     parts = start(f"optimizer.kind={kind}")
     train(parts)
     restored = start(f"optimizer.kind={kind}", checkpoint=checkpoint_of(parts))
-    assert torch.equal(restored.store.vector, parts.store.vector)
-    for name, tensor in parts.store.optimizer.state().items():
-        assert torch.equal(restored.store.optimizer.state()[name], tensor), name
-    assert restored.plan.epoch == 2 and restored.plan.run == parts.plan.run
-    counters = restored.ledger.counters
+    assert torch.equal(weights_of(restored).vector, weights_of(parts).vector)
+    for name, tensor in weights_of(parts).optimizer.state().items():
+        assert torch.equal(weights_of(restored).optimizer.state()[name], tensor), name
+    assert restored.spec.epoch == 2 and restored.spec.run == parts.spec.run
+    counters = restored.core.run.stats.counters
     assert (counters.version, counters.frames, counters.gradients, counters.episodes) == (3, 60, 3, 3)
-    assert restored.ledger.window.mean_return == 2.0
-    assert restored.ledger.seconds(10.0) == 2.0
+    assert restored.core.run.stats.window.mean_return == 2.0
+    assert restored.core.run.stats.seconds(10.0) == 2.0
     (welcome,) = sent(restored.core.handle(10.0, b"y", hello_of("y"), None), Welcome)
     assert (welcome.version, welcome.epoch) == (3, 2)
     train(restored, 1)
-    assert restored.ledger.counters.version == 4
+    assert restored.core.run.stats.counters.version == 4
 
 
 def test_running_statistics_go_out_with_the_weights_and_survive(start: Start) -> None:
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
     parts = start(*normalize)
-    assert (parts.plan.counted, parts.store.extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
-    before = len(parts.store.body("fp32"))
+    assert (parts.spec.counted, weights_of(parts).extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
+    before = len(body_of(parts))
     train(parts)
-    assert parts.store.moments == (60, [2.0] * 5, [2.0 * 3 + 20.0 * 2] * 5)
+    assert weights_of(parts).moments == (60, [2.0] * 5, [2.0 * 3 + 20.0 * 2] * 5)
     scale = (46 / 60) ** -0.5
-    assert parts.store.extras.tolist() == pytest.approx([2.0] * 4 + [scale] * 5)
-    body = parts.store.body("fp32")
+    assert weights_of(parts).extras.tolist() == pytest.approx([2.0] * 4 + [scale] * 5)
+    body = body_of(parts)
     assert len(body) == before
-    assert body[-36:] == parts.store.extras.numpy().tobytes()
+    assert body[-36:] == weights_of(parts).extras.numpy().tobytes()
     restored = start(*normalize, checkpoint=checkpoint_of(parts))
-    assert restored.store.moments == parts.store.moments
-    assert torch.equal(restored.store.extras, parts.store.extras)
+    assert weights_of(restored).moments == weights_of(parts).moments
+    assert torch.equal(weights_of(restored).extras, weights_of(parts).extras)
 
 
 def test_statistics_that_do_not_fit_are_refused(start: Start) -> None:
@@ -203,11 +204,10 @@ def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: S
     parts = start()
     train(parts)
     restored = start(checkpoint=checkpoint_of(parts))
-    gradient = torch.ones(parts.plan.parameters)
+    gradient = torch.ones(parts.spec.parameters)
     for one in (parts, restored):
-        one.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
-        one.store.step(scale=1.0, frames=0)
-    assert torch.equal(restored.store.vector, parts.store.vector)
+        weights_of(one).step(gradient, scale=1.0, frames=0)
+    assert torch.equal(weights_of(restored).vector, weights_of(parts).vector)
 
 
 def test_a_checkpoint_of_another_network_is_refused(start: Start) -> None:
@@ -243,19 +243,36 @@ def test_a_missing_environment_is_named(start: Start) -> None:
         start("environment.id=CartPoll-v1")
 
 
-def test_the_store_is_made_for_the_staleness_policy(start: Start) -> None:
-    optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0")
-    assert start(*optimizer).store.reach is None
-    compensated = start(*optimizer, "staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
+COMPENSATE = ("staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
+
+
+def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
+    optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0", "exchange.codec=none")
+    compensated = start(*optimizer, *COMPENSATE)
     train(compensated)
-    assert compensated.store.reach == 3
+    assert compensated.core._exchange.reach == 3  # type: ignore[attr-defined]
     synchronous = start(*optimizer, "staleness.policy=synchronous")
-    begun = synchronous.store.vector.clone()
-    gradient = torch.ones(synchronous.plan.parameters)
-    for _ in range(4):
-        synchronous.store.add(make_codec("none", gradient.numel()).encode(gradient), "none", 1.0)
-    synchronous.store.step(scale=1.0, frames=0)
-    assert torch.allclose(synchronous.store.vector, begun - 1.0)
+    begun = weights_of(synchronous).vector.clone()
+    gradient = torch.ones(synchronous.spec.parameters)
+    names = [b"a", b"b", b"c"]
+    for name in names:
+        (welcome,) = sent(synchronous.core.handle(10.0, name, hello_of(name.decode()), None), Welcome)
+    for name in names:
+        spec = synchronous.spec
+        header = gradient_of(run=spec.run, epoch=spec.epoch, model=welcome.model, codec=welcome.codec)
+        synchronous.core.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
+    assert torch.allclose(weights_of(synchronous).vector, begun - 1.0)
+
+
+def test_rules_follow_the_staleness_policy() -> None:
+    assert staleness_rule(settings_of()) == StalenessRule("inverse-sqrt", 4.0, None)
+    assert staleness_rule(settings_of(*COMPENSATE)).scale == "none"
+    synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7")
+    assert staleness_rule(synchronous).limit(40) == 0
+    assert isinstance(step_rule(synchronous), Synchronous) and step_rule(synchronous).wait_seconds == 7.0
+    assert isinstance(step_rule(settings_of()), AtOnce)
+    assert (occasion(settings_of()), occasion(synchronous)) == ("broadcast", "answer")
+    assert occasion(settings_of("exchange.kind=actions")) == "never"
 
 
 VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
@@ -264,14 +281,14 @@ VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
 def test_the_target_network_survives_a_resume(start: Start) -> None:
     parts = start(*VALUES)
     train(parts, 4)  # the third of 20 frames each renewed it
-    assert parts.store.target is not None
-    kept = parts.store.target.vector.clone()
-    assert not torch.equal(kept, parts.store.vector)
+    assert weights_of(parts).target is not None
+    kept = weights_of(parts).target.vector.clone()
+    assert not torch.equal(kept, weights_of(parts).vector)
     restored = start(*VALUES, checkpoint=checkpoint_of(parts))
-    assert restored.store.target is not None
-    assert torch.equal(restored.store.target.vector, kept)
-    assert restored.store.extras.tolist() == [parts.ledger.counters.frames]
-    assert restored.store.body("fp32") == parts.store.body("fp32")
+    assert weights_of(restored).target is not None
+    assert torch.equal(weights_of(restored).target.vector, kept)
+    assert weights_of(restored).extras.tolist() == [parts.core.run.stats.counters.frames]
+    assert body_of(restored) == body_of(parts)
 
 
 @pytest.mark.parametrize("parameters", [0, 1])
@@ -293,25 +310,22 @@ def test_a_checkpoint_without_the_target_network_is_refused(start: Start) -> Non
 
 def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_negotiated(start: Start) -> None:
     parts = start("algorithm.kind=vtrace")
-    assert isinstance(parts.store, Trainer)
-    assert parts.plan.plain["exchange"]["kind"] == parts.settings.exchange.kind == "trajectories"
-    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.plan.host), None), Welcome)
+    assert parts.spec.settings.exchange.kind == "trajectories"
+    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.spec.host), None), Welcome)
     there = sent(parts.core.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
     assert (here[0].codec, there[0].codec) == ("none+lz4", "none+zstd")
 
 
 def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learner.build, "LARGEST_BODY", 2**20)
+    monkeypatch.setattr(learner.build, "LARGEST_TRAJECTORY", 2**20)
     with pytest.raises(ConfigurationError, match="a trajectory could be 3 MiB long, at most 1 are taken: lower"):
         start("algorithm.kind=a2c", "environment.num_envs=512", "algorithm.rollout_length=64")
 
 
 def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: Start) -> None:
     gradients, actions = start(), start("exchange.kind=actions")
-    assert actions.plan.model == gradients.plan.model
-    assert isinstance(actions.store, Trainer)
-    assert actions.store.vector.data_ptr() == actions.store.model.flat.vector.data_ptr()
+    assert actions.spec.model == gradients.spec.model
     group = 16 + 4 + 1 + 1
     assert actions.max_bytes == HEADER_BYTES + group
     (welcome,) = sent(actions.core.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
-    assert (welcome.codec, welcome.model) == ("", actions.plan.model)
+    assert (welcome.codec, welcome.model) == ("", actions.spec.model)

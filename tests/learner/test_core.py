@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 
-from common.errors import WireError
+from common.errors import ProtocolError, WireError
 from common.run.status import RunStatus
-from common.wire.frames import ProtocolError, pack, unpack
+from common.wire.frames import pack, unpack
 from common.wire.messages import (
     Acknowledgement,
     FleetReport,
@@ -21,9 +22,9 @@ from common.wire.messages import (
     Welcome,
 )
 from learner.core import LearnerCore
-from learner.effects import Effect, Finish, Publish, Record, Save, Send
+from learner.effects import Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
 from learner.run_stats import Counters
-from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import BAD, CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
 
 BODY = b"gradient"
 
@@ -41,15 +42,15 @@ def test_an_actor_is_told_everything_it_needs_and_given_the_weights() -> None:
     core, _ = learner_of("seed=3", "exchange.credit=2", counters=Counters(version=7))
     effects = core.handle(0.0, b"x", hello_of("x", launcher="gpu-box"), None)
     (send,) = kinds(effects, Send)
-    assert isinstance(send, Send) and send.body == b"fp32:7"
+    assert isinstance(send, Send) and send.body == body_of(7)
     (welcome,) = sent(effects, Welcome, b"x")
     assert (welcome.run, welcome.epoch, welcome.version, welcome.credit) == ("a-run", 1, 7, 2)
     assert (welcome.codec, welcome.model, welcome.weights_port, welcome.weights_format) == (CODEC, MODEL, 5556, "fp32")
-    assert welcome.settings == core.plan.plain
+    assert welcome.settings == msgspec.to_builtins(core.run.spec.settings)
     assert welcome.actors == 1
     assert unpack(pack(welcome)) == welcome
     assert logged(effects) == ["info: actor x on lab joined (by gpu-box)"]
-    assert core.ledger.counters.weight_bytes == len(b"fp32:7")
+    assert core.run.stats.counters.weight_bytes == len(body_of(7))
 
 
 def test_every_actor_has_a_seed_of_its_own_and_keeps_it_when_it_says_hello_again() -> None:
@@ -71,7 +72,7 @@ def test_others_than_actors_get_no_weights(role: str) -> None:
     effects = core.handle(0.0, b"x", hello_of("x", role), None)
     (send,) = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome)]
     assert send.body is None
-    assert core.peers.actors == 0
+    assert core.run.peers.actors == 0
     assert bool(logged(effects)) == (role == "launcher")
     (refused,) = sent(core.handle(0.0, b"x", Pull(version=0), None), Refused)
     assert refused.code == "role"
@@ -83,7 +84,7 @@ def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
     core, _ = learner_of()
     effects = core.handle(0.0, b"x", hello_of("x", codecs=["morse"]), None)
     (refused,) = sent(effects, Refused, b"x")
-    assert (refused.code, core.peers.actors) == ("codec", 0)
+    assert (refused.code, core.run.peers.actors) == ("codec", 0)
     assert "x: no common codec" in logged(effects)[0]
 
 
@@ -96,28 +97,27 @@ def test_a_stranger_is_asked_to_say_hello_first() -> None:
     assert store.added == []
 
 
-def test_who_was_set_aside_is_not_let_in_again_but_its_successor_is() -> None:
+def test_who_was_quarantined_is_not_let_in_again_but_its_successor_is() -> None:
     core, store = learner_of()
     joined(core, "x")
     for sequence in (1, 2, 3):
         effects = core.handle(1.0, b"x", gradient_of(sequence), BAD)
-    assert sent(effects, Refused, b"x")[0].code == "set-aside"
+    assert sent(effects, Refused, b"x")[0].code == "quarantined"
     assert sent(core.handle(1.0, b"x", gradient_of(4), BODY), Refused)[0].code == "unknown"
     again = core.handle(2.0, b"x", hello_of("x"), None)
-    assert sent(again, Refused)[0].code == "set-aside" and not sent(again, Welcome)
+    assert sent(again, Refused)[0].code == "quarantined" and not sent(again, Welcome)
     assert sent(core.handle(3.0, b"x", hello_of("x", incarnation="restarted"), None), Welcome)
-    assert (store.steps, core.peers.actors) == ([], 1)
+    assert (store.steps, core.run.peers.actors) == ([], 1)
 
 
 def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered() -> None:
     core, _ = learner_of()
-    effects = core.malformed(b"x", ProtocolError(99))
+    effects = core.malformed(b"x", ProtocolError("protocol 99 is not 1"))
     (refused,) = sent(effects, Refused, b"x")
     assert refused.code == "protocol"
-    assert "99" in refused.reason and " 1," in refused.reason
-    effects = core.malformed(b"x", WireError("a header that is no msgpack"))
-    assert sent(effects, Refused) == []
-    assert "no msgpack" in logged(effects)[0]
+    assert refused.reason == "protocol 99 is not 1"
+    (line,) = core.malformed(b"x", WireError("a header that is no msgpack"))
+    assert "no msgpack" in logged([line])[0]
 
 
 def test_goodbye_is_told_with_its_reason() -> None:
@@ -128,7 +128,7 @@ def test_goodbye_is_told_with_its_reason() -> None:
     ]
     core.handle(1.0, b"o", hello_of("o", "observer"), None)
     assert core.handle(1.0, b"o", Goodbye(reason="seen enough"), None) == []
-    assert core.peers.actors == 0
+    assert core.run.peers.actors == 0
 
 
 def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
@@ -136,20 +136,20 @@ def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
     core.handle(0.0, b"x1", hello_of("box-0", launcher="box"), None)
     effects = core.handle(3.0, b"x2", hello_of("box-0", launcher="box", incarnation="successor"), None)
     assert logged(effects) == [
-        "info: actor box-0 was started anew: the one before is taken for gone",
+        "info: actor box-0 was started again: the one before is removed",
         "info: actor box-0 on lab joined (by box)",
     ]
-    assert (core.peers.actors, core.ledger.counters.actors_peak) == (1, 1)
+    assert (core.run.peers.actors, core.run.stats.counters.actors_peak) == (1, 1)
     assert sent(effects, Welcome, b"x2")[0].actors == 1
 
 
-def test_who_is_silent_for_too_long_is_taken_for_gone_and_told_so_when_it_speaks_again() -> None:
+def test_who_is_silent_for_too_long_is_removed_and_told_so_when_it_speaks_again() -> None:
     core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
     joined(core, "silent", "speaks")
     core.handle(20.0, b"speaks", Heartbeat(), None)
     assert logged(core.tick(29.0)) == []
-    assert logged(core.tick(31.0)) == ["warning: actor silent has been silent for 30 s: taken for gone"]
-    assert core.peers.actors == 1
+    assert logged(core.tick(31.0)) == ["warning: actor silent has been silent for 30 s: it is removed"]
+    assert core.run.peers.actors == 1
     (refused,) = sent(core.handle(32.0, b"silent", gradient_of(), BODY), Refused)
     assert refused.code == "unknown"
 
@@ -159,21 +159,21 @@ def test_heartbeats_are_answered_and_trouble_is_shown() -> None:
     joined(core, "x")
     effects = core.handle(1.0, b"x", Heartbeat(state="waiting"), None)
     assert sent(effects, Heartbeat, b"x") and not logged(effects)
-    effects = core.handle(2.0, b"x", Heartbeat(state="working", trouble="a reward was NaN"), None)
+    effects = core.handle(2.0, b"x", Heartbeat(state="working", last_error="a reward was NaN"), None)
     assert logged(effects) == ["warning: x: a reward was NaN"]
     core.handle(3.0, b"x", Heartbeat(state="working"), None)
-    status = core.ledger.status(3.0, core.plan, core.peers)
+    status = core.run.status(3.0)
     assert status.warnings == ["x: a reward was NaN"]
-    assert (status.peers[0].state, status.peers[0].trouble) == ("working", "a reward was NaN")
+    assert (status.actors[0].state, status.actors[0].last_error) == ("working", "a reward was NaN")
 
 
 def test_trouble_that_changes_each_time_cannot_fill_the_log() -> None:
     core, _ = learner_of()
     joined(core, "x")
-    effects = [core.handle(1.0, b"x", Heartbeat(trouble=f"number {n}"), None) for n in range(50)]
+    effects = [core.handle(1.0, b"x", Heartbeat(last_error=f"number {n}"), None) for n in range(50)]
     keys = {effect.key for each in effects for effect in each if hasattr(effect, "key")}
     assert len(keys) == 1
-    assert len(core.ledger.status(2.0, core.plan, core.peers).warnings) == 5
+    assert len(core.run.status(2.0).warnings) == 5
 
 
 def test_a_gradient_becomes_a_step_an_acknowledgement_and_a_broadcast() -> None:
@@ -193,8 +193,8 @@ def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
     core, _ = learner_of("checkpoint.every_seconds=2.5")
     seconds = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     effects = [core.tick(now) for now in seconds]
-    assert [bool(kinds(each, Record)) for each in effects] == [True, False, *[True] * 6]
-    assert [bool(kinds(each, Save)) for each in effects] == [False] * 4 + [True, False, False, True]
+    assert [bool(kinds(each, WriteMetrics)) for each in effects] == [True, False, *[True] * 6]
+    assert [bool(kinds(each, SaveCheckpoint)) for each in effects] == [False] * 4 + [True, False, False, True]
     assert core.deadline == 7.0
 
 
@@ -203,7 +203,7 @@ def test_without_an_interval_no_checkpoint_is_due() -> None:
     joined(core, "x")
     for n in range(1, 30):
         play(core, n, 10.0 * n, episodes=[(float(n), 10, 0.1)])
-        assert not kinds(core.tick(10.0 * n), Save), "not for a new best either"
+        assert not kinds(core.tick(10.0 * n), SaveCheckpoint), "not for a new best either"
     assert math.isfinite(core.deadline)
 
 
@@ -214,7 +214,7 @@ def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() 
     for sequence, value in enumerate([1.0, 5.0, 9.0, 9.0, 9.0, 0.0, 30.0], start=1):
         now = 4.0 * sequence
         play(core, sequence, now, episodes=[(value, 10, 0.1)])
-        saves.append(bool(kinds(core.tick(now), Save)))
+        saves.append(bool(kinds(core.tick(now), SaveCheckpoint)))
     # best means: -, 3, 7, 9, 9, 9, 15; the window is full from the second on, and at least 5 s are between two.
     assert saves == [False, True, False, True, False, False, True]
 
@@ -230,13 +230,15 @@ def test_the_deadline_is_never_past_once_all_that_is_due_is_done() -> None:
 
 
 def finish(effects: list[Effect]) -> Finish | None:
-    (found,) = kinds(effects, Finish) or [None]
-    assert found is None or isinstance(found, Finish)
-    return found
+    return next((effect for effect in effects if isinstance(effect, Finish)), None)
 
 
 def play(core: LearnerCore, sequence: int, now: float = 1.0, **changed: object) -> list[Effect]:
     return core.handle(now, b"x", gradient_of(sequence, sequence - 1, **changed), BODY)
+
+
+def play_and_tick(core: LearnerCore, sequence: int, **changed: object) -> list[Effect]:
+    return play(core, sequence, **changed) + core.tick(1.0)
 
 
 @pytest.mark.parametrize(("limit", "number"), [("limits.frames=60", 3), ("limits.episodes=4", 2)])
@@ -245,14 +247,14 @@ def test_a_limit_ends_the_run_and_everyone_is_told_for_good(limit: str, number: 
     joined(core, "x", "y")
     episodes = [(10.0, 10, 0.1), (12.0, 12, 0.1)]
     for sequence in range(1, number):
-        assert finish(play(core, sequence, episodes=episodes)) is None
-    effects = play(core, number, episodes=episodes)
+        assert finish(play_and_tick(core, sequence, episodes=episodes)) is None
+    effects = play_and_tick(core, number, episodes=episodes)
     ending = finish(effects)
     assert ending is not None and ending.ending == "finished"
     assert limit.split("=")[1] in ending.reason
     assert [stop.final for stop in sent(effects, Stop)] == [True, True]
     assert sent(effects, Acknowledgement)[0].verdict == "applied"
-    assert finish(play(core, number + 1)) is None, "once"
+    assert finish(play_and_tick(core, number + 1)) is None, "once"
     assert finish(core.tick(100.0)) is None
 
 
@@ -268,17 +270,17 @@ def test_stale_gradients_were_played_and_count_for_the_limit() -> None:
     joined(core, "x")
     effects = core.handle(1.0, b"x", gradient_of(1, 0), BODY)
     assert sent(effects, Acknowledgement)[0].verdict == "stale"
-    assert finish(effects) is not None
+    assert finish(core.tick(1.0)) is not None
     assert store.steps == []
 
 
 def test_the_goal_counts_only_once_the_window_is_full() -> None:
     core, _ = learner_of("limits.until_return=100", "limits.window=3")
     joined(core, "x")
-    assert finish(play(core, 1, episodes=[(500.0, 10, 0.1), (500.0, 10, 0.1)])) is None
-    assert finish(play(core, 2, episodes=[(-800.0, 10, 0.1)])) is None
-    ending = finish(play(core, 3, episodes=[(600.0, 10, 0.1)]))
-    assert ending is not None and (ending.ending, core.ledger.state) == ("reached", "reached")
+    assert finish(play_and_tick(core, 1, episodes=[(500.0, 10, 0.1), (500.0, 10, 0.1)])) is None
+    assert finish(play_and_tick(core, 2, episodes=[(-800.0, 10, 0.1)])) is None
+    ending = finish(play_and_tick(core, 3, episodes=[(600.0, 10, 0.1)]))
+    assert ending is not None and (ending.ending, core.run.stats.state) == ("reached", "reached")
     assert "100.0 over 3 episodes" in ending.reason
 
 
@@ -286,10 +288,31 @@ def test_a_run_stopped_by_a_signal_is_expected_back_and_observers_hear_how_it_st
     core, _ = learner_of()
     joined(core, "x")
     core.handle(0.0, b"o", hello_of("o", "observer"), None)
-    effects = core.stop(3.0, "stopped", "it may come back")
+    effects = core.stop(3.0)
     assert [stop.final for stop in sent(effects, Stop)] == [False, False]
     (report,) = sent(effects, Status, b"o")
     assert RunStatus.read(report.report).state == "stopped"
+
+
+def test_the_end_brings_the_last_row_the_last_checkpoint_and_the_status_of_the_whole_run() -> None:
+    core, noted = learner_of("limits.frames=20")
+    joined(core, "x")
+    *_, row, save, end = play_and_tick(core, 1)
+    assert isinstance(row, WriteMetrics) and row.row["frames"] == 20
+    assert isinstance(save, SaveCheckpoint) and save.weights is noted.weights.vector
+    assert (save.version, save.state["model"], save.state["counters"]["frames"]) == (1, MODEL, 20)
+    assert isinstance(end, Finish) and (end.status.state, end.status.frames) == ("finished", 20)
+
+
+def test_weights_that_are_no_numbers_end_the_run_without_a_checkpoint() -> None:
+    core, noted = learner_of()
+    joined(core, "x")
+    noted.weights.vector[0] = math.nan
+    effects = core.tick(0.0)
+    ending = finish(effects)
+    assert ending is not None and (ending.ending, core.run.stats.state) == ("failed", "failed")
+    assert [stop.final for stop in sent(effects, Stop)] == [True]
+    assert not kinds(effects, SaveCheckpoint) and not kinds(effects, WriteMetrics)
 
 
 def test_the_status_reads_back_as_it_was_written() -> None:
@@ -303,10 +326,10 @@ def test_the_status_reads_back_as_it_was_written() -> None:
     read = unpack(pack(answer))
     assert isinstance(read, Status)
     status = RunStatus.read(read.report)
-    assert status == core.ledger.status(2.0, core.plan, core.peers)
+    assert status == core.run.status(2.0)
     assert (status.frames, status.frames_left, status.seconds_left, status.goal) == (20, 980, 58.0, 9.0)
-    assert (status.peers[0].name, status.peers[0].gradients, status.actors) == ("x", 1, 1)
-    assert (status.fleets[0].slots, status.fleets[0].ordered, status.fleets[0].why) == (4, 2, "it crashed")
+    assert (status.actors[0].name, status.actors[0].gradients, status.actors_now) == ("x", 1, 1)
+    assert (status.launchers[0].slots, status.launchers[0].ordered, status.launchers[0].why) == (4, 2, "it crashed")
     assert status.losses == {"entropy": 0.5}
 
 

@@ -104,7 +104,7 @@ def learn(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> Callable[.
         thread = threading.Thread(target=play)
         thread.start()
         try:
-            return run(settings, bind=address, guard=None, run_dir=tmp_path / "run", resume=resume)
+            return run(settings, bind=address, keys=None, run_dir=tmp_path / "run", resume=resume)
         finally:
             thread.join()
             for failure in failures:
@@ -191,12 +191,12 @@ def test_weights_are_published_and_junk_is_not_answered_with_the_end(
             assert len(news.body) == peer.weights.nbytes
         peer.say(Inspect())
         report = peer.hear(Status)[0].report
-        assert (report["state"], report["gradients"], report["actors"]) == ("running", version, 1)
+        assert (report["state"], report["gradients"], report["actors_now"]) == ("running", version, 1)
         interrupt()
 
     with caplog.at_level(logging.WARNING, "learner"):
         assert learn(script, settings_of(*SMALL)) == 143
-    assert len([record for record in caplog.records if "what is no message" in record.getMessage()]) == 1
+    assert len([record for record in caplog.records if "bytes that are no message" in record.getMessage()]) == 1
 
 
 def test_weights_that_are_no_numbers_end_the_run_without_a_checkpoint(
@@ -228,12 +228,12 @@ def test_an_actor_of_another_protocol_is_told_so(learn: Callable[..., int]) -> N
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with pytest.raises(EnvironmentMissingError, match="NoSuch-v0"):
-        run(settings_of("environment.id='NoSuch-v0'"), bind=free_address(), guard=None, run_dir=run_dir, resume=False)
+        run(settings_of("environment.id='NoSuch-v0'"), bind=free_address(), keys=None, run_dir=run_dir, resume=False)
     assert not run_dir.exists()
     address = free_address()
     with socket.create_server((address.host, address.port)), pytest.raises(UnavailableError, match="in use"):
-        run(settings_of(), bind=address, guard=None, run_dir=run_dir, resume=False)
+        run(settings_of(), bind=address, keys=None, run_dir=run_dir, resume=False)
     assert not run_dir.exists()
     with pytest.raises(ConfigurationError, match="holds no run"):
-        run(None, bind=free_address(), guard=None, run_dir=run_dir, resume=True)
+        run(None, bind=free_address(), keys=None, run_dir=run_dir, resume=True)
     assert not run_dir.exists()

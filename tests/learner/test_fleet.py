@@ -86,9 +86,9 @@ def test_a_launcher_that_gives_up_is_told_of_once() -> None:
     gave_up = FleetReport(slots=8, running=0, starting=0, failed=5, gave_up=True, exit_code=78, why="no such game")
     lines = [logged(core.handle(1.0, b"l", gave_up, None)) for _ in range(3)]
     assert lines == [["error: launcher l gave up starting actors: no such game"], [], []]
-    status = core.ledger.status(2.0, core.plan, core.peers)
+    status = core.run.status(2.0)
     assert status.warnings == ["launcher l gave up starting actors: no such game"]
-    assert (status.fleets[0].gave_up, status.fleets[0].exit_code) == (True, 78)
+    assert (status.launchers[0].gave_up, status.launchers[0].exit_code) == (True, 78)
 
 
 def test_a_scaling_decision_is_ordered_and_logged_with_its_numbers() -> None:
@@ -101,9 +101,9 @@ def test_a_scaling_decision_is_ordered_and_logged_with_its_numbers() -> None:
     assert [order.actors for order in sent(effects, FleetOrder, b"l")] == [3]
     (line,) = logged(effects)
     assert line.startswith("info: scaling: mean episode 30.0 s > 20 s") and "2 -> 3 actors" in line
-    status = core.ledger.status(5.0, core.plan, core.peers)
+    status = core.run.status(5.0)
     assert status.actors_wanted == 3 and "30.0 s" in status.why
-    assert core.ledger.counters.last_addition == 3
+    assert core.run.stats.counters.last_addition == 3
     assert logged(core.tick(11.0)) == [], "no new decision, no line"
 
 
@@ -116,7 +116,7 @@ def test_a_busy_learner_holds_additions_and_says_so_once() -> None:
     lines = []
     for now in (5.0, 10.0, 15.0):
         core.handle(now, b"x", gradient_of(2, 1), b"body")
-        core.ledger.busy.working(now, 5.0)
+        core.worked(now, 5.0)
         effects = core.tick(now)
         assert sent(effects, FleetOrder) == []
         lines += logged(effects)

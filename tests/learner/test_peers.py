@@ -137,12 +137,12 @@ def flood(peers: Peers, first: int, count: int) -> None:
         peers.is_duplicate(join(peers, "flood", incarnation=str(number)), 1)
 
 
-def test_set_aside_is_by_incarnation() -> None:
+def test_quarantine_is_by_incarnation() -> None:
     peers = Peers()
-    peers.set_aside(join(peers, "x"))
-    assert peers.is_set_aside(hello_of("x"))
-    assert not peers.is_set_aside(hello_of("x", incarnation="restarted"))
-    assert not peers.is_set_aside(hello_of("y"))
+    peers.quarantine(b"x", join(peers, "x"))
+    assert peers.is_quarantined(hello_of("x"))
+    assert not peers.is_quarantined(hello_of("x", incarnation="restarted"))
+    assert not peers.is_quarantined(hello_of("y"))
 
 
 def test_lag_is_smoothed_from_the_first_on() -> None:

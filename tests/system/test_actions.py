@@ -76,7 +76,7 @@ def test_it_goes_on_without_an_actor_and_after_the_learner(daemons: Daemons) -> 
     assert newest is not None
     counters = newest.read().state["counters"]
     training = daemons.start("train", "CartPole-v1", "--resume", "--run-dir", run_dir)
-    training.wait_for(f"goes on at version {counters['version']}, {counters['frames']} frames")
+    training.wait_for(f"resumed at version {counters['version']}, {counters['frames']} frames")
     plays_on(training, counters["frames"])
 
 

@@ -178,7 +178,7 @@ def test_a_learner_comes_back_to_its_actors_and_then_all_end_when_they_are_told_
     assert stopped.version == counters["version"] > 0
     assert (summary["state"], summary["frames"]) == ("stopped", counters["frames"])
     assert resumed.epoch == folder.record().epoch == before.epoch + 1
-    assert f"goes on at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
+    assert f"resumed at version {counters['version']}, {counters['frames']} frames" in crew.learner.said
     for name in ("version", "frames", "episodes", "gradients", "seconds"):
         assert getattr(resumed, name) >= counters[name], name
     assert resumed.mean_return is not None, "the episodes before the restart count"

@@ -44,7 +44,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     assert counters["frames"] > 0
 
     training = daemons.start("train", "CartPole-v1", "--resume", "--run-dir", run_dir, "--json")
-    training.wait_for(f"goes on at version {counters['version']}, {counters['frames']} frames")
+    training.wait_for(f"resumed at version {counters['version']}, {counters['frames']} frames")
     at_work(training, counters["frames"])
     assert folder.record().epoch == 2
     assert len(training.family()) == 5, "train, learner, launcher, two actors"

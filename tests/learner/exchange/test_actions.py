@@ -8,24 +8,21 @@ from typing import Any
 import pytest
 
 from common.errors import CodecError
-from common.settings.sections import Scaling
+from common.rl.episode import Episode
 from common.wire.frames import Buffer
 from common.wire.messages import Act, Goodbye, Observe, Refused, Welcome
-from learner.core import LearnerCore
 from learner.effects import Effect, Send
-from learner.exchange.actions import Inference
-from learner.peers import Peer, Peers
-from learner.run_stats import Counters, Ledger
-from learner.scaling import Scaler
+from learner.peers import Peer
 from tests.helpers.run import (
     BAD,
-    NotedStore,
-    choose_codec,
+    NotedSum,
+    core_of,
+    exchange_of,
     gradient_of,
     hello_of,
     learner_of,
     logged,
-    plan_of,
+    run_of,
     sent,
     settings_of,
 )
@@ -33,8 +30,10 @@ from tests.helpers.run import (
 COPIES, GROUPS, ROLLOUT = 4, 2, 3
 
 
-class NotedNetwork:
+class NotedServer:
     """A group's memory is the list of what it showed; its actions are the number of the pass."""
+
+    max_bytes = 1000
 
     def __init__(self) -> None:
         self.opened: list[tuple[int, int]] = []
@@ -63,14 +62,14 @@ class Run:
 
     assignments: tuple[str, ...] = ("exchange.batch_wait_ms=10",)
     now: float = 100.0
-    network: NotedNetwork = field(default_factory=NotedNetwork)
-    store: NotedStore = field(default_factory=NotedStore)
+    server: NotedServer = field(default_factory=NotedServer)
+    trainer: NotedSum = field(default_factory=NotedSum)
 
     def __post_init__(self) -> None:
         chosen = settings_of("exchange.kind='actions'", f"environment.num_envs={COPIES}", *self.assignments)
-        self.peers, self.plan = Peers(), plan_of(chosen)
-        self.ledger = Ledger(Counters(), chosen.limits.window, Scaler(chosen.scaling).start(), now=0.0)
-        self.inference = Inference(self.plan, self.network, self.store, self.ledger, self.peers)
+        self.run = run_of(chosen)
+        self.peers, self.stats = self.run.peers, self.run.stats
+        self.exchange = exchange_of(self.run, self.trainer, self.server)
         for name in "ab":
             self.join(name)
 
@@ -84,7 +83,7 @@ class Run:
         steps = 0 if begins else COPIES // GROUPS
         fields = {"run": "a-run", "epoch": 1, "steps": steps, "emulator_frames": 4 * steps} | changed
         message = Observe(group=group, step=step, begins=begins, **fields)
-        return self.inference.take(self.now, name.encode(), peer, message, body)
+        return self.exchange.handle(self.now, name.encode(), peer, message, body)
 
     def begin(self, groups: Sequence[tuple[str, int]] = (("a", 0), ("a", 1), ("b", 0), ("b", 1))) -> None:
         """All these groups have begun, and have their first actions."""
@@ -94,7 +93,7 @@ class Run:
 
     def wait(self, seconds: float = 0.01) -> list[Effect]:
         self.now += seconds
-        return self.inference.answer(self.now)
+        return self.exchange.answer(self.now)
 
 
 def acts(effects: Sequence[Effect]) -> list[tuple[str, int, int, Any]]:
@@ -112,11 +111,11 @@ def test_those_that_wait_are_answered_together_after_the_wait() -> None:
     assert run.observe("a", 0, 2) == []
     run.now += 0.004
     assert run.observe("b", 1, 2) == []
-    assert run.inference.deadline == pytest.approx(run.now + 0.006)
-    assert run.inference.answer(run.now) == []
+    assert run.exchange.deadline == pytest.approx(run.now + 0.006)
+    assert run.exchange.answer(run.now) == []
     assert acts(run.wait()) == [("a", 0, 2, b"3"), ("b", 1, 2, b"3")]
-    assert run.inference.deadline == math.inf
-    assert run.inference.answer(run.now + 1) == []
+    assert run.exchange.deadline == math.inf
+    assert run.exchange.answer(run.now + 1) == []
 
 
 def test_all_groups_there_are_make_a_pass_at_once() -> None:
@@ -149,19 +148,21 @@ def test_what_is_sent_again_is_answered_as_it_was() -> None:
     (first,) = run.wait()
     assert run.observe("a", 0, 2, b"second") == [first]
     assert run.observe("a", 0, 1, b"o", begins=False) == [], "long past"
-    assert run.network.passes[-1][0] == [[b"o", b"second"]], "taken in once"
-    assert run.ledger.counters.duplicates == 3
-    assert run.ledger.counters.frames == 2
+    assert run.server.passes[-1][0] == [[b"o", b"second"]], "taken in once"
+    assert run.stats.counters.duplicates == 3
+    assert run.stats.counters.frames == 2
 
 
 def test_frames_episodes_and_bytes_are_counted() -> None:
     run = Run()
     run.begin()
-    run.observe("a", 0, 2, b"12345", episodes=[(7.0, 3, 0.5)])
-    counters = run.ledger.counters
+    run.observe("a", 0, 2, b"12345", episodes=[Episode(7.0, 3, 0.5)])
+    counters = run.stats.counters
     assert (counters.frames, counters.emulator_frames, counters.episodes) == (2, 8, 1)
     assert counters.gradient_bytes == 4 * 1 + 5
-    assert run.ledger.window.mean_return == 7.0
+    run.wait()
+    assert (counters.action_bytes, counters.weight_bytes) == (4 * 1 + 1, 0)
+    assert run.stats.window.mean_return == 7.0
     peer = run.peers.get(b"a")
     assert peer is not None
     assert peer.frames == 2
@@ -169,30 +170,30 @@ def test_frames_episodes_and_bytes_are_counted() -> None:
 
 def test_complete_rollouts_go_into_one_step_together() -> None:
     run = Run(("exchange.coalesce=2",))
-    run.store.learnt = {"entropy": 0.5}
+    run.trainer.learnt = {"entropy": 0.5}
     run.begin()
-    assert run.inference.step(run.now) == []
-    assert run.store.steps == []
+    assert run.exchange.step(run.now) == []
+    assert run.trainer.steps == []
     for step in range(2, 2 + ROLLOUT):
         run.observe("a", 0, step)
         run.observe("b", 1, step)
         run.wait()
-    assert run.inference.ripe
-    run.inference.step(run.now)
-    assert not run.inference.ripe
-    assert len(run.store.steps) == 1
-    assert run.ledger.counters.version == 1
-    assert run.ledger.counters.gradients == 2
-    assert run.ledger.row(run.now, 2)["entropy"] == 0.5
+    assert run.exchange.is_ready
+    run.exchange.step(run.now)
+    assert not run.exchange.is_ready
+    assert len(run.trainer.steps) == 1
+    assert run.stats.counters.version == 1
+    assert run.stats.counters.gradients == 2
+    assert run.run.metrics(run.now)["entropy"] == 0.5
     assert [peer.gradients for _, peer in run.peers.role("actor")] == [1, 1]
 
 
 def test_passes_are_made_with_the_version_there_is() -> None:
     run = Run()
     run.begin([("a", 0)])
-    run.ledger.counters.version = 5
+    run.stats.counters.version = 5
     run.observe("a", 0, 2)
-    assert [version for _, version in run.network.passes] == [0, 5]
+    assert [version for _, version in run.server.passes] == [0, 5]
 
 
 def test_a_lost_actors_groups_are_dropped_and_nobody_waits_for_them() -> None:
@@ -200,7 +201,7 @@ def test_a_lost_actors_groups_are_dropped_and_nobody_waits_for_them() -> None:
     run.begin()
     run.observe("a", 0, 2)
     run.observe("b", 0, 2)
-    run.inference.left(b"a")
+    run.exchange.left(b"a")
     assert acts(run.wait()) == [("b", 0, 2, b"3")]
     assert acts(run.observe("b", 1, 2)) == []
     assert acts(run.observe("b", 0, 3)) == [("b", 1, 2, b"4"), ("b", 0, 3, b"4")], "all groups there are"
@@ -210,9 +211,9 @@ def test_a_group_that_is_not_known_is_told_to_join_again_and_begins() -> None:
     run = Run()
     (refusal,) = sent(run.observe("a", 0, 17), Refused)
     assert refusal.code == "unknown"
-    assert run.network.opened == []
+    assert run.server.opened == []
     assert acts(run.observe("a", 0, 18, begins=True)) == [("a", 0, 18, b"1")]
-    assert run.network.opened == [(0, 0)]
+    assert run.server.opened == [(0, 0)]
     (refusal,) = sent(run.observe("a", 0, 20), Refused)
     assert refusal.code == "unknown", "a step is missing"
 
@@ -223,14 +224,14 @@ def test_a_group_that_begins_anew_keeps_its_memory_but_not_what_is_in_it() -> No
     run.observe("a", 0, 2, b"half")
     run.observe("a", 0, 3, b"anew", begins=True)
     assert len(acts(run.wait())) == 1, "it waits once"
-    assert run.network.passes[-1][0] == [[b"anew"]]
-    assert run.network.opened.count((0, 0)) == 1
+    assert run.server.passes[-1][0] == [[b"anew"]]
+    assert run.server.opened.count((0, 0)) == 1
 
 
 def test_each_group_is_opened_with_its_actors_seed() -> None:
     run = Run()
     run.begin()
-    assert run.network.opened == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert run.server.opened == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_an_actor_that_has_played_replaces_nobody_when_it_comes_back() -> None:
@@ -248,7 +249,7 @@ def test_another_run_or_epoch_is_told_to_join_again(changed: dict[str, Any]) -> 
     run = Run()
     (refusal,) = sent(run.observe("a", 0, 1, **changed), Refused)
     assert refusal.code == "unknown"
-    assert run.network.opened == []
+    assert run.server.opened == []
 
 
 @pytest.mark.parametrize(
@@ -262,27 +263,27 @@ def test_another_run_or_epoch_is_told_to_join_again(changed: dict[str, Any]) -> 
         (0, b"o", {"steps": 1, "episodes": [(1.0, 1, 1.0)] * 2}, "1 steps that end 2 episodes"),
     ],
 )
-def test_who_sends_what_cannot_be_used_is_set_aside(
+def test_who_sends_what_cannot_be_used_is_quarantined(
     group: int, body: bytes | None, changed: dict[str, Any], why: str
 ) -> None:
     run = Run()
     run.begin()
     effects = run.observe("a", group, 2, body, **changed)
     (refusal,) = sent(effects, Refused)
-    assert refusal.code == "set-aside"
+    assert refusal.code == "quarantined"
     assert why in refusal.reason
     assert why in logged(effects)[0]
-    assert run.peers.is_set_aside(hello_of("a"))
+    assert run.peers.is_quarantined(hello_of("a"))
     assert run.peers.get(b"a") is None
-    assert run.ledger.counters.refused == 1
-    assert run.ledger.counters.frames == 0
+    assert run.stats.counters.refused == 1
+    assert run.stats.counters.frames == 0
     run.observe("b", 0, 2)
     assert len(acts(run.observe("b", 1, 2))) == 2, "its groups are gone"
 
 
 def test_the_core_hands_observations_on_and_gives_no_weights() -> None:
     run = Run(("exchange.batch_wait_ms=10", f"environment.num_envs={2 * COPIES}"))
-    core = LearnerCore(run.plan, run.store, run.ledger, Scaler(Scaling()), choose_codec, 0.0, run.network)
+    core = core_of(run_of(run.run.spec.settings), run.trainer, 0.0, run.server)
     *_, welcome = core.handle(0.0, b"a", hello_of("a", codecs=[]), None)
     assert isinstance(welcome, Send) and isinstance(welcome.message, Welcome)
     assert (welcome.body, welcome.message.codec) == (None, "")
@@ -294,7 +295,7 @@ def test_the_core_hands_observations_on_and_gives_no_weights() -> None:
         assert core.deadline <= 1.01
         assert acts(core.answer(1.0)) == []
         assert len(acts(core.answer(1.02))) == 1
-    assert len(run.store.steps) == 1, "with two actors a step takes one rollout"
+    assert len(run.trainer.steps) == 1, "with two actors a step takes one rollout"
     (refusal,) = sent(core.handle(1.0, b"a", gradient_of(), b"gradient"), Refused)
     assert refusal.code == "role"
     core.handle(1.0, b"a", Goodbye(reason="enough"), None)

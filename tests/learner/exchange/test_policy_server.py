@@ -27,9 +27,11 @@ from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes, sampler
 from common.wire.messages import Act
-from learner.exchange.policy_server import Acting
-from learner.parameters.batch_trainer import Trainer
+from learner.exchange.policy_server import PolicyServer
+from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
 from tests.helpers.run import settings_of, welcome_of
 
 SEEDS = (100_003, 100_004)
@@ -43,39 +45,39 @@ SMALL = (
 )
 
 
-class Kept(Trainer):
+class Kept(BatchTrainer):
     """Keeps what it is given."""
 
     def __init__(self, settings: Settings, observation: ObservationSpec, action: ActionSpec) -> None:
         model = build(settings, observation, action)
         # Far from even, so that every layer shows in what is drawn.
         model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
-        super().__init__(model, make_optimizer(settings.optimizer, model.flat.vector, 0), settings.algorithm)
+        optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
+        running = RunningStats(model.normalization, model.statistics)
+        super().__init__(model, Weights(optimizer, model.extras, running), settings.algorithm)
         self.taken: list[Rollout] = []
-        self.counted = Moments.empty(model.normalization.counted)
 
-    def take(self, rollout: Rollout, weight: float = 1.0, count: int = 1) -> None:
+    def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
         self.taken.append(rollout)
 
-    def observe(self, moments: Moments) -> None:
-        self.counted = self.counted.merged(moments)
 
-
-def acting_of(*assignments: str) -> tuple[Acting, Kept, Settings]:
+def server_of(*assignments: str) -> tuple[PolicyServer, Kept, Settings]:
     settings = settings_of(*SMALL, *assignments)
     settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
     environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
     observation, action = describe(environments.observation_space), environments.action
     trainer = Kept(settings, observation, action)
-    return Acting(trainer, settings, observation, action), trainer, settings
+    return PolicyServer(trainer, settings, observation, action), trainer, settings
 
 
-def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> dict[tuple[int, int], list[Rollout]]:
+def exchanged(
+    server: PolicyServer, settings: Settings, trainer: Kept, steps: int
+) -> dict[tuple[int, int], list[Rollout]]:
     """Rollouts by actor and group, all groups of both actors in each pass."""
     players = [Remote(welcome_of(seed=seed), settings) for seed in SEEDS]
     keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
-    memories = {(actor, group): acting.open(SEEDS[actor], group) for actor, group in keys}
+    memories = {(actor, group): server.open(SEEDS[actor], group) for actor, group in keys}
     found: dict[tuple[int, int], list[Rollout]] = {key: [] for key in keys}
     for player in players:
         player.handle(welcome_of(), None)
@@ -85,10 +87,10 @@ def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> 
             while player.ready:
                 message, body = player.advance()
                 key = (actor, message.group)
-                if acting.observe(memories[key], body, begins=message.begins) is not None:
+                if server.observe(memories[key], body, begins=message.begins) is not None:
                     found[key].append(trainer.taken.pop())
                 waiting.append((key, message))
-        bodies = acting.act([memories[key] for key, _ in waiting], version=0)
+        bodies = server.act([memories[key] for key, _ in waiting], version=0)
         for ((actor, group), message), body in zip(waiting, bodies, strict=True):
             players[actor].handle(Act(group=group, step=message.step), body)
     for player in players:
@@ -96,7 +98,7 @@ def exchanged(acting: Acting, settings: Settings, trainer: Kept, steps: int) -> 
     return found
 
 
-def local(acting: Acting, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
+def local(server: PolicyServer, trainer: Kept, settings: Settings, seed: int, group: int) -> list[Rollout]:
     """The same weights playing by themselves, with the same seeds, one group alone."""
     copies = group_sizes(settings.environment.num_envs, settings.exchange.groups)[group]
     environments = make(settings.environment, num_envs=copies, seed=group_seed(seed, group))
@@ -136,10 +138,10 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
     """The last bits of an output depend on the size of its batch, so probabilities are compared within rounding; the
     numbers drawn are the same, and an action could differ only where one of them falls within that rounding.
     """
-    acting, trainer, settings = acting_of(*assignments)
-    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    server, trainer, settings = server_of(*assignments)
+    found = exchanged(server, settings, trainer, ROLLOUT * ROLLOUTS)
     for (actor, group), rollouts in found.items():
-        expected = local(acting, trainer, settings, SEEDS[actor], group)
+        expected = local(server, trainer, settings, SEEDS[actor], group)
         assert len(rollouts) == len(expected) == ROLLOUTS
         for one, other in zip(rollouts, expected, strict=True):
             for name in ("actions", "observations", "rewards", "terminated", "valid"):
@@ -153,8 +155,8 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
 
 
 def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
-    acting, trainer, settings = acting_of("network.normalize=true", "environment.reward_normalize=true")
-    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    server, trainer, settings = server_of("network.normalize=true", "environment.reward_normalize=true")
+    found = exchanged(server, settings, trainer, ROLLOUT * ROLLOUTS)
     expected = Moments.empty(trainer.model.normalization.counted)
     for rollouts in found.values():
         transform = reward_transform(settings, trainer.model, rollouts[0].rewards.shape[1])
@@ -162,39 +164,41 @@ def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> Non
             _, counted = transform.apply(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
             assert counted is not None
             expected = expected.merged(counted)
-    assert trainer.counted.count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)
-    np.testing.assert_allclose(trainer.counted.means, expected.means)
-    np.testing.assert_allclose(trainer.counted.squares, expected.squares)
+    assert trainer.weights.moments is not None
+    count, means, squares = trainer.weights.moments
+    assert count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)
+    np.testing.assert_allclose(means, expected.means)
+    np.testing.assert_allclose(squares, expected.squares)
 
 
 def test_rewards_that_nothing_can_be_learnt_from_are_refused_and_the_group_goes_on() -> None:
-    acting, trainer, _ = acting_of("environment.reward_scale=1e30", "algorithm.rollout_length=1", "exchange.groups=1")
+    server, trainer, _ = server_of("environment.reward_scale=1e30", "algorithm.rollout_length=1", "exchange.groups=1")
     bodies = ObservationCodec(ObservationSpec((4,), "box", 4), trainer.model.network.action, 5)
-    memory, yes = acting.open(0, 0), np.ones(5, np.bool_)
+    memory, yes = server.open(0, 0), np.ones(5, np.bool_)
 
     def seen(reward: float) -> bytes:
         given = StepBatch(np.zeros((5, 4), np.float32), np.full(5, reward, np.float32), ~yes, yes)
         return bodies.pack_seen(given, begins=False)
 
-    acting.observe(
+    server.observe(
         memory, bodies.pack_seen(StepBatch(np.zeros((5, 4), np.float32), *[yes] * 3), begins=True), begins=True
     )
     for reward, taken in ((1.0, 1), (1e30, 1), (1.0, 2)):
-        acting.act([memory], 0)
+        server.act([memory], 0)
         with pytest.raises(CodecError, match="no finite number") if reward > 1 else contextlib.nullcontext():
-            acting.observe(memory, seen(reward), begins=False)
+            server.observe(memory, seen(reward), begins=False)
         assert len(trainer.taken) == taken
 
 
 @pytest.mark.parametrize("spread", ["parameter", "state"])
 def test_numbers_are_those_that_the_network_playing_by_itself_would_draw(spread: str) -> None:
-    acting, trainer, settings = acting_of(
+    server, trainer, settings = server_of(
         *("environment.id='Pendulum-v1'", "environment.action_bounds='tanh'", "network.lstm=6"),
         f"network.log_std='{spread}'",
     )
-    found = exchanged(acting, settings, trainer, ROLLOUT * ROLLOUTS)
+    found = exchanged(server, settings, trainer, ROLLOUT * ROLLOUTS)
     for (actor, group), rollouts in found.items():
-        for one, other in zip(rollouts, local(acting, trainer, settings, SEEDS[actor], group), strict=True):
+        for one, other in zip(rollouts, local(server, trainer, settings, SEEDS[actor], group), strict=True):
             for name in ("actions", "observations", "rewards", "behaviour_log_probs", "state"):
                 # What is taken depends on the last bits of an output here, and what is seen on what was taken.
                 torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
@@ -202,27 +206,27 @@ def test_numbers_are_those_that_the_network_playing_by_itself_would_draw(spread:
 
 
 def test_groups_draw_from_generators_of_their_own() -> None:
-    acting, trainer, settings = acting_of()
-    found = exchanged(acting, settings, trainer, ROLLOUT)
+    server, trainer, settings = server_of()
+    found = exchanged(server, settings, trainer, ROLLOUT)
     actions = [tuple(rollouts[0].actions[:, 0].tolist()) for rollouts in found.values()]
     assert len(set(actions)) > 1
 
 
 def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
-    acting, _, settings = acting_of()
+    server, _, settings = server_of()
     player = Remote(welcome_of(), settings)
     player.handle(welcome_of(), None)
     message, body = player.advance()
     player.close()
-    memory = acting.open(0, 0)
-    acting.observe(memory, body, begins=True)
+    memory = server.open(0, 0)
+    server.observe(memory, body, begins=True)
     before: NDArray[np.float32] = memory.observations.numpy().copy()
     with pytest.raises(CodecError, match="at least"):
-        acting.observe(memory, b"short", begins=False)
+        server.observe(memory, b"short", begins=False)
     assert (memory.observations.numpy() == before).all()
     assert message.begins
 
 
 def test_the_largest_body_is_known_beforehand() -> None:
-    acting, _, _ = acting_of("environment.num_envs=3")
-    assert acting.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"
+    server, _, _ = server_of("environment.num_envs=3")
+    assert server.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"

@@ -10,20 +10,21 @@ import pytest
 import torch
 
 import learner.parameters.batch_trainer
-from common.errors import CodecError
 from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
 from common.rl.gradient import gradient
 from common.rl.model import Model
+from common.rl.networks.normalization import Normalization
 from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
-from common.wire.frames import Buffer
-from learner.parameters.batch_trainer import Trainer
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.weights import ParameterStore
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
 from tests.helpers.rollouts import BOX, make
 
 PLAIN = Algorithm(max_grad_norm=0.0)
@@ -36,9 +37,14 @@ def rollouts(count: int) -> tuple[Model, list[Rollout]]:
     return model, [dataclasses.replace(part, valid=torch.ones_like(part.valid)) for part in parts]
 
 
-def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> Trainer:
-    optimizer = make_optimizer(Optimizer(kind=kind, learning_rate=0.01), model.flat.vector, 0)  # type: ignore[arg-type]
-    return Trainer(model, optimizer, section, average=average)
+def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> BatchTrainer:
+    return BatchTrainer(model, weights_of(model.flat.vector, kind), section, average=average)
+
+
+def weights_of(vector: torch.Tensor, kind: str = "sgd") -> Weights:
+    optimizer = make_optimizer(Optimizer(kind=kind, learning_rate=0.01), vector, 0)  # type: ignore[arg-type]
+    extras = torch.zeros(0)
+    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -51,13 +57,12 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
     there, _ = make(BOX)  # the actors' model, of the same parameters
     size, scale = model.flat.size, sum(weights) / len(weights)
     vector = there.flat.vector.clone()
-    section = Optimizer(kind=kind, learning_rate=0.01)  # type: ignore[arg-type]
-    store = ParameterStore(vector, make_optimizer(section, vector, 0), average=average)
+    store = GradientSum(weights_of(vector, kind), average=average)
     trainer = trainer_of(model, kind=kind, average=average)
     for rollout, weight in zip(parts, weights, strict=True):
         gradient(there, rollout, PLAIN)
-        store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight)
-        trainer.take(rollout, weight)
+        store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight=weight)
+        trainer.add(rollout, weight=weight)
     store.step(scale=scale, frames=0)
     assert trainer.step(scale=scale, frames=0).keys() == {
         *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl")
@@ -70,11 +75,11 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
 def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     model, parts = rollouts(1)
     trainer = trainer_of(model)
-    before, outputs = trainer.body("fp32"), model.network(parts[0].observations[0])[0]
-    trainer.take(parts[0])
+    before, outputs = model.flat.vector.clone(), model.network(parts[0].observations[0])[0]
+    trainer.add(parts[0])
     trainer.step(scale=1.0, frames=0)
-    assert trainer.body("fp32") != before
-    assert trainer.vector.data_ptr() == next(model.network.parameters()).data_ptr()
+    assert not torch.equal(model.flat.vector, before)
+    assert trainer.weights.vector.data_ptr() == next(model.network.parameters()).data_ptr()
     assert not torch.equal(model.network(parts[0].observations[0])[0], outputs)
 
 
@@ -99,13 +104,13 @@ def test_ppo_learns_from_minibatches_of_recurrent_rollouts() -> None:
     assert last > 0.9
 
 
-def _recalled(trainer: Trainer, generator: torch.Generator, rng: np.random.Generator, batches: int) -> float:
+def _recalled(trainer: BatchTrainer, generator: torch.Generator, rng: np.random.Generator, batches: int) -> float:
     """The share of the last batch's actions that were right; each batch is of two rollouts, joined."""
     share = 0.0
     for _ in range(batches):
         parts = [recall(trainer.model, generator, rng) for _ in range(2)]
         for part in parts:
-            trainer.take(part)
+            trainer.add(part)
         assert trainer.step(scale=1.0, frames=0)
         share = float(join(parts).rewards.mean())
     return share
@@ -145,32 +150,13 @@ def test_without_a_rollout_nothing_happens() -> None:
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(caplog: pytest.LogCaptureFixture) -> None:
     model, (bad, good) = rollouts(2)
     trainer, before = trainer_of(model), model.flat.vector.clone()
-    trainer.take(dataclasses.replace(bad, rewards=bad.rewards * torch.nan))
+    trainer.add(dataclasses.replace(bad, rewards=bad.rewards * torch.nan))
     assert trainer.step(scale=1.0, frames=0) == {}
     assert torch.equal(model.flat.vector, before)
     assert "not finite" in caplog.text
-    trainer.take(good)
+    trainer.add(good)
     trainer.step(scale=1.0, frames=0)
-    assert trainer.finite
-    assert not torch.equal(model.flat.vector, before)
-
-
-def test_a_body_is_unpacked_and_what_is_none_adds_nothing() -> None:
-    model, (rollout,) = rollouts(1)
-
-    def unpack(body: Buffer, codec: str, count: int) -> Rollout:
-        if bytes(body) != b"good":
-            raise CodecError("bad")
-        assert (codec, count) == ("none+lz4", 3)
-        return rollout
-
-    optimizer = make_optimizer(Optimizer(), model.flat.vector, 0)
-    trainer, before = Trainer(model, optimizer, PLAIN, unpack=unpack), model.flat.vector.clone()
-    with pytest.raises(CodecError):
-        trainer.add(b"worse", "none+lz4", 1.0)
-    assert trainer.step(scale=1.0, frames=0) == {}
-    trainer.add(b"good", "none+lz4", 1.0, 3, lag=7)
-    trainer.step(scale=1.0, frames=0)
+    assert trainer.weights.finite
     assert not torch.equal(model.flat.vector, before)
 
 
@@ -190,7 +176,7 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
     for rollout in parts:
-        trainer.take(rollout)
+        trainer.add(rollout)
     learnt = trainer.step(scale=0.5, frames=0)
     everyone = sorted(join(parts).rewards[0].tolist())
     assert len(seen) == 12
@@ -209,7 +195,7 @@ def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_t
         model, (rollout,) = rollouts(1)
         section = Algorithm(kind="ppo", epochs=epochs, minibatches=1, target_kl=limit)
         trainer = trainer_of(model, section)
-        trainer.take(rollout)
+        trainer.add(rollout)
         trainer.step(scale=1.0, frames=0)
         vectors.append(model.flat.vector)
     torch.testing.assert_close(vectors[0], vectors[1])  # but for the order of the shuffled environments

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
-from learner.parameters.delay_compensation import MIB, Compensation
+from learner.parameters.delay_compensation import MIB, DelayCompensation
 from tests.helpers.examples import examples
 
 
@@ -24,7 +24,7 @@ def test_it_is_the_paper_s_sum_element_by_element(
 ) -> None:
     random = np.random.default_rng(seed)
     versions = random.standard_normal((steps + 1, size)).astype(np.float32)
-    compensation = Compensation(torch.from_numpy(versions[0].copy()), strength, 1)
+    compensation = DelayCompensation(torch.from_numpy(versions[0].copy()), strength, 1)
     for version in versions[1:]:
         compensation.stepped(torch.from_numpy(version))
     lag = data.draw(st.integers(0, compensation.reach))
@@ -39,7 +39,7 @@ def test_it_is_the_paper_s_sum_element_by_element(
 
 def test_the_newest_weights_are_kept_by_value() -> None:
     weights = torch.zeros(3)
-    compensation = Compensation(weights, 1.0, 1)
+    compensation = DelayCompensation(weights, 1.0, 1)
     weights += 2.0
     compensation.stepped(weights)
     weights += 100.0
@@ -50,7 +50,7 @@ def test_the_newest_weights_are_kept_by_value() -> None:
 
 def test_memory_bounds_how_far_it_reaches_and_the_oldest_goes_first() -> None:
     size = MIB // 16
-    compensation = Compensation(torch.zeros(size), 1.0, 1)
+    compensation = DelayCompensation(torch.zeros(size), 1.0, 1)
     reaches = []
     for version in range(1, 8):
         compensation.stepped(torch.full((size,), float(version)))
@@ -63,5 +63,5 @@ def test_memory_bounds_how_far_it_reaches_and_the_oldest_goes_first() -> None:
 
 def test_memory_for_less_than_two_versions_is_refused_with_what_is_needed() -> None:
     with pytest.raises(ConfigurationError, match=r"history_mib = 1 does not hold two versions of 131,073 .* 2 or more"):
-        Compensation(torch.zeros(MIB // 8 + 1), 1.0, 1)
-    assert Compensation(torch.zeros(MIB // 8), 1.0, 1).reach == 0
+        DelayCompensation(torch.zeros(MIB // 8 + 1), 1.0, 1)
+    assert DelayCompensation(torch.zeros(MIB // 8), 1.0, 1).reach == 0

@@ -100,17 +100,12 @@ def test_a_gradient_is_left_as_it_is() -> None:
         assert np.array_equal(gradient.numpy(), GRADIENTS[0])
 
 
-def test_step_size_is_annealed_to_zero_and_not_below() -> None:
+def test_the_learning_rate_is_annealed_to_zero_and_not_below() -> None:
     optimizer = make(Optimizer(learning_rate=0.5, anneal="linear"), torch.zeros(2), 1000)
     assert optimizer.learning_rate == 0.5
     for frames, expected in ((250, 0.375), (1000, 0.0), (2000, 0.0)):
         optimizer.step(torch.ones(2), scale=0.1, frames=frames)
         assert optimizer.learning_rate == expected
-
-
-def test_annealing_needs_an_end() -> None:
-    with pytest.raises(ConfigurationError, match=r"limits\.frames"):
-        make(Optimizer(anneal="linear"), torch.zeros(2), 0)
 
 
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:

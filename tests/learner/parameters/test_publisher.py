@@ -4,51 +4,57 @@ import math
 from itertools import pairwise
 
 import pytest
+import torch
 
-from common.wire.bodies.broadcast import KEYFRAME, Broadcast, run_mark
-from common.wire.messages import Acknowledgement, Pull, Weights
+from common.rl.networks.normalization import Normalization
+from common.settings.sections import Optimizer
+from common.wire.bodies.broadcast import Broadcast, run_mark
+from common.wire.messages import Acknowledgement, Pull
+from common.wire.messages import Weights as Message
+from learner.build import occasion
 from learner.effects import Effect, Log, Publish, Send
-from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, Outlet
-from learner.run_stats import Counters, Ledger
-from learner.scaling import Decision
-from tests.helpers.run import NotedStore, plan_of, settings_of
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, WeightPublisher
+from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
+from learner.run_stats import Counters, RunStats
+from tests.helpers.run import NotedSum, body_of, run_of, settings_of, version_of, version_of_delta
+
+BODY = b"\0" * 100
 
 
-class Weighted(NotedStore):
-    """Weights of a given size."""
-
-    size = 100
-
-    def body(self, form: str) -> bytes:
-        return b"w" * self.size
+def weights_of(size: int) -> Weights:
+    """Weights of 0 with a body of so many bytes."""
+    extras = torch.zeros(0)
+    optimizer = make_optimizer(Optimizer(kind="sgd"), torch.zeros(size // 4), 0)
+    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
 
 
-def outlet_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[Outlet, Ledger]:
-    ledger = Ledger(Counters(version=version), 10, Decision(1, ""), 0.0)
-    store = Weighted(version)
-    store.size = size
-    return Outlet(plan_of(settings_of(*assignments), epoch=3), store, ledger, 0.0), ledger
+def publisher_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[WeightPublisher, RunStats]:
+    settings = settings_of(*assignments)
+    run = run_of(settings, epoch=3, counters=Counters(version=version))
+    return WeightPublisher(run, weights_of(size), occasion(settings), 0.0), run.stats
 
 
 def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -> None:
-    outlet, ledger = outlet_of(version=70)
-    assert outlet.publish(5.0, 4) == []
-    assert outlet.deadline == math.inf
-    ledger.stepped(5.0)
-    assert outlet.deadline <= 5.0
-    (published,) = outlet.publish(5.0, 4)
+    publisher, stats = publisher_of(version=70)
+    assert publisher.publish(5.0, 4) == []
+    assert publisher.deadline == math.inf
+    stats.stepped(5.0, {})
+    assert publisher.deadline <= 5.0
+    (published,) = publisher.publish(5.0, 4)
     assert isinstance(published, Publish)
     news = Broadcast.unpack(published.frame)
     assert (news.run, news.epoch, news.version, news.format) == (run_mark("a-run"), 3, 71, "fp32")
-    assert news.body == b"w" * 100
-    assert outlet.publish(6.0, 4) == []
+    assert news.body == BODY
+    assert publisher.publish(6.0, 4) == []
 
 
 def test_actors_that_only_hold_environments_get_no_weights() -> None:
-    outlet, ledger = outlet_of("exchange.kind='actions'")
-    ledger.stepped(5.0)
-    assert outlet.deadline == math.inf
-    assert outlet.publish(6.0, 4) == []
+    publisher, stats = publisher_of("exchange.kind='actions'")
+    stats.stepped(5.0, {})
+    assert publisher.deadline == math.inf
+    assert publisher.publish(6.0, 4) == []
 
 
 @pytest.mark.parametrize(
@@ -58,98 +64,117 @@ def test_actors_that_only_hold_environments_get_no_weights() -> None:
 def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
     size: int, subscribers: int, interval: float
 ) -> None:
-    outlet, ledger = outlet_of("exchange.broadcast_ms=20", "exchange.egress_mbit=800", size=size)
+    publisher, stats = publisher_of("exchange.broadcast_ms=20", "exchange.egress_mbit=800", size=size)
     published = []
     for step in range(2000):
         now = 0.001 * step
-        ledger.stepped(now)
-        published += [now] * len(outlet.publish(now, subscribers))
+        stats.stepped(now, {})
+        published += [now] * len(publisher.publish(now, subscribers))
     gaps = [after - before for before, after in pairwise(published)]
     assert min(gaps) >= interval - 1e-9
     assert max(gaps) <= interval + 0.0011
-    assert ledger.counters.weight_bytes == len(published) * max(1, subscribers) * size
+    assert stats.counters.weight_bytes == len(published) * max(1, subscribers) * size
 
 
 def test_what_was_held_back_is_published_when_due_without_another_step() -> None:
-    outlet, ledger = outlet_of("exchange.broadcast_ms=100")
-    ledger.stepped(0.0)
-    assert outlet.publish(0.0, 1)
-    ledger.stepped(0.01)
-    assert outlet.publish(0.05, 1) == []
-    assert outlet.deadline == pytest.approx(0.1)
-    assert outlet.publish(outlet.deadline, 1)
+    publisher, stats = publisher_of("exchange.broadcast_ms=100")
+    stats.stepped(0.0, {})
+    assert publisher.publish(0.0, 1)
+    stats.stepped(0.01, {})
+    assert publisher.publish(0.05, 1) == []
+    assert publisher.deadline == pytest.approx(0.1)
+    assert publisher.publish(publisher.deadline, 1)
 
 
 def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
-    outlet, ledger = outlet_of(version=9)
-    assert outlet.pulled(1.0, b"x", Pull(version=8)) == [Send(b"x", Weights(version=9, epoch=3), b"w" * 100)]
-    assert ledger.counters.weight_bytes == 100
+    publisher, stats = publisher_of(version=9)
+    assert publisher.pulled(1.0, b"x", Pull(version=8)) == [Send(b"x", Message(version=9, epoch=3), BODY)]
+    assert stats.counters.weight_bytes == 100
     for version in (9, 10, 2**63 - 1):
-        assert outlet.pulled(1.0, b"x", Pull(version=version)) == [Send(b"x", Weights(version=9, epoch=3), None)]
-    assert ledger.counters.weight_bytes == 100
+        assert publisher.pulled(1.0, b"x", Pull(version=version)) == [Send(b"x", Message(version=9, epoch=3), None)]
+    assert stats.counters.weight_bytes == 100
 
 
 def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast() -> None:
-    outlet, ledger = outlet_of("staleness.policy=synchronous", version=9)
-    ledger.stepped(1.0)
-    assert outlet.publish(2.0, 4) == []
-    assert outlet.deadline == math.inf
+    publisher, stats = publisher_of("staleness.policy=synchronous", version=9)
+    stats.stepped(1.0, {})
+    assert publisher.publish(2.0, 4) == []
+    assert publisher.deadline == math.inf
     answer = Acknowledgement(sequence=1, verdict="applied", version=10, credit=1, actors=2)
     told = Log("info", "x")
     effects: list[Effect] = [told, Send(b"x", answer), Send(b"y", answer)]
-    weights = Weights(version=10, epoch=3)
-    assert outlet.ahead_of_answers(2.0, effects) == [
+    weights = Message(version=10, epoch=3)
+    assert publisher.ahead_of_answers(2.0, effects) == [
         told,
-        *(Send(b"x", weights, b"w" * 100), Send(b"x", answer)),
-        *(Send(b"y", weights, b"w" * 100), Send(b"y", answer)),
+        *(Send(b"x", weights, BODY), Send(b"x", answer)),
+        *(Send(b"y", weights, BODY), Send(b"y", answer)),
     ]
-    assert ledger.counters.weight_bytes == 200
-    ordinary, _ = outlet_of()
+    assert stats.counters.weight_bytes == 200
+    ordinary, _ = publisher_of()
     assert ordinary.ahead_of_answers(2.0, effects) == effects
 
 
 class Stepping:
-    """An outlet with deltas, its store and its ledger one step at a time."""
+    """A publisher with deltas, one step at a time."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(Counters(version=9), 10, Decision(1, ""), 0.0)
-        self.store = NotedStore(9)
-        plan = plan_of(settings_of("exchange.weights=delta", "exchange.broadcast_ms=20"), epoch=3)
-        self.outlet = Outlet(plan, self.store, self.ledger, 0.0)
+        settings = settings_of("exchange.weights=delta", "exchange.broadcast_ms=20")
+        run = run_of(settings, epoch=3, counters=Counters(version=9))
+        self.stats, self.sum = run.stats, NotedSum(9)
+        self.publisher = WeightPublisher(run, self.sum.weights, occasion(settings), 0.0)
+        self.keyframe = 9
 
-    def published(self, now: float) -> tuple[int, str, bytes] | None:
-        self.store.step(scale=1.0, frames=0)
-        self.ledger.stepped(now)
-        effects = self.outlet.publish(now, 2)
+    def published(self, now: float) -> tuple[int, str] | None:
+        """Version and format of the broadcast, if there is one; its body is of that version."""
+        self.sum.step(scale=1.0, frames=0)
+        self.stats.stepped(now, {})
+        effects = self.publisher.publish(now, 2)
         if not effects:
             return None
         (published,) = effects
         assert isinstance(published, Publish)
         news = Broadcast.unpack(published.frame)
-        return news.version, news.format, bytes(news.body)
+        if news.format == "delta":
+            assert version_of_delta(news.body, self.keyframe) == news.version
+        else:
+            assert version_of(news.body) == news.version
+            self.keyframe = news.version
+        return news.version, news.format
 
 
 def test_deltas_follow_a_keyframe_until_another_is_due_and_not_too_soon() -> None:
     run = Stepping()
-    assert run.published(10.0) == (10, "fp32", b"fp32:10")
+    assert run.published(10.0) == (10, "fp32")
     assert run.published(10.0 + HOLD_SECONDS / 2) is None, "actors are to see the keyframe"
     for step in range(2, 7):
-        now, version = 10.0 + step * HOLD_SECONDS, 10 + step
-        assert run.published(now) == (version, "delta", KEYFRAME.pack(10) + f"delta:{version}".encode())
-    assert run.published(10.0 + KEYFRAME_SECONDS) == (17, "fp32", b"fp32:17")
-    assert run.store.keyframes == [10, 17]
-    assert run.published(12.0) == (18, "delta", KEYFRAME.pack(17) + b"delta:18")
+        assert run.published(10.0 + step * HOLD_SECONDS) == (10 + step, "delta")
+    assert run.published(10.0 + KEYFRAME_SECONDS) == (17, "fp32")
+    assert run.published(12.0) == (18, "delta")
 
 
 def test_who_joins_or_pulls_gets_the_keyframe_and_what_has_changed_since() -> None:
     run = Stepping()
-    assert run.outlet.snapshot(1.0) == (9, b"fp32:9")
+    assert run.publisher.snapshot(1.0) == (9, body_of(9))
     run.published(2.0)
-    assert run.outlet.snapshot(2.0) == (9, b"fp32:9"), "the newest come behind it"
-    keyframe = Send(b"x", Weights(version=9, epoch=3), b"fp32:9")
-    delta = Send(b"x", Weights(version=10, epoch=3, delta=True), KEYFRAME.pack(9) + b"delta:10")
-    before = run.ledger.counters.weight_bytes
-    assert run.outlet.pulled(2.0, b"x", Pull(version=3)) == [keyframe, delta]
-    assert run.ledger.counters.weight_bytes - before == len(b"fp32:9") + 8 + len(b"delta:10")
-    assert run.outlet.pulled(2.0, b"x", Pull(version=9)) == [delta]
-    assert run.outlet.pulled(2.0, b"x", Pull(version=10)) == [Send(b"x", Weights(version=10, epoch=3))]
+    assert run.publisher.snapshot(2.0) == (9, body_of(9)), "the newest come behind it"
+    before = run.stats.counters.weight_bytes
+    keyframe, delta = run.publisher.pulled(2.0, b"x", Pull(version=3))
+    assert keyframe == Send(b"x", Message(version=9, epoch=3), body_of(9))
+    assert isinstance(delta, Send) and delta.body is not None
+    assert delta.message == Message(version=10, epoch=3, delta=True)
+    assert version_of_delta(delta.body, 9) == 10
+    assert run.stats.counters.weight_bytes - before == len(body_of(9)) + len(delta.body)
+    assert run.publisher.pulled(2.0, b"x", Pull(version=9)) == [delta]
+    assert run.publisher.pulled(2.0, b"x", Pull(version=10)) == [Send(b"x", Message(version=10, epoch=3))]
+
+
+def test_a_body_is_made_once_per_version() -> None:
+    run = Stepping()
+    publisher, stats = publisher_of(version=9)
+    assert publisher.snapshot(1.0)[1] is publisher.snapshot(1.0)[1]
+    stats.stepped(1.0, {})
+    assert publisher.snapshot(1.0)[0] == 10
+    run.publisher.snapshot(1.0)
+    run.published(2.0)
+    first, again = (run.publisher.pulled(2.0, b"x", Pull(version=9)) for _ in range(2))
+    assert isinstance(first[0], Send) and isinstance(again[0], Send) and first[0].body is again[0].body

@@ -231,18 +231,19 @@ def test_resume_takes_the_resolved_values_of_the_run(tmp_path: Path) -> None:
         ("trajectories", "gradients", "gradients"),
     ],
 )
-def test_resume_measures_no_exchange_again(tmp_path: Path, own: str, given: str, expected: str) -> None:
+def test_resume_keeps_the_exchange_that_auto_was_resolved_to(
+    tmp_path: Path, own: str, given: str, expected: str
+) -> None:
     new_run(tmp_path, override(SETTINGS, [f"exchange.kind={own}"]))
     run = resume(tmp_path, override(SETTINGS, [f"exchange.kind={given}"]))
     assert run.settings.exchange.kind == run.folder.settings().exchange.kind == expected
     run.close()
 
 
-def test_resume_with_settings_that_rule_out_trajectories_is_of_gradients(tmp_path: Path) -> None:
+def test_resume_refuses_settings_that_do_not_go_with_the_exchange_of_the_run(tmp_path: Path) -> None:
     new_run(tmp_path, override(SETTINGS, ["exchange.kind=trajectories"]))
-    run = resume(tmp_path, override(SETTINGS, ["exchange.codec=int8"]))
-    assert run.settings.exchange.kind == "auto"
-    run.close()
+    with pytest.raises(ConfigurationError, match="packs nothing with loss"):
+        resume(tmp_path, override(SETTINGS, ["exchange.codec=int8"]))
 
 
 @pytest.mark.parametrize("removable", [True, False])
@@ -261,18 +262,8 @@ def _refuse(_: Path) -> None:
     raise PermissionError
 
 
-def test_keep_writes_resolved_settings(tmp_path: Path) -> None:
+def test_resolved_settings_are_written(tmp_path: Path) -> None:
     run = create(tmp_path, Settings())
-    run.keep(SETTINGS)
+    run.save_settings(SETTINGS)
     assert run.folder.settings() == SETTINGS
     run.close()
-
-
-def test_version_of_a_source_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise folder.PackageNotFoundError(name)
-
-    monkeypatch.setattr(folder, "version", lambda name: f"{name} 1.2")
-    assert folder._a3cd_version() == "a3cd 1.2"
-    monkeypatch.setattr(folder, "version", missing)
-    assert folder._a3cd_version() == "not installed"

@@ -12,7 +12,6 @@ LINEAR = Scaling(policy="episode-duration", minimum=2, maximum=10, form="linear"
 
 def measured(wanted: int, seconds: float | None) -> Measurement:
     return Measurement(
-        now=0.0,
         actors=wanted,
         wanted=wanted,
         episodes=5000,

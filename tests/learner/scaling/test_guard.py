@@ -6,7 +6,6 @@ from learner.scaling.measure import Decision, Measurement
 
 SECTION = Scaling(minimum=2, maximum=10)
 CALM = Measurement(
-    now=0.0,
     actors=4,
     wanted=4,
     episodes=0,
@@ -26,7 +25,7 @@ def test_a_learner_with_room_gets_its_actors() -> None:
 
 def test_a_busy_learner_gets_no_more() -> None:
     decision = guard(SECTION, replace(CALM, learner_busy=0.91), MORE)
-    assert decision == Decision(4, "held at 4 actors: learner busy 91% > 80%; else because: 4 -> 5 actors")
+    assert decision == Decision(4, "held at 4 actors: learner busy 91% > 80%; else because: 4 -> 5 actors", held=True)
 
 
 def test_old_gradients_mean_no_more() -> None:

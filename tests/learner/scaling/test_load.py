@@ -8,7 +8,6 @@ from learner.scaling.measure import Measurement
 
 SECTION = Scaling(policy="load", minimum=1, maximum=40)
 MEASURED = Measurement(
-    now=0.0,
     actors=10,
     wanted=10,
     episodes=0,

@@ -5,7 +5,6 @@ import pytest
 from learner.scaling.measure import Measurement, change, count
 
 MEASURED = Measurement(
-    now=0.0,
     actors=10,
     wanted=10,
     episodes=0,

@@ -1,0 +1,221 @@
+"""What a learner and its actors exchange, behind one interface: gradients, trajectories or actions."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from common.errors import CodecError
+from common.rl.moments import Moments
+from common.wire.frames import Buffer
+from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
+from learner.effects import Effect, Log, Send, refuse
+from learner.exchange.staleness import StalenessRule
+from learner.exchange.step_rule import StepRule
+from learner.parameters.weights import Weights
+from learner.peers import Peer
+from learner.run import Run
+
+BAD_IN_A_ROW = 3
+"""Unusable contributions after which an actor is quarantined."""
+
+
+class Exchange(abc.ABC):
+    """One way from the actors' messages to optimizer steps.
+
+    The core calls `handle` for each message, `step` when `is_ready` after one and whenever it has read what there is,
+    and `answer` before that `step`, which takes its time.
+    """
+
+    max_bytes: int
+    """Length that no body of an actor exceeds."""
+
+    @property
+    @abc.abstractmethod
+    def deadline(self) -> float:
+        """When `answer` or `step` has something to do; infinite: not before the next message."""
+
+    @property
+    @abc.abstractmethod
+    def is_ready(self) -> bool:
+        """Whether `step` is to be called before another message is read."""
+
+    @abc.abstractmethod
+    def choose_codec(self, hello: Hello) -> str:
+        """The codec of this actor's bodies, or an empty text; raises an A3cdError if there is no common codec."""
+
+    @abc.abstractmethod
+    def handle(
+        self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
+    ) -> list[Effect]:
+        """One message of an actor."""
+
+    @abc.abstractmethod
+    def step(self, now: float) -> list[Effect]:
+        """One optimizer step with what waits for it, and the answers to that; nothing if it is not time."""
+
+    def answer(self, now: float) -> list[Effect]:  # noqa: ARG002
+        """Whatever actors wait for that needs no optimizer step."""
+        return []
+
+    def left(self, routing_id: bytes) -> None:  # noqa: B027
+        """An actor is gone."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    routing_id: bytes
+    peer: Peer
+    header: Contribution
+    weight: float
+
+
+class ContributionExchange(Exchange):
+    """What gradients and trajectories have in common: each is judged when it comes, and goes into an optimizer step.
+
+    duplicate: seen before          refused: cannot be used; the third in a row quarantines the actor
+    stale: too old                  applied: added to the next step, answered when that is taken
+
+    Bounded by credit: at most `exchange.credit` contributions of each actor can wait here.
+    """
+
+    message: ClassVar[type[Contribution]]
+    plural: ClassVar[str]
+
+    def __init__(self, run: Run, weights: Weights, staleness: StalenessRule, step_rule: StepRule) -> None:
+        self._run = run
+        self._settings = run.spec.settings
+        self._weights = weights
+        self._staleness = staleness
+        self._step_rule = step_rule
+        self._deadline = math.inf
+        self._waiting: list[_Waiting] = []
+
+    @property
+    def reach(self) -> int | None:
+        """Largest lag that `_add` takes; None: any."""
+        return None
+
+    @abc.abstractmethod
+    def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
+        """Adds a contribution to the next step; raises CodecError, with nothing added."""
+
+    @abc.abstractmethod
+    def _take_step(self, scale: float, frames: int) -> Mapping[str, float]:
+        """One new version of the weights with what was added; returns the loss's statistics if they are known here."""
+
+    @property
+    def deadline(self) -> float:
+        return self._deadline
+
+    @property
+    def is_ready(self) -> bool:
+        return self._step_rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
+
+    def handle(
+        self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
+    ) -> list[Effect]:
+        """Judges one contribution; a good one waits for `step`."""
+        if isinstance(message, Observe):
+            return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
+        if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
+            return [refuse(routing_id, "unknown", f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}")]
+        if self._run.peers.is_duplicate(peer, message.sequence):
+            self._run.stats.duplicate()
+            # The answer to one that waits comes with its step: an earlier one would let the actor play on.
+            return [] if self._waits(peer, message) else [self._answer(routing_id, message, "duplicate")]
+        lag = self._run.stats.counters.version - message.version
+        try:
+            self._check(peer, message, lag)
+            if body is None:
+                raise CodecError("without a body")
+            seen = Moments.merge_all(
+                message.moments, self._run.spec.counted, rollouts=message.count, steps=message.steps
+            )
+        except CodecError as error:
+            return self._refuse(routing_id, peer, message, str(error))
+        self._run.stats.played(now, peer, message, len(body))
+        self._run.stats.lagged(now, peer, lag)
+        limit = self._staleness.limit(self._run.peers.actors, self.reach)
+        if limit is not None and lag > limit:
+            self._run.stats.stale(peer)
+            return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
+        weight = self._staleness.weight(lag)
+        try:
+            self._add(message, body, weight, lag)
+        except CodecError as error:
+            return self._refuse(routing_id, peer, message, str(error))
+        self._weights.running.merge(seen)
+        peer.bad_in_a_row = 0
+        if not self._waiting:
+            self._deadline = now + self._step_rule.wait_seconds
+        self._waiting.append(_Waiting(routing_id, peer, message, weight))
+        return []
+
+    def step(self, now: float) -> list[Effect]:
+        """One optimizer step with all that wait, and their acknowledgements, once the step rule or the time says so."""
+        if not self._waiting or (now < self._deadline and not self.is_ready):
+            return []
+        waiting, self._waiting = self._waiting, []
+        self._deadline = math.inf
+        scale = sum(one.weight for one in waiting) / len(waiting)
+        statistics = self._take_step(scale, self._run.stats.counters.frames)
+        self._weights.end_version()
+        self._run.stats.stepped(now, statistics)
+        effects: list[Effect] = []
+        for one in waiting:
+            self._run.stats.applied(one.peer, one.header)
+            effects.append(self._answer(one.routing_id, one.header, "applied"))
+        return effects
+
+    def _waits(self, peer: Peer, header: Contribution) -> bool:
+        key = (peer.incarnation, header.sequence)
+        return any((one.peer.incarnation, one.header.sequence) == key for one in self._waiting)
+
+    def _check(self, peer: Peer, header: Contribution, lag: int) -> None:
+        """Raises CodecError for a header that no actor of this run sends; its figures are not counted."""
+        settings = self._settings
+        if not isinstance(header, self.message):
+            raise CodecError(f"this run takes {self.plural}")
+        if header.model != self._run.spec.model:
+            raise CodecError(f"of model {header.model!r}, this run trains {self._run.spec.model!r}")
+        if header.codec != peer.codec:
+            raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
+        if lag < 0:
+            raise CodecError(f"of version {header.version}, the newest is {self._run.stats.counters.version}")
+        if header.count > settings.exchange.accumulate:
+            raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
+        most = header.count * settings.algorithm.rollout_length * settings.environment.num_envs
+        if header.steps > most and not settings.algorithm.whole_episodes:
+            raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
+        if len(header.episodes) > header.steps:
+            raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+
+    def _refuse(self, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
+        text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
+        self._run.stats.refused(peer, text)
+        peer.bad_in_a_row += 1
+        line = Log("warning", text, key=f"bad {peer.hello.name}")
+        if peer.bad_in_a_row < BAD_IN_A_ROW:
+            return [line, self._answer(routing_id, header, "refused", why)]
+        self._run.peers.quarantine(routing_id, peer)
+        reason = f"{BAD_IN_A_ROW} gradients in a row could not be used, the last one: {why}"
+        return [
+            line,
+            refuse(routing_id, "quarantined", reason),
+            Log("error", f"{peer.hello.name} is quarantined: {reason}"),
+        ]
+
+    def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
+        answer = Acknowledgement(
+            sequence=header.sequence,
+            verdict=verdict,
+            version=self._run.stats.counters.version,
+            credit=self._settings.exchange.credit,
+            actors=max(1, self._run.peers.actors),
+            why=why,
+        )
+        return Send(routing_id, answer)

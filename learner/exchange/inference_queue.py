@@ -1,0 +1,85 @@
+"""Which groups of environments wait for actions, and when one pass for all of them is due.
+
+    unknown --begins--> waiting --pass--> answered --next step--> waiting
+        any --begins--> waiting               any --its actor is gone--> unknown
+
+A pass is due when `exchange.batch` observations wait, when the oldest has waited `exchange.batch_wait_ms`, or when all
+groups there are wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from learner.exchange.rollout_buffer import GroupBuffer
+from learner.peers import Peer
+
+GroupKey = tuple[bytes, int]
+"""Routing id of the actor, number of the group."""
+
+
+@dataclass
+class Group:
+    """Some environments of one actor, stepped as one batch."""
+
+    peer: Peer
+    buffer: GroupBuffer
+    step: int
+    since: float
+    """When its newest observations came."""
+    answer: bytes | None = None
+    """The actions for `step`; None while the group waits for them."""
+
+
+class InferenceQueue:
+    """Bounded by its actors: each has `exchange.groups` groups, and each group waits with one batch of observations."""
+
+    def __init__(self, sizes: Sequence[int], batch: int, wait_seconds: float) -> None:
+        """`sizes` are the environments of each group of an actor."""
+        self._sizes = sizes
+        self._batch = batch
+        self._wait_seconds = wait_seconds
+        self._groups: dict[GroupKey, Group] = {}
+        self._waiting: dict[GroupKey, Group] = {}
+        self._rows = 0
+
+    @property
+    def deadline(self) -> float:
+        """When the oldest has waited long enough."""
+        return next((group.since for group in self._waiting.values()), math.inf) + self._wait_seconds
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a pass is due at once."""
+        return self._rows >= self._batch or len(self._waiting) == len(self._groups)
+
+    def get(self, key: GroupKey) -> Group | None:
+        """The group, or None for one that is not known."""
+        return self._groups.get(key)
+
+    def enqueue(self, key: GroupKey, group: Group, step: int, now: float) -> None:
+        """The group waits for the actions of `step`, behind all others."""
+        self._remove(key)
+        group.step = step
+        group.since = now
+        group.answer = None
+        self._groups[key] = self._waiting[key] = group
+        self._rows += self._sizes[key[1]]
+
+    def dequeue_all(self) -> dict[GroupKey, Group]:
+        """All that wait, the oldest first; they no longer do."""
+        waiting, self._waiting = self._waiting, {}
+        self._rows = 0
+        return waiting
+
+    def left(self, routing_id: bytes) -> None:
+        """An actor is gone: its groups are forgotten, with the rollouts under way."""
+        for key in [key for key in self._groups if key[0] == routing_id]:
+            self._remove(key)
+            del self._groups[key]
+
+    def _remove(self, key: GroupKey) -> None:
+        if self._waiting.pop(key, None) is not None:
+            self._rows -= self._sizes[key[1]]

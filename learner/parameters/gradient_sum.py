@@ -1,0 +1,112 @@
+"""Packed gradients, checked and added up on the CPU, where they arrive, until the next optimizer step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from common.errors import CodecError
+from common.settings.codec_names import NAMES, TOP_K
+from common.wire.codecs.packed import PackedCodec
+from common.wire.codecs.registry import make
+from common.wire.frames import Buffer
+from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.weights import Weights
+
+LARGEST_NORM = 1e16
+"""Of one gradient: the square of a sum of many of them is still a float32 number, and optimizers take squares."""
+
+
+class GradientSum:
+    """The gradients that the next step of the weights is taken with."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        average: bool = False,
+        compensation: DelayCompensation | None = None,
+        top_k: float = TOP_K,
+    ) -> None:
+        """Empty.
+
+        Args:
+            weights: what is stepped.
+            average: a step is taken with the mean of the gradients instead of their normalised sum.
+            compensation: corrects each gradient towards the newest weights before it is added.
+            top_k: fraction of the elements that the codec top-k sends.
+        """
+        size = weights.vector.numel()
+        self.weights = weights
+        self._average = average
+        self._compensation = compensation
+        self._top_k = top_k
+        self._codecs: dict[str, PackedCodec] = {}
+        self._decoded = torch.zeros(size)
+        self._sum = torch.zeros(size)
+        self._gradients = 0
+        self._rollouts = 0
+        self._weight = 0.0
+
+    @property
+    def reach(self) -> int | None:
+        """Largest lag of a gradient that can be added; None: any."""
+        return None if self._compensation is None else self._compensation.reach
+
+    @property
+    def max_bytes(self) -> int:
+        """Length that no body exceeds, whatever its codec."""
+        return max(self._codec(name).max_bytes for name in NAMES)
+
+    def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0) -> None:
+        """Adds `weight` times a packed gradient, itself the sum over `count` rollouts.
+
+        `lag`, at most `reach`, is the number of steps since the weights that it was computed on.
+
+        Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
+        that the optimizer's arithmetic would overflow.
+        """
+        self._codec(codec).decode(body, self._decoded)
+        if self._compensation is not None:
+            self._compensation.apply(self._decoded, lag)
+        # One pass over the vector: NaN and infinity survive in the norm.
+        norm = float(torch.linalg.vector_norm(self._decoded))
+        if not math.isfinite(norm):
+            raise CodecError("not finite (NaN or infinity)")
+        if norm > LARGEST_NORM:
+            raise CodecError(f"of norm {norm:.3g}, at most {LARGEST_NORM:g} is taken")
+        self._sum.add_(self._decoded, alpha=weight)
+        self._gradients += 1
+        self._rollouts += count
+        self._weight += weight
+
+    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
+        """One optimizer step with the sum; without a gradient nothing happens. Returns no statistics: actors have them.
+
+        The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD the result is the
+        weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should. The same is
+        done with the root of the number of gradients: their sum has the spread of one gradient, and the step is as long
+        as theirs together (the square root rule, Malladi et al. 2022, https://arxiv.org/abs/2205.10287). Otherwise a
+        learner that adds gradients up because it is short of time would learn less from each. With `average` the
+        gradient is the plain mean, and the step size stays as it is.
+        """
+        if not self._gradients:
+            return {}
+        root = 1.0 if self._average else math.sqrt(self._rollouts)
+        divisor = (self._rollouts if self._average else root) * self._weight / self._gradients
+        gradient = self._sum.div_(divisor).to(self.weights.vector.device, non_blocking=True)
+        self.weights.step(gradient, scale=scale * root, frames=frames)
+        if self._compensation is not None:
+            self._compensation.stepped(self.weights.vector)
+        self._sum.zero_()
+        self._gradients = 0
+        self._rollouts = 0
+        self._weight = 0.0
+        return {}
+
+    def _codec(self, name: str) -> PackedCodec:
+        if name not in self._codecs:
+            self._codecs[name] = make(name, self._sum.numel(), self._top_k)
+        return self._codecs[name]

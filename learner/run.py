@@ -1,0 +1,90 @@
+"""One run as all parts of the learner see it: what it is, who is in it, and its figures; and the reports of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.run.status import RunStatus
+from common.settings.sections import Settings
+from learner.peers import Peers
+from learner.run_stats import RunStats
+
+SEEDS_PER_RUN = 100_003
+"""Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
+METRICS = (
+    "seconds", "frames", "episodes", "version", "gradients", "stale", "refused", "mean_return", "episode_length",
+    "episode_seconds", "frames_per_second", "gradients_per_second", "bytes_per_second", "lag_mean", "lag_p95",
+    "learner_busy", "actors_wanted", "why",
+)  # fmt: skip
+"""Figures in each row of metrics, besides the number of actors and the losses."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """A run's identity and its resolved settings."""
+
+    run: str
+    epoch: int
+    settings: Settings
+    model: str
+    """Hash of the network."""
+    parameters: int
+    device: str
+    host: str
+    run_dir: str
+    weights_port: int
+    weights_format: str
+    counted: int = 0
+    """Numbers whose moments come with each gradient."""
+    clock: float = 0.0
+    """Seconds since 1970 when the core's clock showed 0."""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def actor_seed(self, ordinal: int) -> int:
+        """The seed of the actor that joined as number `ordinal`."""
+        return self.settings.seed * SEEDS_PER_RUN + ordinal
+
+
+@dataclass(frozen=True)
+class Run:
+    """Shared by the core, its exchange and its publisher."""
+
+    spec: RunSpec
+    peers: Peers
+    stats: RunStats
+
+    def metrics(self, now: float) -> dict[str, Any]:
+        figures = self.stats.figures(now)
+        return {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
+
+    def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
+        """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""
+        spec, settings, stats = self.spec, self.spec.settings, self.stats
+        limits, counters = settings.limits, stats.counters
+        actors = self.peers.role("actor")
+        return RunStatus(
+            run=spec.run,
+            epoch=spec.epoch,
+            time=spec.clock + now,
+            versions=spec.versions,
+            exchange=settings.exchange.kind,
+            state=stats.state,
+            env=settings.environment.id,
+            algorithm=settings.algorithm.kind,
+            network=settings.network.kind,
+            parameters=spec.parameters,
+            seed=settings.seed,
+            codec=", ".join(sorted({peer.codec for _, peer in actors})),
+            device=spec.device,
+            run_dir=spec.run_dir,
+            goal=limits.until_return,
+            seconds_left=max(0.0, limits.seconds - stats.seconds(now)) if limits.seconds else None,
+            frames_left=max(0, limits.frames - counters.frames) if limits.frames else None,
+            episodes_left=max(0, limits.episodes - counters.episodes) if limits.episodes else None,
+            reached=stats.state == "reached",
+            actors_now=len(actors),
+            actors=[peer.status(now) for _, peer in actors],
+            launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
+            **stats.figures(now, whole_run=whole_run),
+        )

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from learner.exchange.step_rule import AtOnce, Synchronous, coalesce, quorum
+
+
+@pytest.mark.parametrize(
+    ("share", "actors", "expected"),
+    [(1.0, 40, 40), (0.9, 10, 9), (0.91, 10, 10), (0.07, 100, 7), (0.01, 3, 1), (1.0, 0, 0)],
+)
+def test_the_share_of_the_actors_is_rounded_up(share: float, actors: int, expected: int) -> None:
+    assert quorum(share, actors) == expected
+
+
+@pytest.mark.parametrize(
+    ("actors", "expected"), [(0, 1), (4, 1), (5, 1), (9, 1), (10, 2), (40, 8), (80, 16), (500, 16)]
+)
+def test_coalesce_is_a_fifth_of_the_actors_between_one_and_the_cap(actors: int, expected: int) -> None:
+    assert coalesce(actors, 16) == expected
+
+
+A, B, C = (("x", name) for name in "abc")
+
+
+def test_at_once_counts_contributions_and_synchronously_actors() -> None:
+    actors = [(str(number), "1") for number in range(10)]
+    assert [AtOnce(16).is_full([actors[0]] * count, actors) for count in (0, 1, 2)] == [False, False, True]
+    rule = Synchronous(share=1.0, wait_seconds=5.0)
+    assert not rule.is_full([A, A], [A, B])
+    assert rule.is_full([A, B], [A, B, B]), "one that came back by another connection is one actor"
+    assert not rule.is_full([A, C], [A, B]), "one that left stands for nobody"
+    assert not rule.is_full([], [])
+    assert rule.is_full([C], []), "nobody is left to wait for"

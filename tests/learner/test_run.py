@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from learner.run import Run
+from learner.run_stats import Counters
+from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
+
+
+def played() -> Run:
+    run = run_of(settings_of("limits.frames=100", "limits.episodes=5"), counters=Counters(frames=0), now=100.0)
+    peer, _ = run.peers.join(b"x", hello_of("x"), 100.0)
+    run.stats.busy.working(101.0, 1.0)
+    header = gradient_of(episodes=[(1.0, 10, 0.5)], statistics={"entropy": 0.5})
+    run.stats.played(101.0, peer, header, 1000)
+    run.stats.lagged(101.0, peer, 2)
+    run.stats.stepped(101.0, {})
+    run.stats.applied(peer, header)
+    return run
+
+
+def test_the_status_of_a_whole_run_is_over_the_whole_run() -> None:
+    run = played()
+    recent, whole = run.status(200.0), run.status(200.0, whole_run=True)
+    assert (recent.learner_busy, whole.learner_busy) == (0.0, pytest.approx(0.01))
+    assert (whole.frames_left, whole.episodes_left, whole.seconds_left, whole.goal) == (80, 4, None, None)
+    assert (whole.actors_now, whole.lag_mean, whole.lag_p95) == (1, 2.0, 2.0)
+    assert not whole.reached
+    run.stats.state = "reached"
+    assert run.status(200.0).reached
+
+
+def test_a_row_of_metrics_has_the_figures_of_the_status_and_the_losses() -> None:
+    run = played()
+    row, status = run.metrics(102.0), run.status(102.0)
+    assert row.pop("entropy") == status.losses["entropy"] == 0.5
+    assert row.pop("actors") == status.actors_now == 1
+    assert row == {name: getattr(status, name) for name in row}
+    assert (row["frames"], row["mean_return"]) == (20, 1.0)
+
+
+def test_actors_of_neighbouring_runs_share_no_seed() -> None:
+    specs = [spec_of(settings_of(f"seed={seed}")) for seed in range(3)]
+    assert len({spec.actor_seed(ordinal) for spec in specs for ordinal in range(1000)}) == 3000
