@@ -24,7 +24,7 @@ def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:
     learner = start_learner()
     finding = answer(learner.access)[0]
     run = learner.report["run"]
-    assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol 1, takes peers without keys")
+    assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol {PROTOCOL}, takes peers without keys")
     learner.stop()
     assert isinstance(learner.heard[-1], Goodbye)
 
