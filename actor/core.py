@@ -3,95 +3,63 @@
     joining --welcome--> working --no credit, accumulator full--> waiting --acknowledgement--> working
        any  --silence, refused(unknown), newer epoch--> joining        any --stop(final)--> left
 
-A gradient leaves when there is credit. Without credit the actor goes on and adds up to `accumulate` gradients, then
-waits: this bound, not a smaller step, is what keeps many actors from drowning one learner (docs/decisions.md).
+A contribution (a gradient, or trajectories) leaves when there is credit. Without credit the actor goes on and
+accumulates up to `accumulate` rollouts, then waits: this bound, not a smaller step, is what keeps many actors from
+drowning one learner (docs/decisions.md).
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from actor.rollout_summary import Harvest
-from actor.trips import Trips
-from common.wire.bodies.broadcast import keyframe_of, run_mark
+import msgspec
+
+from actor.failures import FailureRule
+from actor.outbox import Outbox, Send
+from actor.players.base import Player
+from common.errors import A3cdError, CodecError, WireError
+from common.settings.sections import Settings
+from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer
 from common.wire.membership import Membership
 from common.wire.messages import (
     Acknowledgement,
+    Act,
     AnyMessage,
     Goodbye,
-    Gradient,
     Heartbeat,
     Hello,
     Pull,
     Stop,
-    Trajectory,
-    Trial,
     Weights,
     Welcome,
 )
 
 RESEND_SECONDS = 10.0
-"""An unanswered gradient is sent again after so long; the learner knows duplicates by their number."""
+"""After this time an unanswered contribution is sent again; the learner knows duplicates by their number."""
 PULL_SECONDS = 1.0
 """Between two pulls."""
-_run = attrgetter("run", "epoch", "settings")
-"""Other settings in the same epoch: trajectories are wanted from now on."""
+_epoch = attrgetter("run", "epoch", "settings")
+"""Two welcomes that agree in these are of one epoch of a learner."""
 _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
-"""Of two welcomes equal: environments, network and codecs made for one serve the other as well."""
-
-
-@dataclass(frozen=True)
-class Send:
-    """Send a message; nothing is lost if there is no connection."""
-
-    message: AnyMessage
+"""A player made for one welcome serves another that agrees in these."""
 
 
 @dataclass(frozen=True)
 class Prepare:
-    """Build environments and network for this run and load its weights."""
+    """Close the player, if there is one, and build another for this run, with the weights in `body`."""
 
     welcome: Welcome
+    settings: Settings
     body: Buffer | None
 
 
 @dataclass(frozen=True)
-class Load:
-    """Newer weights, in the format of the welcome or (`delta`) as what has changed since the last whole ones."""
+class Warn:
+    """Something failed and the actor goes on: log it."""
 
-    version: int
-    body: Buffer
-    delta: bool = False
-
-
-@dataclass(frozen=True)
-class Ship:
-    """Pack what has been added up, send it under this header, keep the packed body until it is answered."""
-
-    header: Gradient | Trajectory
-
-
-@dataclass(frozen=True)
-class Reship:
-    """Send a kept body again."""
-
-    header: Gradient | Trajectory
-
-
-@dataclass(frozen=True)
-class Forget:
-    """The body of this number is answered; drop it. 0: drop all, and what has been added up as well.
-
-    `dropped`: the learner said that it is in no step.
-    """
-
-    sequence: int
-    dropped: bool = False
+    text: str
 
 
 @dataclass(frozen=True)
@@ -101,7 +69,7 @@ class Leave:
     reason: str
 
 
-Effect = Send | Prepare | Load | Ship | Reship | Forget | Leave
+Effect = Send | Prepare | Warn | Leave
 
 
 class ActorCore:
@@ -110,23 +78,25 @@ class ActorCore:
     def __init__(self, hello: Hello, now: float) -> None:
         """The first hello is due at once."""
         self.membership = Membership(hello, now)
+        self.outbox = Outbox()
+        """Contributions by their sequence number, or the player's requests for actions by their group."""
+        self.player: Player | None = None
+        """Set by the shell when it has done `Prepare`."""
         self.version = 0
-        """Weights held."""
-        self.trouble = ""
+        """Of the newest weights received."""
+        self.last_error = ""
+        """For the next heartbeat."""
         self._newest = 0
-        self._keyframe = -1
-        """Version of the whole weights that came last: what deltas are against."""
+        """Version of the newest weights the learner is known to have."""
         self._actors = self._credit = 1
+        self._accumulate = 1
         self._sequence = 0
-        self._accumulate, self._trajectories = 1, False
-        self._pending = Harvest()
-        self._unanswered: dict[int, tuple[Gradient | Trajectory, float]] = {}
         self._pull_due = 0.0
-        self._trips = Trips()
+        self._failures = FailureRule()
 
     @property
     def welcome(self) -> Welcome | None:
-        """Of the run this actor is prepared for."""
+        """Of the run this actor has a player for."""
         return self.membership.welcome
 
     @property
@@ -134,28 +104,18 @@ class ActorCore:
         """joining, working or waiting."""
         if not self.membership.member:
             return "joining"
-        return "waiting" if self._pending.count >= self._accumulate and not self._has_credit else "working"
+        full = self.player is not None and self.player.pending >= self._accumulate
+        return "waiting" if full and not self._has_credit else "working"
 
     @property
     def deadline(self) -> float:
         """When `tick` has something to do next."""
-        if not self.membership.member:
-            return self.membership.deadline
-        resend = min((sent for _, sent in self._unanswered.values()), default=math.inf) + RESEND_SECONDS
-        return min(self.membership.deadline, resend)
+        due = self.membership.deadline
+        return min(due, self.outbox.deadline) if self.membership.member else due
 
     @property
     def _has_credit(self) -> bool:
-        return self._credit == 0 or len(self._unanswered) < self._credit
-
-    @property
-    def keeps_unanswered(self) -> bool:
-        """Whether gradients are kept until they are answered; without a limit on credit they are not."""
-        return self._credit > 0
-
-    def configure(self, accumulate: int, *, trajectories: bool = False) -> None:
-        """Of the run: how much is added up without credit before it waits (0: for each answer), and what is sent."""
-        self._accumulate, self._trajectories = accumulate, trajectories
+        return self._credit == 0 or len(self.outbox) < self._credit
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
         """One message from the learner. Raises `RefusedError` when it is a refusal for good."""
@@ -168,128 +128,132 @@ class ActorCore:
                 return self._answered(now, message)
             case Weights():
                 return self._weights(now, message.epoch, message.version, body, message.delta)
-            case Heartbeat():
-                self._trips.beaten(now)
-                return []
+            case Act():
+                return self._act(message, body)
             case Stop(final=True):
                 return [Leave(message.reason)]
             case Stop():
                 self.membership.lost(now)
-                return []
-            case _:
-                return []
+        return []
 
-    def broadcast(
-        self, now: float, run: bytes, epoch: int, version: int, body: Buffer, *, delta: bool = False
-    ) -> list[Effect]:
-        """Weights from the broadcast; one of a newer epoch means that the learner restarted: join again."""
-        welcome = self.membership.welcome
-        if welcome is None or run != run_mark(welcome.run):
+    def broadcast(self, now: float, frame: Buffer) -> list[Effect]:
+        """Weights from the broadcast; those of a newer epoch mean that the learner restarted: join again."""
+        try:
+            news = Broadcast.unpack(frame)
+        except WireError as error:
+            return self._warn(str(error))
+        welcome = self.welcome
+        if welcome is None or news.run != run_mark(welcome.run):
             return []
-        if epoch > welcome.epoch and self.membership.member:
+        if news.epoch > welcome.epoch and self.membership.member:
             self.membership.lost(now)
-        return self._weights(now, epoch, version, body, delta)
+        return self._weights(now, news.epoch, news.version, news.body, news.format == "delta")
 
-    def harvested(self, now: float, harvest: Harvest) -> list[Effect]:
-        """A rollout's gradient has been added up; it leaves at once if there is credit."""
-        self._pending.add(harvest)
-        return self._ship(now) + self._pull(now)
+    def advanced(self, now: float) -> list[Effect]:
+        """The player's `advance` was True: a rollout is sent if there is credit, a request for actions at once."""
+        self._failures.succeeded()
+        return [*self._contribute(now), *self._pull(now), *self.outbox.due(now)]
 
-    def tried(self, trial: Trial) -> list[Effect]:
-        """What the first rollouts took is known; told once the way to the learner is known as well."""
-        known = self.membership.member and self._trips.known
-        return [Send(self._trips.added_to(trial))] if known else []
+    def failed(self, now: float, error: A3cdError) -> list[Effect]:
+        """The player's `advance` raised: its rollout is dropped. Raises UnavailableError when it is time to give up."""
+        self._failures.failed(now, error)
+        if self.player is not None:
+            self.player.restart()
+        return self._warn(str(error))
 
     def tick(self, now: float) -> list[Effect]:
-        """What is due: hello, heartbeat, a gradient that nobody answered."""
+        """Sends what is due: hello, heartbeat, messages that nobody answered."""
         effects: list[Effect] = []
-        due = self.membership.tick(now, self.state, self.trouble)
+        due = self.membership.tick(now, self.state, self.last_error)
         if due is not None:
             effects.append(Send(due))
         if isinstance(due, Heartbeat):
-            self.trouble = ""
-            self._trips.beat(now)
+            self.last_error = ""
         if self.membership.member:
-            for sequence, (header, sent) in self._unanswered.items():
-                if now - sent >= RESEND_SECONDS:
-                    self._unanswered[sequence] = (header, now)
-                    effects.append(Reship(header))
+            effects += self.outbox.due(now)
         return effects
 
     def leave(self, reason: str) -> list[Effect]:
-        """Says goodbye; what has been added up and not sent is given up."""
+        """Says goodbye; accumulated rollouts that were not sent are lost."""
         return [Send(Goodbye(reason=reason)), Leave(reason)]
 
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
         self._credit, self._actors = welcome.credit, max(1, welcome.actors)
+        same_epoch = previous is not None and _epoch(previous) == _epoch(welcome)
+        if not same_epoch:
+            self.outbox.clear()
+            if self.player is not None:
+                self.player.forget()
         effects: list[Effect] = []
-        again = previous is not None and _run(previous) == _run(welcome)
-        if again:
-            # The same learner after a lost connection: what it may not have seen goes again, once.
-            effects += [Reship(header) for header, _ in self._unanswered.values()]
-            self._unanswered = {number: (header, now) for number, (header, _) in self._unanswered.items()}
+        if self.player is None or previous is None or _work(previous) != _work(welcome):
+            effects.append(self._prepare(welcome, body))
         else:
-            self._unanswered.clear()
-            self._pending = Harvest()
-            effects.append(Forget(0))
-        if previous is None or _work(previous) != _work(welcome):
-            effects.append(Prepare(welcome, body))
-            self._keyframe = welcome.version
-        elif body is not None and (welcome.version > self.version or not again):
-            effects.append(Load(welcome.version, body))
-            self._keyframe = welcome.version
-        # A second answer to a hello may be older than what the broadcast has brought since.
-        self.version = self._newest = max(self.version, welcome.version) if again else welcome.version
-        return effects + self._ship(now)
+            if body is not None and (welcome.version > self.version or not same_epoch):
+                self.player.load(welcome.version, body)
+            self.player.handle(welcome, None)
+        # A second answer to a hello may be older than the weights that the broadcast has brought since.
+        self.version = self._newest = max(self.version, welcome.version) if same_epoch else welcome.version
+        # The learner may have missed what was sent before the connection was lost.
+        return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
+
+    def _prepare(self, welcome: Welcome, body: Buffer | None) -> Prepare:
+        settings = msgspec.convert(welcome.settings, Settings)
+        self._accumulate = 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
+        self._failures = FailureRule()
+        return Prepare(welcome, settings, body)
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
         self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
-        if (answered := self._unanswered.pop(answer.sequence, None)) is None:
+        if self.player is None or not self.outbox.remove(answer.sequence):
             return []
-        self._trips.answered(now - answered[1])
-        if answer.verdict == "stale":
+        # A duplicate was answered before and the answer lost: most likely it was applied, and must not count twice.
+        self.player.answered(answer.sequence, dropped=answer.verdict in ("stale", "refused"))
+        stale = answer.verdict == "stale"
+        if stale:
             self._pull_due = now
-        # A duplicate was answered before, the answer lost: most likely it was taken, and nothing may count twice.
-        dropped = answer.verdict in ("stale", "refused")
-        return [Forget(answer.sequence, dropped), *self._ship(now), *self._pull(now, answer.verdict == "stale")]
+        return [*self._contribute(now), *self._pull(now, behind=stale)]
 
     def _weights(self, now: float, epoch: int, version: int, body: Buffer | None, delta: bool) -> list[Effect]:
-        welcome = self.membership.welcome
-        if welcome is None or epoch != welcome.epoch or body is None or version <= self.version:
+        welcome = self.welcome
+        if self.player is None or welcome is None or epoch != welcome.epoch:
+            return []
+        if body is None or version <= self.version:
             return []
         self._newest = max(self._newest, version)
-        if delta and keyframe_of(body) != self._keyframe:
+        if not self.player.load(version, body, delta=delta):
             return self._pull(now, behind=True)
         self.version = version
-        if not delta:
-            self._keyframe = version
-        return [Load(version, body, delta)]
+        return []
 
-    def _ship(self, now: float) -> list[Effect]:
-        welcome = self.membership.welcome
-        if welcome is None or not self.membership.member or self._pending.count == 0 or not self._has_credit:
+    def _act(self, message: Act, body: Buffer | None) -> list[Effect]:
+        if self.player is not None:
+            try:
+                self.player.handle(message, body)
+            except CodecError as error:
+                return self._warn(f"the learner sent {error}")
+        return []
+
+    def _contribute(self, now: float) -> list[Effect]:
+        player, welcome = self.player, self.welcome
+        if player is None or welcome is None or not self.membership.member:
+            return []
+        if player.pending == 0 or not self._has_credit:
             return []
         self._sequence += 1
-        pending, self._pending = self._pending, Harvest()
-        kind: Callable[..., Gradient | Trajectory] = Trajectory
-        if not self._trajectories:
-            kind = functools.partial(Gradient, statistics=pending.statistics)
-        header = kind(
+        summary, body = player.pack(self._sequence if self._credit else None)
+        header = player.contribution(
             run=welcome.run,
             epoch=welcome.epoch,
             sequence=self._sequence,
             model=welcome.model,
             codec=welcome.codec,
-            version=pending.version,
-            steps=pending.steps,
-            emulator_frames=pending.emulator_frames,
-            count=pending.count,
-            episodes=pending.episodes,
-            moments=pending.moments,
+            **summary.fields(),
         )
         if self._credit:
-            self._unanswered[self._sequence] = (header, now)
-        return [Ship(header)]
+            self.outbox.add(self._sequence, Send(header, body), RESEND_SECONDS)
+            return [*self.outbox.due(now)]
+        # Without credit's bound the network's queue is the only one; when it is full, it holds the actor back.
+        return [Send(header, body, wait=True)]
 
     def _pull(self, now: float, behind: bool = False) -> list[Effect]:
         behind = behind or self._newest - self.version > 2 * self._actors
@@ -297,3 +261,7 @@ class ActorCore:
             return []
         self._pull_due = now + PULL_SECONDS
         return [Send(Pull(version=self.version))]
+
+    def _warn(self, text: str) -> list[Effect]:
+        self.last_error = text
+        return [Warn(text)]

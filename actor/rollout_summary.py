@@ -1,15 +1,16 @@
-"""What a gradient message says besides the gradient: what was played for it."""
+"""The fields of a contribution's header that describe the rollouts in its body."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from common.rl.episode import Episode
 
 
 @dataclass
-class Harvest:
-    """What goes into the next gradient message besides the gradient itself."""
+class RolloutSummary:
+    """One rollout, or several whose gradients were added up; named as in `common.wire.messages.Contribution`."""
 
     version: int = 0
     steps: int = 0
@@ -19,8 +20,8 @@ class Harvest:
     statistics: dict[str, float] = field(default_factory=dict)
     moments: list[tuple[int, list[float], list[float]]] = field(default_factory=list)
 
-    def add(self, other: Harvest) -> None:
-        """Takes in one more rollout; statistics are means, the version is the oldest."""
+    def add(self, other: RolloutSummary) -> None:
+        """Adds rollouts; statistics become means over all, the version is the oldest."""
         self.version = other.version if self.count == 0 else min(self.version, other.version)
         total = self.count + other.count
         self.statistics = {
@@ -32,3 +33,10 @@ class Harvest:
         self.emulator_frames += other.emulator_frames
         self.episodes += other.episodes
         self.moments += other.moments
+
+    def fields(self) -> dict[str, Any]:
+        """Arguments for the header. Only a Gradient has statistics; a trajectory's are computed by the learner."""
+        fields = dict(vars(self))
+        if not self.statistics:
+            del fields["statistics"]
+        return fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 STRICT = (
     "BatchMode=yes",
@@ -23,8 +23,7 @@ STRICT = (
 """Options of ssh. They come first on the command line, since ssh keeps the first value that it finds for an option."""
 
 
-def ssh_command(target: str, config: Path | None = None) -> list[str]:
-    """The words before the remote command line; `config` as `ssh -F` takes it, None: the user's own."""
-    named = [] if config is None else ["-F", str(config)]
-    options = [word for option in STRICT for word in ("-o", option)]
-    return ["ssh", *named, "-T", *options, "--", target]
+def ssh_command(target: str, options: Sequence[str] = (), config: str = "") -> list[str]:
+    """The words before the remote command; `options` as KEY=VALUE, `config` a file as `ssh -F` takes it."""
+    written = [word for option in (*STRICT, *options) for word in ("-o", option)]
+    return ["ssh", *(("-F", config) if config else ()), "-T", *written, "--", target]

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from actor.core import ActorCore, Send
-from actor.players.action_requests import RESEND_SECONDS, Asking, Tally
+from actor.core import ActorCore, Effect, Prepare
+from actor.outbox import Send
+from actor.players import base
+from actor.players.action_requests import RESEND_SECONDS, ActionRequests, StepSummary
 from common.wire.frames import Buffer, split
-from common.wire.messages import Act, Welcome
-from learner.effects import Effect
+from common.wire.messages import Act, AnyMessage, Welcome
+from learner.effects import Effect as LearnerEffect
 from learner.effects import Send as LearnerSend
 from tests.helpers.link import Frames, frames_of
 from tests.helpers.run import NotedSum, core_of, hello_of, run_of, settings_of
@@ -45,37 +47,52 @@ class Network:
         return [json.dumps(self.seen[memory][-1][0]).encode() for memory in memories]
 
 
-class Player:
-    """An actor without environments: a group's state is the number of steps it has taken."""
+class Player(base.Player):
+    """An actor's core, its wires, and groups without environments: a group's state is the number of its steps."""
 
     def __init__(self, name: str, now: float) -> None:
-        self.name, self.core, self.asking = name, ActorCore(hello_of(name), now), Asking(GROUPS)
+        self.name, self.core = name, ActorCore(hello_of(name), now)
         self.up: list[Frames] = []
         self.down: list[Frames] = []
         self.taken = [0] * GROUPS
+        self.requests: ActionRequests
 
-    def hear(self, now: float, frames: Frames) -> None:
-        message, body = split(frames)
-        self.send(self.core.handle(now, message, body))
+    @property
+    def ready(self) -> bool:
+        return self.requests.ready is not None
+
+    def advance(self, until: float) -> bool:
+        group = self.requests.ready
+        assert group is not None
+        self.taken[group] += not self.requests.begins(group)
+        self.requests.ask(group, json.dumps([self.name, group, self.taken[group]]).encode(), StepSummary())
+        return True
+
+    def handle(self, message: AnyMessage, body: Buffer | None) -> None:
         if isinstance(message, Welcome):
-            self.asking.welcomed(message)
-        if isinstance(message, Act) and self.asking.answered(message):
+            self.requests.welcomed(message)
+        elif isinstance(message, Act) and self.requests.answered(message):
             # What it asked last, and nothing older: the environments have not moved since.
             assert json.loads(bytes(body or b"")) == [self.name, message.group, self.taken[message.group]]
 
+    def hear(self, now: float, frames: Frames) -> None:
+        self.do(self.core.handle(now, *split(frames)))
+
     def play(self, now: float) -> None:
-        while self.core.state == "working" and (group := self.asking.ready) is not None:
-            self.taken[group] += not self.asking.begins(group)
-            body = json.dumps([self.name, group, self.taken[group]]).encode()
-            self.up.append(frames_of(self.asking.ask(now, group, body, Tally()), body))
+        while self.core.state == "working" and self.ready:
+            self.advance(now)
+            self.do(self.core.advanced(now))
 
     def tick(self, now: float) -> None:
-        self.send(self.core.tick(now))
-        if self.core.membership.member:
-            self.up += [frames_of(message, body) for message, body in self.asking.due(now)]
+        self.do(self.core.tick(now))
 
-    def send(self, effects: Sequence[object]) -> None:
-        self.up += [frames_of(effect.message, None) for effect in effects if isinstance(effect, Send)]
+    def do(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Prepare):
+                self.requests = ActionRequests(GROUPS, effect.welcome, self.core.outbox)
+                self.core.player = self
+            if isinstance(effect, Send):
+                self.up.append(frames_of(effect.message, effect.body))
 
 
 class World:
@@ -133,7 +150,7 @@ class World:
                 arrived += [frames] * (1 + (fault == "twice"))
         return arrived
 
-    def do(self, effects: list[Effect]) -> None:
+    def do(self, effects: list[LearnerEffect]) -> None:
         names = {player.name.encode(): player for player in self.players}
         for effect in effects:
             if isinstance(effect, LearnerSend) and effect.peer in names:

@@ -12,7 +12,7 @@ import torch
 from gymnasium.spaces import Box, Dict
 
 from actor.collector import Collector
-from actor.players.gradients import Work
+from actor.players.gradients import GradientPlayer
 from common.rl.algorithms.exploration import Sampling
 from common.rl.distributions.registry import distribution
 from common.rl.environments.make import make as make_environments
@@ -119,11 +119,11 @@ def test_an_actor_draws_from_the_policy_that_learns(spread: str) -> None:
     probe = make_environments(settings.environment, num_envs=1, seed=0)
     model = build(settings, describe(probe.observation_space), probe.action)
     probe.close()
-    work = Work(welcome_of(model=model.flat.hash, codec="none"), settings, None)
+    player = GradientPlayer(welcome_of(model=model.flat.hash, codec="none"), settings, None)
     try:
-        harvest = work.advance(math.inf)
+        assert player.advance(math.inf)
+        statistics = player.pack(1)[0].statistics
     finally:
-        work.close()
-    assert harvest is not None
-    assert harvest.statistics["ratio"] == pytest.approx(1, abs=1e-4)
-    assert harvest.statistics["kl"] == pytest.approx(0, abs=1e-5)
+        player.close()
+    assert statistics["ratio"] == pytest.approx(1, abs=1e-4)
+    assert statistics["kl"] == pytest.approx(0, abs=1e-5)

@@ -13,19 +13,18 @@ from typing import Any
 import pytest
 import torch
 
-import actor.players.gradients
-from actor.core import ActorCore, Harvest, Ship
-from actor.players.gradients import Work
+from actor.outbox import Outbox
+from actor.players.base import Player
+from actor.players.base import build as build_player
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.model import Model, build
 from common.rl.networks.normalization import Normalization
-from common.rl.rewards import NonFiniteError
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import trajectory_format
 from common.wire.codecs.registry import make as make_codec
-from common.wire.messages import Acknowledgement, Gradient, Trajectory
+from common.wire.messages import Acknowledgement, Trajectory
 from learner.daemon import run
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
@@ -56,10 +55,10 @@ def weights_of(settings: Settings, vector: torch.Tensor) -> Weights:
     return Weights(make_optimizer(settings.optimizer, vector, 0), extras, running)
 
 
-def work_of(settings: Settings, codec: str = "none") -> Work:
+def player_of(settings: Settings, codec: str = "none") -> Player:
     model, _ = model_of(settings)
     body = make_codec("none", model.flat.size).encode(model.flat.vector)
-    return Work(welcome_of(model=model.flat.hash, codec=codec, seed=5), settings, body)
+    return build_player(welcome_of(model=model.flat.hash, codec=codec, seed=5), settings, body, Outbox())
 
 
 @pytest.mark.parametrize("codec", ["none", "none+zstd"])
@@ -72,14 +71,14 @@ def test_a_learner_steps_on_trajectories_as_on_the_gradients_of_the_same_rollout
     vector = model.flat.vector.clone()
     gradients = GradientSum(weights_of(usual, vector))
     trainer = BatchTrainer(model, weights_of(own, model.flat.vector), own.algorithm)
-    there, here = work_of(usual), work_of(own, codec)
+    there, here = player_of(usual), player_of(own, codec)
     try:
-        ours, theirs = there.advance(FOREVER), here.advance(FOREVER)
-        assert ours is not None and theirs is not None
+        assert there.advance(FOREVER) and here.advance(FOREVER)
+        (ours, gradient), (theirs, rollout) = there.pack(1), here.pack(1)
         assert (ours.steps, ours.version, ours.count) == (theirs.steps, theirs.version, theirs.count) == (18, 10, 1)
         assert theirs.statistics == {}
-        gradients.add(there.pack(), "none", weight=0.5)
-        trainer.add(packing.unpack(here.pack(), codec, 1), weight=0.5)
+        gradients.add(gradient, "none", weight=0.5)
+        trainer.add(packing.unpack(rollout, codec, 1), weight=0.5)
     finally:
         there.close()
         here.close()
@@ -87,96 +86,6 @@ def test_a_learner_steps_on_trajectories_as_on_the_gradients_of_the_same_rollout
     learnt = trainer.step(scale=0.5, frames=0)
     assert learnt == pytest.approx(ours.statistics, rel=1e-4, abs=1e-6)
     torch.testing.assert_close(model.flat.vector, vector, rtol=1e-4, atol=1e-6)
-
-
-def test_an_actor_computes_no_gradient_and_packs_all_since_the_last_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor.players.gradients, "gradient", None)
-    settings = settings_of(*SMALL, "algorithm.kind=ppo", "exchange.kind=trajectories")
-    _, packing = model_of(settings)
-    work = work_of(settings)
-    try:
-        for count in (3, 1):
-            harvests = [work.advance(FOREVER) for _ in range(count)]
-            rollout = packing.unpack(work.pack(), "none", count)
-            assert rollout.actions.shape == (6, 3 * count)
-            assert rollout.steps == sum(harvest.steps for harvest in harvests if harvest is not None)
-            first, last = rollout.observations[0], rollout.observations[-1]
-            assert torch.equal(first[3:], last[:-3]), "each begins where the one before ended"
-        work.advance(FOREVER)
-        work.forget()
-        work.advance(FOREVER)
-        assert packing.unpack(work.pack(), "none", 1).actions.shape == (6, 3)
-    finally:
-        work.close()
-
-
-def test_a_rollout_that_no_learner_would_take_is_dropped_by_the_actor() -> None:
-    settings = settings_of(*SMALL, "exchange.kind=trajectories")
-    work = work_of(settings)
-    try:
-        size = model_of(settings)[0].flat.size
-        work.offer(11, make_codec("none", size).encode(torch.full((size,), math.nan)))
-        with pytest.raises(NonFiniteError, match="an observation or a probability is not finite"):
-            work.advance(FOREVER)
-    finally:
-        work.close()
-
-
-def test_distributed_ppo_goes_over_a_rollout_on_ever_newer_weights() -> None:
-    settings = settings_of(
-        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=3"),
-        *("exchange.kind=gradients", "staleness.policy=synchronous"),
-    )
-    model, _ = model_of(settings)
-    codec = make_codec("none", model.flat.size)
-    work = work_of(settings)
-    try:
-        told = []
-        for version in range(11, 16):
-            harvest = work.advance(FOREVER)
-            assert harvest is not None
-            told.append((harvest.version, harvest.steps > 0, round(harvest.statistics["ratio"], 4) == 1.0))
-            assert any(work.pack())
-            work.offer(version, codec.encode(model.flat.vector * (1 + 0.1 * version)))
-        assert told[:3] == [(10, True, True), (11, False, False), (12, False, False)]
-        assert told[3][:2] == (13, True)
-        assert told[4][:2] == (14, False)
-        work.restart()
-        harvest = work.advance(FOREVER)
-        assert harvest is not None and harvest.steps > 0, "what was gone over is dropped with the episodes"
-    finally:
-        work.close()
-
-
-def test_a_policy_that_has_gone_too_far_is_left_for_a_new_rollout() -> None:
-    settings = settings_of(
-        *(*SMALL, "algorithm.kind=ppo", "algorithm.epochs=50", "algorithm.target_kl=1e-6"),
-        *("exchange.kind=gradients", "staleness.policy=synchronous"),
-    )
-    model, _ = model_of(settings)
-    work = work_of(settings)
-    try:
-        work.advance(FOREVER)
-        work.offer(11, make_codec("none", model.flat.size).encode(model.flat.vector * 3))
-        harvests = [work.advance(FOREVER) for _ in range(2)]
-        assert [harvest.steps > 0 for harvest in harvests if harvest is not None] == [False, True]
-    finally:
-        work.close()
-
-
-@pytest.mark.parametrize("trajectories", [False, True])
-def test_the_message_is_what_the_run_exchanges(trajectories: bool) -> None:
-    core = ActorCore(hello_of("a"), 0.0)
-    core.configure(4, trajectories=trajectories)
-    core.tick(0.0)
-    core.handle(0.0, welcome_of(), None)
-    (ship,) = (
-        effect
-        for effect in core.harvested(1.0, Harvest(10, 20, 80, 1, [(9.0, 20, 0.5)], {"entropy": 0.5}))
-        if isinstance(effect, Ship)
-    )
-    assert isinstance(ship.header, Trajectory if trajectories else Gradient)
-    assert (ship.header.version, ship.header.steps, ship.header.episodes) == (10, 20, [(9.0, 20, 0.5)])
 
 
 def test_a_learner_takes_what_its_run_exchanges_and_shows_the_loss_it_computed() -> None:

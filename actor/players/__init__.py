@@ -1,1 +1,1 @@
-"""The two kinds of player: one computes gradients or trajectories, one holds environments only."""
+"""Players for each kind of exchange: gradients, trajectories, or environments whose actions the learner chooses."""

@@ -3,72 +3,63 @@
     begins --Observe--> waiting --Act--> ready --step, Observe--> waiting
        any  --welcome, failed step--> begins
 
-Whoever is welcomed begins every group anew: the learner may have forgotten them.
+A welcome begins every group anew, because the learner may have forgotten them.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass, field
 
+from actor.outbox import Outbox, Send
 from common.rl.episode import Episode
 from common.wire.messages import Act, Observe, Welcome
 
 RESEND_SECONDS = 2.0
-"""An unanswered `observe` is sent again after so long; the learner knows it by its step, and steps nothing twice."""
+"""After this time an unanswered `observe` is sent again; the learner knows it by its step and answers it once."""
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What is told of a step besides its body."""
+class StepSummary:
+    """What the header says about a step."""
 
     steps: int = 0
     emulator_frames: int = 0
     episodes: list[Episode] = field(default_factory=list)
 
 
-class Asking:
+class ActionRequests:
     """The groups of one actor towards one learner."""
 
-    def __init__(self, groups: int) -> None:
-        """Nothing is asked before a welcome."""
-        self._welcome: Welcome | None = None
+    def __init__(self, groups: int, welcome: Welcome, outbox: Outbox) -> None:
         self._steps = [0] * groups
-        self._ready: deque[int] = deque()
-        self._beginning: set[int] = set()
-        self._waiting: dict[int, tuple[Observe, bytes, float]] = {}
+        self._outbox = outbox
+        self.welcomed(welcome)
 
     @property
     def ready(self) -> int | None:
         """The group whose turn it is to step, or to begin."""
         return self._ready[0] if self._ready else None
 
-    @property
-    def deadline(self) -> float:
-        """When `due` has something to send again."""
-        return min((sent for *_, sent in self._waiting.values()), default=math.inf) + RESEND_SECONDS
-
     def begins(self, group: int) -> bool:
-        """Whether the group has no actions to take: its observations are to be shown as they are."""
+        """Whether the group has no actions to take, and only shows its observations."""
         return group in self._beginning
 
     def welcomed(self, welcome: Welcome) -> None:
         """All groups begin."""
         self._welcome = welcome
-        self._waiting.clear()
+        self._outbox.clear()
         self._ready = deque(range(len(self._steps)))
         self._beginning = set(self._ready)
 
     def failed(self, group: int) -> None:
-        """The step of the group whose turn it is came to nothing: it begins, after the others."""
+        """The step of the group whose turn it is failed: it begins, after the others."""
         self._ready.remove(group)
         self._ready.append(group)
         self._beginning.add(group)
 
-    def ask(self, now: float, group: int, body: bytes, tally: Tally) -> Observe:
-        """The message that shows what the group's turn led to; it waits from now on."""
-        assert self._welcome is not None
+    def ask(self, group: int, body: bytes, summary: StepSummary) -> None:
+        """Puts the observations of the group's turn into a message for the outbox; the group waits."""
         self._ready.remove(group)
         self._steps[group] += 1
         message = Observe(
@@ -77,29 +68,16 @@ class Asking:
             group=group,
             step=self._steps[group],
             begins=group in self._beginning,
-            steps=tally.steps,
-            emulator_frames=tally.emulator_frames,
-            episodes=tally.episodes,
+            steps=summary.steps,
+            emulator_frames=summary.emulator_frames,
+            episodes=summary.episodes,
         )
         self._beginning.discard(group)
-        self._waiting[group] = (message, body, now)
-        return message
+        self._outbox.add(group, Send(message, body), RESEND_SECONDS)
 
     def answered(self, act: Act) -> bool:
-        """Whether these are the actions that their group waits for; then it is ready."""
-        waiting = self._waiting.get(act.group)
-        if waiting is None or waiting[0].step != act.step:
+        """Whether these are the actions that their group waits for; then the group is ready."""
+        if act.group >= len(self._steps) or act.step != self._steps[act.group] or not self._outbox.remove(act.group):
             return False
-        del self._waiting[act.group]
         self._ready.append(act.group)
         return True
-
-    def due(self, now: float) -> list[tuple[Observe, bytes]]:
-        """What nobody has answered for long, to be sent again."""
-        late = [group for group, (*_, sent) in self._waiting.items() if now - sent >= RESEND_SECONDS]
-        again = []
-        for group in late:
-            message, body, _ = self._waiting[group]
-            self._waiting[group] = (message, body, now)
-            again.append((message, body))
-        return again

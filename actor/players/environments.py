@@ -1,4 +1,4 @@
-"""Playing without a network: groups of environments whose actions come from the learner.
+"""A player without a network: groups of environments whose actions come from the learner.
 
 While one group waits for its actions the next one steps, so that waiting costs nothing.
 """
@@ -12,8 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from actor.players.action_requests import Asking, Tally
-from common.errors import A3cdError, CodecError, UnavailableError
+from actor.outbox import Outbox
+from actor.players.action_requests import ActionRequests, StepSummary
+from actor.players.base import Player
+from common.errors import A3cdError, UnavailableError
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
@@ -21,136 +23,107 @@ from common.rl.environments.spaces import describe
 from common.settings.sections import Environment, Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
-from common.wire.messages import Act, AnyMessage, Observe, Welcome
+from common.wire.messages import Act, AnyMessage, Welcome
 
 
-class Remote:
+class EnvironmentPlayer(Player):
     """The groups of one run, as its welcome describes them."""
 
-    def __init__(self, welcome: Welcome, settings: Settings) -> None:
+    def __init__(self, welcome: Welcome, settings: Settings, outbox: Outbox) -> None:
         """Raises EnvironmentMissingError where this host lacks the environment."""
-        self.trouble = ""
-        """What went wrong last and was survived; for the caller to take away."""
-        self._name = settings.environment.id
-        self._groups: list[_Group] = []
+        self._groups: list[_EnvironmentGroup] = []
         try:
-            for number, copies in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
+            for number, num_envs in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
                 seed = group_seed(welcome.seed, number)
-                self._groups.append(_Group(settings.environment, copies, seed))
+                self._groups.append(_EnvironmentGroup(settings.environment, num_envs, seed))
         except A3cdError:
             self.close()
             raise
-        self._asking = Asking(len(self._groups))
+        self._requests = ActionRequests(len(self._groups), welcome, outbox)
         self._failed: set[int] = set()
 
     @property
     def ready(self) -> bool:
-        """Whether `advance` has anything to do."""
-        return self._asking.ready is not None
+        return self._requests.ready is not None
 
-    @property
-    def deadline(self) -> float:
-        """When `due` has something to send again."""
-        return self._asking.deadline
-
-    @property
-    def well(self) -> bool:
-        """Whether each group whose step failed has taken one since."""
-        return not self._failed
-
-    def handle(self, message: AnyMessage, body: Buffer | None) -> None:
-        """What the learner says, once it has also been said to the actor's core."""
-        match message:
-            case Welcome():
-                self._asking.welcomed(message)
-            case Act() if message.group < len(self._groups):
-                try:
-                    actions = self._groups[message.group].read(body or b"")
-                except CodecError as error:
-                    self.trouble = f"the learner sent {error}"
-                    return
-                if self._asking.answered(message):
-                    self._groups[message.group].actions = actions
-            case _:
-                pass
-
-    def due(self, now: float) -> list[tuple[Observe, bytes]]:
-        """What nobody has answered for long, to be sent again."""
-        return self._asking.due(now)
-
-    def advance(self) -> tuple[Observe, bytes]:
-        """One step of the group whose turn it is, and the message that tells of it.
-
-        Raises UnavailableError when its environments fail; it begins with new episodes then.
-        """
-        number = self._asking.ready
+    def advance(self, until: float) -> bool:  # noqa: ARG002  a step is over before any time
+        """One step of the group whose turn it is. If it fails, the group begins new episodes at its next turn."""
+        number = self._requests.ready
         assert number is not None
         group = self._groups[number]
         try:
-            if self._asking.begins(number):
-                body, tally = group.show()
+            if self._requests.begins(number):
+                body, summary = group.show()
             else:
-                body, tally = group.step()
+                body, summary = group.step()
                 self._failed.discard(number)
         except A3cdError:
             self._failed.add(number)
-            self._asking.failed(number)
+            self._requests.failed(number)
             raise
-        return self._asking.ask(time.monotonic(), number, body, tally), body
+        self._requests.ask(number, body, summary)
+        return not self._failed
+
+    def handle(self, message: AnyMessage, body: Buffer | None) -> None:
+        match message:
+            case Welcome():
+                self._requests.welcomed(message)
+            case Act() if message.group < len(self._groups):
+                group = self._groups[message.group]
+                actions = group.read_actions(body or b"")
+                if self._requests.answered(message):
+                    group.actions = actions
 
     def close(self) -> None:
-        """Closes the environments."""
         for group in self._groups:
             group.close()
 
 
-class _Group:
-    """Some of the copies, stepped as one."""
+class _EnvironmentGroup:
+    """Environments that are stepped together."""
 
-    def __init__(self, section: Environment, copies: int, seed: int) -> None:
+    def __init__(self, section: Environment, num_envs: int, seed: int) -> None:
         self.actions: NDArray[Any] | None = None
         """For the next step."""
         self._name = section.id
-        self._environments: Environments = make_environments(unstacking(section), num_envs=copies, seed=seed)
+        self._environments: Environments = make_environments(unstacking(section), num_envs=num_envs, seed=seed)
         self._bodies = ObservationCodec(
-            describe(self._environments.observation_space), self._environments.action, copies
+            describe(self._environments.observation_space), self._environments.action, num_envs
         )
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
-        self._lost = False
+        """None: new episodes are to be begun."""
+        self._started = False
         self._observations: NDArray[Any] = np.zeros(0)
 
-    def show(self) -> tuple[bytes, Tally]:
-        """The observations as they are, of new episodes if the last step failed."""
+    def show(self) -> tuple[bytes, StepSummary]:
+        """The observations as they are, or those of new episodes if the last step failed."""
         if self._tracker is None:
-            seed = int(self._seeds.integers(2**31)) if self._lost else None
-            self._observations = self._environments.reset(seed)
+            seed = int(self._seeds.integers(2**31)) if self._started else None
+            self._started = True
+            self._observations = self._finite(self._environments.reset(seed))
             self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
         count = self._environments.count
         nothing = np.zeros(count, np.bool_)
-        seen = StepBatch(self._finite(self._observations), np.zeros(count, np.float32), nothing, nothing)
-        return self._bodies.pack_seen(seen, begins=True), Tally()
+        batch = StepBatch(self._observations, np.zeros(count, np.float32), nothing, nothing)
+        return self._bodies.pack_seen(batch, begins=True), StepSummary()
 
-    def step(self) -> tuple[bytes, Tally]:
+    def step(self) -> tuple[bytes, StepSummary]:
         """One step, with the actions that came."""
         assert self._tracker is not None and self.actions is not None
-        tracker, self._tracker, self._lost = self._tracker, None, True  # until it has gone well
+        tracker, self._tracker = self._tracker, None  # until the step has gone well
         valid = tracker.valid
         step = self._environments.step(self.actions)
         self._observations = step.observations
         finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
-        seen = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
+        batch = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
         steps = int(np.count_nonzero(valid))
-        tally = Tally(
-            steps,
-            steps * self._environments.frames_per_step,
-            list(finished),
-        )
         self._tracker = tracker
-        return self._bodies.pack_seen(seen, begins=False), tally
+        summary = StepSummary(steps, steps * self._environments.frames_per_step, list(finished))
+        return self._bodies.pack_seen(batch, begins=False), summary
 
-    def read(self, body: Buffer) -> NDArray[Any]:
-        """Actions as they came. Raises CodecError."""
+    def read_actions(self, body: Buffer) -> NDArray[Any]:
+        """Raises CodecError."""
         return self._bodies.read_actions(body)
 
     def close(self) -> None:
@@ -158,10 +131,10 @@ class _Group:
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():
-            raise UnavailableError(f"environment {self._name} gave what is no finite number: new episodes are begun")
+            raise UnavailableError(f"environment {self._name} gave a value that is no finite number")
         return values
 
 
 def unstacking(section: Environment) -> Environment:
-    """The same environment without stacked frames: those of before stay with the learner."""
+    """The same environment without stacked frames: the learner stacks them."""
     return msgspec.structs.replace(section, frame_stack=1) if section.frame_stack > 1 else section

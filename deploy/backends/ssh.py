@@ -17,15 +17,10 @@ from deploy.backends.hosts import Host
 from deploy.backends.process import ONE_THREAD, ProcessBackend
 from deploy.backends.runner import Answer, Runner, ToolError, last_line
 from deploy.backends.systemd import TransientBackend
+from deploy.ssh import STRICT
 
-FIXED = (
-    *("BatchMode=yes", "PasswordAuthentication=no", "KbdInteractiveAuthentication=no", "StrictHostKeyChecking=yes"),
-    *("ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "PermitLocalCommand=no", "RequestTTY=no"),
-    *("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10"),
-)
-"""First on the command line, where ssh takes the first value that it finds."""
 TOOL_SECONDS = 30.0
-_FIXED_KEYS = {option.partition("=")[0].lower() for option in FIXED}
+_FIXED_KEYS = {option.partition("=")[0].lower() for option in STRICT}
 _OPTION = re.compile(r"(?P<key>[A-Za-z0-9]+)=[^\r\n\0]+", re.ASCII)
 _PROGRAM = re.compile(r"(?:~/|/)?[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*", re.ASCII)
 _SSH_FAILED = 255
@@ -45,7 +40,7 @@ def check_option(text: str) -> str:
     if match is None:
         raise ConfigurationError(f"{text!r}: write an option of ssh as KEY=VALUE, as in Port=2222")
     if match["key"].lower() in _FIXED_KEYS:
-        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself ({', '.join(FIXED[:4])}, ...)")
+        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself ({', '.join(STRICT[:4])}, ...)")
     return text
 
 
@@ -56,12 +51,6 @@ def check_program(text: str) -> str:
             f"{text!r} is no path of a3cd: letters, digits and any of ._+-/ as in /opt/a3cd/bin/a3cd"
         )
     return text
-
-
-def ssh_command(destination: str, options: Sequence[str] = (), config: str = "") -> list[str]:
-    """The words before the remote command."""
-    written = [word for option in (*FIXED, *options) for word in ("-o", option)]
-    return ["ssh", *(("-F", config) if config else ()), "-T", *written, "--", destination]
 
 
 class SshRunner(Runner):

@@ -42,7 +42,9 @@ class SshTarget:
         host = parse(text)
         if host.slots:
             raise ConfigurationError(f"{text!r}: write USER@HOST alone; the port belongs in ssh's own configuration")
-        return cls(host, tuple(ssh_command(host.destination, config)), python, sudo)
+        return cls(
+            host, tuple(ssh_command(host.destination, config="" if config is None else str(config))), python, sudo
+        )
 
     def apply(self, payload: Payload, act: bool, due: Collection[str] = ()) -> Iterator[str]:
         """Yields what differs from the payload, and is changed if `act`; `due` is what was yielded without.

@@ -15,9 +15,10 @@ from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import share_out
 from deploy.backends.process import ProcessBackend
 from deploy.backends.slurm import SlurmBackend, script
-from deploy.backends.ssh import SshBackend, ssh_command
+from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import SystemdBackend
 from deploy.children import a3cd
+from deploy.ssh import ssh_command
 
 NICE = ("--nice", "10")
 """Actors give way to whoever uses the host, and to a learner on it."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from actor.weight_inbox import Incoming
+from actor.weight_inbox import WeightInbox
 from common.errors import CodecError
 from common.rl.action_spec import discrete
 from common.rl.model import Model, build
@@ -37,49 +37,59 @@ def held(one: Model) -> float:
 
 def test_the_newest_is_loaded_once() -> None:
     one = model()
-    incoming = Incoming(one, "fp32", deltas=False)
-    assert incoming.load() is None
-    incoming.offer(3, whole(1.0))
-    incoming.offer(4, whole(2.0))
-    assert (incoming.load(), held(one)) == (4, 2.0)
-    assert incoming.load() is None
+    inbox = WeightInbox(one, "fp32", deltas=False)
+    inbox.load()
+    assert inbox.version == 0
+    inbox.offer(3, whole(1.0))
+    inbox.offer(4, whole(2.0))
+    inbox.load()
+    assert (inbox.version, held(one)) == (4, 2.0)
+    one.flat.vector.zero_()
+    inbox.load()
+    assert (inbox.version, held(one)) == (4, 0.0), "there is nothing new"
 
 
-def test_a_keyframe_is_kept_though_a_delta_was_loaded_in_its_stead() -> None:
+def test_deltas_are_against_the_whole_weights_that_came_last_loaded_or_not() -> None:
     one = model()
-    incoming = Incoming(one, "fp32", deltas=True)
-    incoming.offer(3, whole(1.0))
-    incoming.offer(5, change(3, 0.5), delta=True)
-    assert (incoming.load(), held(one)) == (5, pytest.approx(1.5))
-    incoming.offer(9, change(3, -0.5), delta=True)
-    assert (incoming.load(), held(one)) == (9, pytest.approx(0.5)), "against the keyframe, not the delta before"
-    incoming.offer(10, whole(4.0))
-    assert (incoming.load(), held(one)) == (10, 4.0)
-    incoming.offer(11, change(10, 1.0), delta=True)
-    assert (incoming.load(), held(one)) == (11, pytest.approx(5.0))
+    inbox = WeightInbox(one, "fp32", deltas=True)
+    inbox.offer(3, whole(1.0))
+    assert inbox.offer(5, change(3, 0.5), delta=True)
+    inbox.load()
+    assert (inbox.version, held(one)) == (5, pytest.approx(1.5))
+    assert inbox.offer(9, change(3, -0.5), delta=True)
+    inbox.load()
+    assert (inbox.version, held(one)) == (9, pytest.approx(0.5)), "against the keyframe, not the delta before"
+    inbox.offer(10, whole(4.0))
+    inbox.load()
+    assert (inbox.version, held(one)) == (10, 4.0)
+    assert inbox.offer(11, change(10, 1.0), delta=True)
+    inbox.load()
+    assert (inbox.version, held(one)) == (11, pytest.approx(5.0))
 
 
-def test_a_delta_against_what_is_not_there_changes_nothing() -> None:
+@pytest.mark.parametrize("body", [change(4, 0.5), b"", bytes(7)])
+def test_a_delta_against_other_weights_or_none_is_not_taken(body: bytes) -> None:
     one = model()
-    incoming = Incoming(one, "fp32", deltas=True)
-    incoming.offer(3, whole(1.0))
-    incoming.load()
-    incoming.offer(5, change(4, 0.5), delta=True)
-    with pytest.raises(CodecError, match="against the keyframe 4"):
-        incoming.load()
-    assert held(one) == 1.0
-    incoming.forget()
-    incoming.offer(6, change(3, 0.5), delta=True)
-    with pytest.raises(CodecError, match="against the keyframe 3"):
-        incoming.load()  # of the epoch before
+    inbox = WeightInbox(one, "fp32", deltas=True)
+    inbox.offer(3, whole(1.0))
+    assert not inbox.offer(5, body, delta=True)
+    inbox.load()
+    assert (inbox.version, held(one)) == (3, 1.0)
+
+
+def test_keyframes_of_the_epoch_before_are_none() -> None:
+    inbox = WeightInbox(model(), "fp32", deltas=True)
+    inbox.offer(3, whole(1.0))
+    inbox.load()
+    inbox.forget()
+    assert inbox.version == 0
+    assert not inbox.offer(6, change(3, 0.5), delta=True)
 
 
 def test_a_keyframe_that_is_damaged_is_no_keyframe() -> None:
-    one = model()
-    incoming = Incoming(one, "fp32", deltas=True)
-    incoming.offer(3, whole(1.0)[:-1])
+    inbox = WeightInbox(model(), "fp32", deltas=True)
+    inbox.offer(3, whole(1.0)[:-1])
     with pytest.raises(CodecError, match="were expected"):
-        incoming.load()
-    incoming.offer(4, change(3, 0.5), delta=True)
-    with pytest.raises(CodecError, match="against the keyframe 3"):
-        incoming.load()
+        inbox.load()
+    assert inbox.version == 0
+    assert not inbox.offer(4, change(3, 0.5), delta=True)

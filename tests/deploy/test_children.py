@@ -19,8 +19,6 @@ SLEEPS = "import time; time.sleep(60)"
 WATCHES = (
     "from common.host.service import lifeline; lifeline.watch(); print('up', flush=True); import time; time.sleep(60)"
 )
-    "from common.host.service import lifeline; lifeline.watch(); print('up', flush=True); import time; time.sleep(60)"
-)
 
 
 def python(script: str, *arguments: str) -> list[str]:

@@ -9,7 +9,7 @@ from deploy.ssh import STRICT, ssh_command
 
 
 def test_the_words() -> None:
-    words = ssh_command("ann@box", Path("some config"))
+    words = ssh_command("ann@box", config="some config")
     assert words[:4] == ["ssh", "-F", "some config", "-T"]
     assert words[-2:] == ["--", "ann@box"]
     assert "-F" not in ssh_command("box")
@@ -20,7 +20,7 @@ def test_ssh_takes_the_options_before_those_of_its_configuration(tmp_path: Path)
     config.write_text(
         "Host *\n  StrictHostKeyChecking no\n  ForwardAgent yes\n  PasswordAuthentication yes\n  Port 2222\n"
     )
-    words = ssh_command("box", config)
+    words = ssh_command("box", config=str(config))
     try:
         done = subprocess.run([words[0], "-G", *words[1:]], capture_output=True, text=True, check=True)
     except FileNotFoundError:

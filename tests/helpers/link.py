@@ -1,4 +1,4 @@
-"""A learner's core and several actors' cores on one fake network, with shells that only keep books.
+"""A learner's core and several actors' cores on one fake network.
 
 A message sent is under way until the test delivers it, loses it or makes a second one of it. A rollout is a number;
 a gradient's body is the list of rollouts added up in it, so that the learner's sum shows what was applied.
@@ -10,11 +10,14 @@ import itertools
 import json
 from dataclasses import dataclass, field
 
-from actor.core import ActorCore, Effect, Forget, Leave, Load, Prepare, Reship, Send, Ship
-from actor.rollout_summary import Harvest
+from actor.core import ActorCore, Effect, Leave, Prepare
+from actor.outbox import Outbox, Send
+from actor.players.base import Player
+from actor.rollout_summary import RolloutSummary
+from common.errors import CodecError
 from common.wire.bodies.broadcast import Broadcast
 from common.wire.frames import Buffer, pack, split
-from common.wire.messages import Acknowledgement, AnyMessage
+from common.wire.messages import Acknowledgement, AnyMessage, Gradient
 from learner.core import LearnerCore
 from learner.effects import Effect as LearnerEffect
 from learner.effects import Publish
@@ -47,83 +50,90 @@ class Wires:
         self.news.clear()
 
 
-class ActorShell:
-    """Does what an actor's core wants, as the daemon does; plays when told to."""
+class ActorShell(Player):
+    """An actor's core, its wires, and a player whose rollouts are numbers; it plays when told to."""
+
+    contribution = Gradient
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
         self.core = ActorCore(hello_of(name), now)
         self.wires = Wires()
         self.sum: list[int] = []
-        """Rollouts added up and not sent."""
-        self.bodies: dict[int, bytes] = {}
-        """Sent and not answered, by sequence number."""
+        """Rollouts added up and not packed."""
         self.shipped: dict[int, list[int]] = {}
-        """Rollouts of every gradient ever sent."""
+        """Rollouts of every gradient ever packed, by sequence number."""
         self.given_up: set[int] = set()
+        """Rollouts that a new epoch made worthless."""
         self.loaded: list[tuple[int, int]] = []
         """Epoch and version of all weights, in order."""
         self.keyframe = (0, 0)
         """Epoch and version of the whole weights among them that came last."""
         self.prepared = 0
         self.left = ""
+        self._answered: set[int] = set()
+        self._summary = RolloutSummary()
 
     @property
-    def most_added_up(self) -> int:
-        """What the run's settings allow."""
-        welcome = self.core.welcome
-        if welcome is None or welcome.settings["staleness"]["policy"] == "synchronous":
-            return 0
-        return welcome.settings["exchange"]["accumulate"]
+    def bodies(self) -> Outbox:
+        """Sent and not answered."""
+        return self.core.outbox
+
+    @property
+    def pending(self) -> int:
+        return len(self.sum)
 
     def play(self, now: float, rollout: int) -> None:
         """One rollout on the weights last loaded, if the core says that there is anything to do."""
-        if self.core.state != "working":
-            return
-        self.sum.append(rollout)
-        version = self.loaded[-1][1]
-        self.do(self.core.harvested(now, Harvest(version=version, steps=20, emulator_frames=20, count=1)))
+        if self.core.state == "working":
+            self.sum.append(rollout)
+            self._summary.add(RolloutSummary(self.loaded[-1][1], steps=20, emulator_frames=20, count=1))
+            self.do(self.core.advanced(now))
+
+    def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:
+        assert sequence is not None
+        self.shipped[sequence], self.sum = self.sum, []
+        summary, self._summary = self._summary, RolloutSummary()
+        return summary, json.dumps(self.shipped[sequence]).encode()
+
+    def answered(self, sequence: int, *, dropped: bool) -> None:
+        assert sequence not in self._answered
+        self._answered.add(sequence)
+
+    def forget(self) -> None:
+        open_ = self.shipped.keys() - self._answered
+        self.given_up.update(self.sum, *(self.shipped[sequence] for sequence in open_))
+        self._answered |= open_
+        self.sum = []
+        self._summary = RolloutSummary()
+
+    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
+        assert self.core.welcome is not None
+        epoch = self.core.welcome.epoch
+        if delta:
+            try:
+                assert version_of_delta(body, self.keyframe[1]) == version
+            except CodecError:
+                return False
+        else:
+            assert version_of(body) == version
+            self.keyframe = (epoch, version)
+        assert self.keyframe[0] == epoch
+        self.loaded.append((epoch, version))
+        return True
 
     def do(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send():
-                    self.wires.up.append(frames_of(effect.message, None))
-                case Ship():
-                    sequence = effect.header.sequence
-                    assert effect.header.count == len(self.sum)
-                    self.shipped[sequence], self.sum = self.sum, []
-                    self.bodies[sequence] = json.dumps(self.shipped[sequence]).encode()
-                    self.wires.up.append(frames_of(effect.header, self.bodies[sequence]))
-                case Reship():
-                    self.wires.up.append(frames_of(effect.header, self.bodies[effect.header.sequence]))
-                case Forget(sequence=0):
-                    self.given_up.update(self.sum, *(self.shipped[sequence] for sequence in self.bodies))
-                    self.sum = []
-                    self.bodies.clear()
-                case Forget():
-                    del self.bodies[effect.sequence]
+                    self.wires.up.append(frames_of(effect.message, effect.body))
                 case Prepare():
                     self.prepared += 1
-                    kind = effect.welcome.settings["exchange"]["kind"]
-                    self.core.configure(self.most_added_up, trajectories=kind == "trajectories")
-                    self._load(effect.welcome.version, effect.body)
-                case Load():
-                    self._load(effect.version, effect.body, effect.delta)
+                    assert effect.body is not None
+                    self.load(effect.welcome.version, effect.body)
+                    self.core.player = self
                 case Leave():
                     self.left = effect.reason
-
-    def _load(self, version: int, body: Buffer | None, delta: bool = False) -> None:
-        assert self.core.welcome is not None
-        epoch = self.core.welcome.epoch
-        assert body is not None
-        if delta:
-            assert self.keyframe[0] == epoch
-            assert version_of_delta(body, self.keyframe[1]) == version
-        else:
-            assert version_of(body) == version
-            self.keyframe = (epoch, version)
-        self.loaded.append((epoch, version))
 
 
 class Link:
@@ -171,10 +181,9 @@ class Link:
 
     def deliver_news(self, actor: ActorShell) -> None:
         """The actor reads the newest broadcast."""
-        news = Broadcast.unpack(actor.wires.news[-1])
+        frame = actor.wires.news[-1]
         actor.wires.news.clear()
-        delta = news.format == "delta"
-        actor.do(actor.core.broadcast(self.now, news.run, news.epoch, news.version, news.body, delta=delta))
+        actor.do(actor.core.broadcast(self.now, frame))
 
     def tick(self, seconds: float) -> None:
         """Time passes; everyone does what is due."""

@@ -28,7 +28,8 @@ LAUNCHER = """
 import sys, time
 from deploy.backends.process import ProcessBackend
 from tests.helpers.programs import until
-child = "from common.host.service import lifeline; import time; lifeline.watch(); print('up', flush=True); time.sleep(60)"
+child = "from common.host.service import lifeline; import time; lifeline.watch(); print('up', flush=True); "
+child += "time.sleep(60)"
 backend = ProcessBackend(lambda slot: [sys.executable, "-c", child], str)
 backend.start([0, 1])
 time.sleep(60)

@@ -16,8 +16,9 @@ from deploy.backends.base import Ended
 from deploy.backends.hosts import Host
 from deploy.backends.process import ProcessBackend
 from deploy.backends.runner import ToolError
-from deploy.backends.ssh import FIXED, SshBackend, SshRunner, check_option, check_program, ssh_command
+from deploy.backends.ssh import SshBackend, SshRunner, check_option, check_program
 from deploy.backends.systemd import TransientBackend
+from deploy.ssh import STRICT, ssh_command
 from tests.helpers.programs import alive, first_in_path, lines, program, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -33,7 +34,7 @@ sys.exit(subprocess.run(["sh", "-c", sys.argv[-1]]).returncode)
 ACTOR = """
 import json, os, sys, time
 from pathlib import Path
-from common.service import lifeline
+from common.host.service import lifeline
 lifeline.watch()
 with open(Path({base!r}, "actors"), "a") as file:
     file.write(json.dumps([os.getpid(), os.environ["OMP_NUM_THREADS"], *sys.argv[1:]]) + "\\n")
@@ -207,7 +208,7 @@ def test_the_command_line_is_strict() -> None:
     assert command[:4] == ["ssh", "-F", "/etc/lab", "-T"]
     assert command[-2:] == ["--", "ann@h2"]
     options = command[5:-2:2]
-    assert options == [*FIXED, "Port=2222"]
+    assert options == [*STRICT, "Port=2222"]
     assert {"BatchMode=yes", "PasswordAuthentication=no", "StrictHostKeyChecking=yes"} <= set(options)
 
 

@@ -14,7 +14,7 @@ from tests.deploy.install.conftest import Fake
 
 def test_only_user_and_host_are_taken() -> None:
     target = SshTarget.parse("root@box", Path("some config"), "python3", sudo=False)
-    assert target.words == tuple(ssh_command("root@box", Path("some config")))
+    assert target.words == tuple(ssh_command("root@box", config="some config"))
     for text in ("", "-oProxyCommand=x", "a b", "$(x)", "root@box:22"):
         with pytest.raises(ConfigurationError, match="write USER@HOST"):
             SshTarget.parse(text, None, "python3", sudo=False)

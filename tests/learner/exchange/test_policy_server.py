@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from actor.collector import Collector
-from actor.players.environments import Remote
+from actor.outbox import Outbox
+from actor.players.environments import EnvironmentPlayer
 from common.errors import CodecError
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.exploration import Sampling
@@ -26,7 +27,8 @@ from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes, sampler
-from common.wire.messages import Act
+from common.wire.frames import Buffer
+from common.wire.messages import Act, Observe
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.optimizers import make as make_optimizer
@@ -71,21 +73,30 @@ def server_of(*assignments: str) -> tuple[PolicyServer, Kept, Settings]:
     return PolicyServer(trainer, settings, observation, action), trainer, settings
 
 
+def observed(outbox: Outbox) -> tuple[Observe, Buffer]:
+    """The one message that is to be sent."""
+    (send,) = outbox.due(0.0)
+    assert isinstance(send.message, Observe) and send.body is not None
+    return send.message, send.body
+
+
 def exchanged(
     server: PolicyServer, settings: Settings, trainer: Kept, steps: int
 ) -> dict[tuple[int, int], list[Rollout]]:
     """Rollouts by actor and group, all groups of both actors in each pass."""
-    players = [Remote(welcome_of(seed=seed), settings) for seed in SEEDS]
+    outboxes = [Outbox() for _ in SEEDS]
+    players = [
+        EnvironmentPlayer(welcome_of(seed=seed), settings, outbox) for seed, outbox in zip(SEEDS, outboxes, strict=True)
+    ]
     keys = [(actor, group) for actor in range(len(SEEDS)) for group in range(settings.exchange.groups)]
     memories = {(actor, group): server.open(SEEDS[actor], group) for actor, group in keys}
     found: dict[tuple[int, int], list[Rollout]] = {key: [] for key in keys}
-    for player in players:
-        player.handle(welcome_of(), None)
     for _ in range(steps + 1):
         waiting = []
         for actor, player in enumerate(players):
             while player.ready:
-                message, body = player.advance()
+                player.advance(0.0)
+                message, body = observed(outboxes[actor])
                 key = (actor, message.group)
                 if server.observe(memories[key], body, begins=message.begins) is not None:
                     found[key].append(trainer.taken.pop())
@@ -214,9 +225,10 @@ def test_groups_draw_from_generators_of_their_own() -> None:
 
 def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
     server, _, settings = server_of()
-    player = Remote(welcome_of(), settings)
-    player.handle(welcome_of(), None)
-    message, body = player.advance()
+    outbox = Outbox()
+    player = EnvironmentPlayer(welcome_of(), settings, outbox)
+    player.advance(0.0)
+    message, body = observed(outbox)
     player.close()
     memory = server.open(0, 0)
     server.observe(memory, body, begins=True)

@@ -1,0 +1,109 @@
+"""Playing rollouts with the network on the newest weights: what gradient and trajectory players share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from actor.collector import Collector
+from actor.rollout_summary import RolloutSummary
+from actor.weight_inbox import WeightInbox
+from common.errors import RefusedError
+from common.rl.algorithms.registry import METHODS, exploration
+from common.rl.environments.make import make as make_environments
+from common.rl.environments.spaces import describe
+from common.rl.model import build
+from common.rl.rewards import reward_transform
+from common.rl.rollout import Rollout
+from common.settings.sections import Settings
+from common.wire.frames import Buffer
+from common.wire.messages import Welcome
+
+
+class Rollouts:
+    """Environments, network, collector and weights of one run, as its welcome describes them."""
+
+    def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
+        """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
+        section, algorithm = settings.environment, settings.algorithm
+        self._environments = make_environments(section, num_envs=section.num_envs, seed=welcome.seed)
+        self.action = self._environments.action
+        self.observation = describe(self._environments.observation_space)
+        self.model = build(settings, self.observation, self.action)
+        own = self.model.flat.hash
+        if own != welcome.model:
+            self.close()
+            raise RefusedError(
+                f"the network built here ({own}) is not the learner's ({welcome.model}): {section.id}, "
+                f"the network {settings.network.kind} or a3cd differ between the two hosts; install the same versions"
+            )
+        self.weights = WeightInbox(self.model, welcome.weights_format, deltas=settings.exchange.weights == "delta")
+        method = METHODS[algorithm.kind]
+        per_step = method.has_target or (method.corrects and algorithm.correction == "vtrace")
+        self._mixes = algorithm.refresh and per_step
+        """Whether one rollout may be of several versions: the loss uses each step's own probability, or none."""
+        self._acted: list[int] = []
+        """Versions that played the rollout under way, one for each call of `advance`."""
+        self._foreign = False
+        """Whether the rollout under way was begun in the epoch before."""
+        self._failed = False
+        count = self._environments.count
+        rng = np.random.default_rng([welcome.seed, 1])
+        self._collector = Collector(
+            self._environments,
+            self.model.network,
+            self.observation,
+            algorithm=algorithm,
+            rewards=reward_transform(settings, self.model, count),
+            exploration=exploration(algorithm, self.action, count, rng, self.model.frames),
+            rng=rng,
+        )
+        if body is not None:
+            self.weights.offer(welcome.version, body)
+            self.weights.load()
+
+    def advance(self, until: float) -> tuple[Rollout, RolloutSummary] | None:
+        """Plays until the rollout is complete or until the time `until`; its data is valid until the next call.
+
+        Newer weights are loaded before a rollout's first step, and before later ones only where the loss allows it.
+        Raises as `Player.advance`.
+        """
+        if self._failed:
+            self._collector.restart()
+            self._failed = False
+        if self._collector.fresh:
+            self.weights.load()
+            self._acted.clear()
+            self._foreign = False
+        elif self._mixes:
+            self.weights.load()
+        self._acted.append(self.weights.version)
+        played = self._collector.advance(until)
+        if played is None:
+            return None
+        # V-trace's ratios are clipped, so its correction is partial: the version is that of the policy that acted,
+        # even where the gradient uses newer weights.
+        version = 0 if self._foreign else sum(self._acted) // len(self._acted)
+        return played.data, RolloutSummary(
+            version=version,
+            steps=played.steps,
+            emulator_frames=played.steps * self._environments.frames_per_step,
+            count=1,
+            episodes=played.episodes,
+            moments=[] if played.moments is None else [played.moments.plain()],
+        )
+
+    def restart(self) -> None:
+        """Drops the rollout under way; the next `advance` begins new episodes."""
+        self._failed = True
+
+    def forget(self) -> None:
+        """Drops the weights of the epoch before.
+
+        The weights that began the rollout under way are no version of the new epoch: it counts as played by version 0.
+        """
+        self.weights.forget()
+        self._foreign = True
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._environments.close()
