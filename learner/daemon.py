@@ -238,7 +238,7 @@ class _Daemon:
 
     def _save(self, effect: SaveCheckpoint) -> None:
         try:
-            self._checkpoints.write(effect.version, effect.weights, effect.optimizer, effect.state, effect.score)
+            self._checkpoints.write(effect)
         except OSError as error:
             text = f"checkpoint of version {effect.version} could not be written: {error}"
             self._write_log(Log("error", text, key="checkpoint"))

@@ -49,8 +49,9 @@ class SaveCheckpoint:
     optimizer: Mapping[str, Tensor]
     """Everything besides the weights that the next step depends on."""
     state: dict[str, Any]
+    """As JSON can hold it."""
     score: float | None
-    """Mean return of a full window; None: this checkpoint cannot be the best."""
+    """Mean return of a full window; None or NaN: this checkpoint cannot be the best."""
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import zlib
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors import numpy as safetensors
 
 from common.errors import DamagedCheckpointError
 from common.host.atomic_file import sync_folder, write_synced
 from common.run.folder import CheckpointPaths, CheckpointState, RunFolder
+from learner.effects import SaveCheckpoint
 
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
@@ -39,26 +40,16 @@ class CheckpointWriter:
         self._remove_partial()
         self._written = list(_readable(folder))
 
-    def write(
-        self,
-        version: int,
-        weights: Tensor | NDArray[np.float32],
-        optimizer: Mapping[str, Tensor],
-        state: dict[str, Any],
-        score: float | None,
-    ) -> CheckpointPaths:
+    def write(self, save: SaveCheckpoint) -> CheckpointPaths:
         """Write a checkpoint and remove those no longer kept; blocks until it is on the disk.
 
-        `weights` is the flat vector, float32 (parameters,); `state` must be what JSON can hold; `score` is what the
-        best is the best by (None or NaN: never the best).
         Raises OSError, with the checkpoints as they were, if the disk does not take it.
         """
-        target = self._free_place(version)
+        target = self._free_place(save.version)
         partial = target.folder.with_name(f".{target.folder.name}.partial")
-        if score is not None and not np.isfinite(score):
-            score = None
+        score = None if save.score is None or not math.isfinite(save.score) else save.score
         try:
-            _fill(CheckpointPaths(partial), version, weights, optimizer, state, score)
+            _fill(CheckpointPaths(partial), save, score)
             partial.rename(target.folder)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
@@ -100,20 +91,13 @@ def _readable(folder: RunFolder) -> list[tuple[CheckpointPaths, float | None]]:
     return found
 
 
-def _fill(
-    paths: CheckpointPaths,
-    version: int,
-    weights: Tensor | NDArray[np.float32],
-    optimizer: Mapping[str, Tensor],
-    state: dict[str, Any],
-    score: float | None,
-) -> None:
+def _fill(paths: CheckpointPaths, save: SaveCheckpoint, score: float | None) -> None:
     files = {
-        paths.weights_file: save({"weights": _array(weights)}),
-        paths.optimizer_file: save({name: _array(tensor) for name, tensor in optimizer.items()}),
+        paths.weights_file: safetensors.save({"weights": _array(save.weights)}),
+        paths.optimizer_file: safetensors.save({name: _array(tensor) for name, tensor in save.optimizer.items()}),
     }
     checksums = {file.name: zlib.crc32(data) for file, data in files.items()}
-    head = CheckpointState(version=version, score=score, state=state, checksums=checksums)
+    head = CheckpointState(version=save.version, score=score, state=save.state, checksums=checksums)
     shutil.rmtree(paths.folder, ignore_errors=True)
     paths.folder.mkdir()
     for file, data in files.items():
@@ -122,6 +106,5 @@ def _fill(
     sync_folder(paths.folder)
 
 
-def _array(values: Tensor | NDArray[Any]) -> NDArray[Any]:
-    array = values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()
-    return np.asarray(array, order="C")
+def _array(values: Tensor) -> NDArray[Any]:
+    return np.asarray(values.detach().cpu().numpy(), order="C")

@@ -12,6 +12,7 @@ from common.rl.model import build
 from common.rl.moments import Plain
 from common.settings.sections import Settings
 from common.settings.toml import override
+from learner.effects import SaveCheckpoint
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import create
 
@@ -33,7 +34,8 @@ def trained_run(tmp_path: Path) -> MakeRun:
         for version, score in ((1, 5.0), (2, 4.0)):
             flat.vector.zero_()
             network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
-            writer.write(version, flat.vector, {}, {"model": named or flat.hash, "moments": moments}, score)
+            state = {"model": named or flat.hash, "moments": moments}
+            writer.write(SaveCheckpoint(version, flat.vector, {}, state, score))
         run.close()
         return run.folder.path
 

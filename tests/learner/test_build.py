@@ -79,7 +79,7 @@ def checkpoint_of(parts: LearnerParts) -> Checkpoint:
     """Through the files, as the daemon writes it."""
     writer = CheckpointWriter(RunFolder(Path(parts.spec.run_dir)), keep=3, best=True)
     (save,) = (effect for effect in parts.core.stop(12.0) if isinstance(effect, SaveCheckpoint))
-    return writer.write(save.version, save.weights, save.optimizer, save.state, save.score).read()
+    return writer.write(save).read()
 
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from common.run.folder import RunFolder
+from learner.effects import SaveCheckpoint
 from learner.record import checkpoint
 from learner.record.checkpoint import CheckpointWriter
 
@@ -22,7 +23,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def write(writer: CheckpointWriter, version: int, score: float | None = None) -> None:
-    writer.write(version, WEIGHTS + version, OPTIMIZER, {"frames": 100 * version}, score)
+    writer.write(SaveCheckpoint(version, WEIGHTS + version, OPTIMIZER, {"frames": 100 * version}, score))
 
 
 def kept(run: RunFolder) -> list[str]:
@@ -30,8 +31,8 @@ def kept(run: RunFolder) -> list[str]:
 
 
 def test_what_is_written_is_read_back(run: RunFolder) -> None:
-    paths = CheckpointWriter(run, keep=3, best=True).write(12, WEIGHTS, OPTIMIZER, {"a": [1, {"b": "c"}]}, 3.5)
-    read = paths.read()
+    save = SaveCheckpoint(12, WEIGHTS, OPTIMIZER, {"a": [1, {"b": "c"}]}, 3.5)
+    read = CheckpointWriter(run, keep=3, best=True).write(save).read()
     assert (read.version, read.score, read.state) == (12, 3.5, {"a": [1, {"b": "c"}]})
     np.testing.assert_array_equal(read.weights, WEIGHTS.numpy())
     assert {name: array.tolist() for name, array in read.optimizer.items()} == {
@@ -39,8 +40,8 @@ def test_what_is_written_is_read_back(run: RunFolder) -> None:
     }
 
 
-def test_weights_may_be_an_array_and_the_optimizer_stateless(run: RunFolder) -> None:
-    read = CheckpointWriter(run, keep=1, best=False).write(1, WEIGHTS.numpy(), {}, {}, None).read()
+def test_the_optimizer_may_be_stateless(run: RunFolder) -> None:
+    read = CheckpointWriter(run, keep=1, best=False).write(SaveCheckpoint(1, WEIGHTS, {}, {}, None)).read()
     np.testing.assert_array_equal(read.weights, WEIGHTS.numpy())
     assert read.optimizer == {}
 
@@ -48,7 +49,9 @@ def test_weights_may_be_an_array_and_the_optimizer_stateless(run: RunFolder) -> 
 def test_parameters_are_written_without_their_graph_and_views_in_order(run: RunFolder) -> None:
     weights = torch.nn.Parameter(WEIGHTS.clone())
     swapped = torch.arange(6.0).reshape(2, 3).T
-    read = CheckpointWriter(run, keep=1, best=False).write(1, weights, {"view": swapped}, {}, None).read()
+    read = (
+        CheckpointWriter(run, keep=1, best=False).write(SaveCheckpoint(1, weights, {"view": swapped}, {}, None)).read()
+    )
     assert read.optimizer["view"].tolist() == swapped.tolist()
 
 
