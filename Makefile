@@ -3,8 +3,9 @@ PYTHON ?= python3
 ENV ?= FlappyBird-v0
 BIN := .venv/bin
 INSTALLED := .venv/installed
+UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train test check format bench clean
+.PHONY: install train quick quick-common quick-rest test fuzz check format bench clean
 
 install: $(INSTALLED)
 
@@ -16,8 +17,22 @@ $(INSTALLED): pyproject.toml constraints.txt
 train: install
 	$(BIN)/a3cd train $(ENV)
 
+# The unit tests alone: no daemons, hosts or trainings. Two halves at once, in under two minutes on two free cores.
+quick: install
+	$(MAKE) --jobs 2 --output-sync quick-common quick-rest
+
+quick-common:
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -m '$(UNIT)' tests/common
+
+quick-rest:
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -m '$(UNIT)' --ignore tests/common
+
 test: install
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+# The tests that read bytes from outside and the fake link, with random examples for an hour or so.
+fuzz: install
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m '$(UNIT)' --timeout 7200
 
 check: install
 	$(BIN)/ruff format --check .

@@ -65,7 +65,7 @@ def measure(env: str, algorithm: str, exchange: str, seeds: list[int], seconds: 
         tables.median(one["seconds"] for one in reached),
         tables.median(one["frames_per_second"] for one in runs),
         tables.median(one["gradient_bytes"] / one["frames"] for one in runs),
-        tables.median(one["weight_bytes"] / one["frames"] for one in runs),
+        tables.median((one["weight_bytes"] + one["action_bytes"]) / one["frames"] for one in runs),
         *(tables.median(one[name] for one in runs) for name in ("learner_busy", "lag_mean", "lag_p95")),
     )
 

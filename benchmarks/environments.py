@@ -1,6 +1,6 @@
 """Steps per second of each kind of batch, random actions, resets included, beside gymnasium's SyncVectorEnv.
 
-    python benchmarks/environments.py [--seconds S] [--copies N]
+    python benchmarks/environments.py [--seconds S] [--num-envs N]
 
 One process, one thread. `us` is what a step of the batch takes, `one copy` is a batch of one.
 """
@@ -40,27 +40,27 @@ SECTIONS = (
 )
 
 
-def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, copies: int, seconds: float) -> float:
-    """Batch steps per second, times copies."""
-    choices = np.random.default_rng(0).integers(actions, size=(1024, copies))
+def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, num_envs: int, seconds: float) -> float:
+    """Batch steps per second, times num_envs."""
+    choices = np.random.default_rng(0).integers(actions, size=(1024, num_envs))
     for row in choices[:10]:
         step(row)
     taken, begun = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begun) < seconds:
         step(choices[taken % 1024])
         taken += 1
-    return taken * copies / elapsed
+    return taken * num_envs / elapsed
 
 
-def ours(section: Environment, copies: int, seconds: float) -> float:
-    environments = make(section, num_envs=copies, seed=0)
+def ours(section: Environment, num_envs: int, seconds: float) -> float:
+    environments = make(section, num_envs=num_envs, seed=0)
     environments.reset()
-    rate = steps_per_second(environments.step, environments.action.width, copies, seconds)
+    rate = steps_per_second(environments.step, environments.action.width, num_envs, seconds)
     environments.close()
     return rate
 
 
-def gymnasiums(section: Environment, copies: int, seconds: float) -> float:
+def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float:
     """SyncVectorEnv over what gymnasium.make gives; 0 where it has no like."""
     section = resolve(section)
     if section.observation == "frames" or section.skip > 1 or section.stack > 1:
@@ -68,38 +68,38 @@ def gymnasiums(section: Environment, copies: int, seconds: float) -> float:
     find_spec(section.id)
     with quiet():
         options: dict[str, Any] = dict(section.options)
-        vector = gymnasium.make_vec(bare(section.id), copies, vectorization_mode="sync", **options)
+        vector = gymnasium.make_vec(bare(section.id), num_envs, vectorization_mode="sync", **options)
     vector.reset(seed=0)
-    rate = steps_per_second(vector.step, ActionMap(vector.single_action_space).spec.width, copies, seconds)
+    rate = steps_per_second(vector.step, ActionMap(vector.single_action_space).spec.width, num_envs, seconds)
     vector.close()
     return rate
 
 
-def tracker_microseconds(copies: int, seconds: float) -> float:
+def tracker_microseconds(num_envs: int, seconds: float) -> float:
     """Time of EpisodeTracker.update when nothing ended."""
-    tracker = EpisodeTracker(copies, 0.0)
-    rewards, nothing = np.ones(copies, np.float32), np.zeros(copies, np.bool_)
-    rate = steps_per_second(lambda _: tracker.update(rewards, nothing, nothing, 0.0), 2, copies, seconds)
-    return 1e6 * copies / rate
+    tracker = EpisodeTracker(num_envs, 0.0)
+    rewards, nothing = np.ones(num_envs, np.float32), np.zeros(num_envs, np.bool_)
+    rate = steps_per_second(lambda _: tracker.update(rewards, nothing, nothing, 0.0), 2, num_envs, seconds)
+    return 1e6 * num_envs / rate
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0, help="per measurement")
-    parser.add_argument("--copies", type=int, default=16)
+    parser.add_argument("--num-envs", type=int, default=16)
     arguments = parser.parse_args()
-    copies, seconds = arguments.copies, arguments.seconds
+    num_envs, seconds = arguments.num_envs, arguments.seconds
     print(f"{'environment':34}{'steps/s':>10}{'us':>10}{'one copy':>10}{'sync':>10}")
     for section in SECTIONS:
         settings = "".join(f" {key}={value}" for key in ("skip", "stack") if (value := getattr(section, key)))
         frames = " frames" if section.observation == "frames" else ""
-        batch, single = ours(section, copies, seconds), ours(section, 1, seconds)
-        sync = gymnasiums(section, copies, seconds)
+        batch, single = ours(section, num_envs, seconds), ours(section, 1, seconds)
+        sync = gymnasiums(section, num_envs, seconds)
         print(
-            f"{section.id + frames + settings:34}{batch:10.0f}{1e6 * copies / batch:10.0f}{single:10.0f}"
+            f"{section.id + frames + settings:34}{batch:10.0f}{1e6 * num_envs / batch:10.0f}{single:10.0f}"
             + (f"{sync:10.0f}" if sync else f"{'-':>10}")
         )
-    print(f"EpisodeTracker.update, nothing ended: {tracker_microseconds(copies, seconds):.1f} us")
+    print(f"EpisodeTracker.update, nothing ended: {tracker_microseconds(num_envs, seconds):.1f} us")
 
 
 if __name__ == "__main__":

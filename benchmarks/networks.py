@@ -1,7 +1,7 @@
 """Frames per second of every network, acting and computing gradients: `python benchmarks/networks.py`.
 
 One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
-`common.rl.algorithms.a3c.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
+`common.rl.gradient.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
 torch.nn.Conv2d on x.float() / 255 with one batch for the gradient.
 """
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,15 @@ class Result:
 class Command:
     """`a3cd ARGUMENTS` as a process; context manager that ends it."""
 
-    def __init__(self, *arguments: str) -> None:
-        """Starts it; standard input is the lifeline of commands that are told of one."""
-        self.arguments, self.lines = arguments, list[str]()
+    def __init__(self, *arguments: str, program: Sequence[str] = ("-P", "-m", "deploy.cli.command")) -> None:
+        """Start it; its standard input is the lifeline of a command with --lifeline.
+
+        program: what Python is to run.
+        """
+        self.arguments = arguments
+        self.lines: list[str] = []
         self.process = psutil.Popen(
-            [sys.executable, "-P", "-m", "deploy.cli.command", *arguments],
+            [sys.executable, *program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -182,10 +186,19 @@ class Gathered(_Run):
     Started together, the first actors of many would have learnt the task before the last one has loaded its libraries.
     """
 
-    def __init__(self, preset: str, actors: int, *, label: str, settings: Mapping[str, object]) -> None:
-        """Starts the launcher with its actors."""
+    def __init__(
+        self,
+        preset: str,
+        actors: int,
+        *,
+        label: str,
+        settings: Mapping[str, object],
+        optimizer_seconds: float = 0.0,
+    ) -> None:
+        """Start the launcher with its actors; optimizer_seconds: least duration of each of the learner's steps."""
         super().__init__(label)
         self.actors = actors
+        self._program = ["-P", str(Path(__file__).with_name("slow_learner.py")), str(optimizer_seconds)]
         fixed = {"scaling.policy": "fixed", "scaling.minimum": actors, "scaling.maximum": actors}
         assigned = [f"{key}={json.dumps(value)}" for key, value in {**fixed, **settings}.items()]
         self._config = self.folder.path.with_suffix(".toml")
@@ -204,7 +217,7 @@ class Gathered(_Run):
             time.sleep(0.1)
         self.say(f"{self.actors} actors ready")
         where = ("--bind", self._address, "--config", str(self._config), "--run-dir", str(self.folder.path))
-        with Command("learner", *where, "--lifeline") as learner:
+        with Command("learner", *where, "--lifeline", program=self._program) as learner:
             return self._finish(learner, limit)
 
     def _waiting(self) -> int:

@@ -17,11 +17,11 @@ from common.run.presets import for_environment
 
 RUNS: tuple[tuple[str, dict[str, int]], ...] = (
     ("CartPole-v1", {}),
-    ("CartPole-v1", {"copies": 64}),
+    ("CartPole-v1", {"num_envs": 64}),
     ("FlappyBird-v0", {}),
-    ("FlappyBird-v0", {"copies": 32}),
+    ("FlappyBird-v0", {"num_envs": 32}),
     ("ALE/Pong-v5", {}),
-    ("ALE/Pong-v5", {"copies": 16, "rollout": 20}),
+    ("ALE/Pong-v5", {"num_envs": 16, "rollout_length": 20}),
 )
 """Environment, and what differs from its preset."""
 COLUMNS = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
@@ -37,17 +37,17 @@ def main() -> None:
     rows: list[tuple[Cell, ...]] = []
     for env, changed in RUNS:
         preset = for_environment(env)
-        copies = changed.get("copies", preset.environment.num_envs)
-        rollout = changed.get("rollout", preset.algorithm.rollout_length)
-        rows.append((env, copies, rollout, *measure(env, copies, rollout, seconds)))
-    columns = ("environment", "copies", "rollout", *COLUMNS)
+        num_envs = changed.get("num_envs", preset.environment.num_envs)
+        rollout_length = changed.get("rollout_length", preset.algorithm.rollout_length)
+        rows.append((env, num_envs, rollout_length, *measure(env, num_envs, rollout_length, seconds)))
+    columns = ("environment", "num_envs", "rollout_length", *COLUMNS)
     tables.show(f"Training for {seconds:g} s, 2 actors", columns, rows)
 
 
-def measure(env: str, copies: int, rollout: int, seconds: float) -> tuple[float, ...]:
+def measure(env: str, num_envs: int, rollout_length: int, seconds: float) -> tuple[float, ...]:
     """What the columns say."""
     arguments = ("--actors", "2", "--seconds", str(seconds))
-    settings = {**ENDLESS, "environment.num_envs": copies, "algorithm.rollout_length": rollout}
+    settings = {**ENDLESS, "environment.num_envs": num_envs, "algorithm.rollout_length": rollout_length}
     with Training(env, *arguments, label=env, settings=settings) as training:
         result = training.finish(seconds + STARTING_SECONDS)
     summary, last = result.summary, result.rows[-1]

@@ -1,9 +1,10 @@
-"""Fixtures for every room."""
+"""Fixtures for all tests, and the profiles of Hypothesis: `random`, `ci`, `quick` (make quick), `fuzz` (make fuzz)."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 import threading
 import time
@@ -16,14 +17,25 @@ import pytest
 import zmq
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no error, and a run of the tests is like the one before.
-settings.register_profile("a3cd", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("a3cd")
+_ANY_SPEED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+"""A busy machine is no error."""
+settings.register_profile("random", **_ANY_SPEED)
+settings.register_profile("ci", derandomize=True, **_ANY_SPEED)  # a change fails by what it changes, not by chance
+settings.register_profile("quick", max_examples=10, **_ANY_SPEED)
+settings.register_profile("fuzz", max_examples=2000, **_ANY_SPEED)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "random"))
 
 PATIENCE_SECONDS = 5.0
-"""For what is on its way out: a child to be reaped, a socket that ZeroMQ's own thread closes."""
+"""For what is being closed: a child to be reaped, a socket that ZeroMQ's own thread closes."""
 _THIS = psutil.Process()
 _TASKS = Path("/proc/self/task")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def imports_are_no_garbage() -> None:
+    """The collector never looks at what the imports made again: each `gc.collect` below would take half a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +68,11 @@ def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
 
 
 class _Context(zmq.Context[zmq.Socket[bytes]]):
-    """Holds its sockets: one that a test lets go of unclosed is warned about, which here is an error."""
+    """Keeps its sockets: pyzmq warns of one that is collected unclosed, and here a warning is an error."""
 
     held: tuple[zmq.Socket[bytes], ...] = ()
 
     def socket(self, *args: Any, **options: Any) -> zmq.Socket[bytes]:
-        """As ever."""
         one = super().socket(*args, **options)
         self.held += (one,)
         return one
@@ -79,7 +90,7 @@ def _compared(held: Callable[[], set[str]]) -> Iterator[None]:
 
 
 def _held() -> set[str]:
-    """Cheap enough to be looked at twice per test."""
+    """Children, threads and listening sockets; cheap enough for twice per test."""
     threads = {f"thread {thread.name}" for thread in threading.enumerate() if not thread.daemon}
     listeners = {
         f"listener {connection.laddr} (descriptor {connection.fd})"
@@ -96,7 +107,7 @@ def _everything_held() -> set[str]:
 
 
 def _children() -> set[int]:
-    """Read from the kernel where it tells (psutil must look at every process of the machine)."""
+    """From /proc where there is one: psutil looks at every process of the machine."""
     if not _TASKS.exists():
         return {child.pid for child in _THIS.children()}
     children: set[int] = set()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from learner.run_stats import Counters
+from tests.helpers.examples import examples
 from tests.helpers.link import ActorShell, Link
 
 CREDIT, ACCUMULATE = (1, 3), (1, 4)
@@ -227,7 +228,7 @@ class Exchange(RuleBasedStateMachine):
 TestExchange = Exchange.TestCase
 TestExchange.pytestmark = [pytest.mark.timeout(400)]  # a failure is made smaller for up to five minutes
 TestExchange.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=examples(40), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -20,6 +20,7 @@ from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters
+from tests.helpers.examples import examples
 from tests.helpers.link import Link
 from tests.helpers.run import ONE_CODEC, core_of, gradient_of, hello_of, run_of, sent, settings_of
 from tests.test_exchange import Exchange, indices
@@ -106,7 +107,7 @@ class Synchronous(Exchange):
 TestSynchronous = Synchronous.TestCase
 TestSynchronous.pytestmark = [pytest.mark.timeout(400)]
 TestSynchronous.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=examples(40), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -142,7 +143,7 @@ def test_an_actor_that_hangs_holds_a_step_up_for_the_longest_wait_and_no_longer(
     assert [actor.core.state for actor in link.actors] == ["working"] * 3
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),
     order=st.permutations(range(6)),

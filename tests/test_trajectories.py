@@ -114,6 +114,7 @@ def test_a_learner_takes_what_its_run_exchanges_and_shows_the_loss_it_computed()
         ("algorithm.kind=ppo", "exchange.kind=gradients", "staleness.policy=synchronous"),
     ],
 )
+@pytest.mark.slow
 def test_over_real_sockets(assignments: tuple[str, ...], tmp_path: Path) -> None:
     settings = settings_of(*SMALL, *assignments, "limits.frames=1500", "exchange.heartbeat_seconds=0.2")
     address = free_address()

@@ -1,10 +1,9 @@
-"""Recording a trained agent: an animated GIF, or a video."""
+"""Record a trained agent as an animated GIF or a video."""
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from actor.agent.limits import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError
 
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
-MAX_STEPS = 1000
-"""The longest recorded episode, unless asked otherwise: Pillow holds all pictures of a GIF in memory."""
 
 Pixels = NDArray[np.uint8]
+Writer = Callable[[Path, Iterator[Pixels], float], None]
+"""Writes frames (height, width, 3), RGB, to a file at a rate in frames per second; raises OSError."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What was written."""
+    """A file that was written."""
 
     path: Path
     returns: list[float]
@@ -40,46 +40,57 @@ def record(
     episodes: int = 1,
     sampled: bool = False,
     seed: int = 0,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
     checkpoint: Which = "best",
 ) -> Recording:
-    """Play `episodes` episodes with a run's agent into the file `out`: .gif, .mp4 or .webm; one there is overwritten.
+    """Play episodes with a run's agent into the file `out` (.gif, .mp4 or .webm), which is overwritten.
 
+    Ends after `episodes` episodes or `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif, else
+    EPISODE_STEPS.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
-    missing, the file cannot be written), UnavailableError (the environment fails).
+    missing, the file cannot be written) and UnavailableError (the environment fails).
     """
-    write = _writer(out)
+    write, default_steps = _writer(out)
     trained = open_run(run, checkpoint)
     rate = natural_rate(trained.settings.environment)
-    agent = TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")
     returns: list[float] = []
 
-    def shown() -> Iterator[Pixels]:
-        for episode in range(episodes):
-            for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):
+    def frames(agent: TrainedAgent) -> Iterator[Pixels]:
+        left = default_steps if max_steps is None else max_steps
+        while left > 0 and len(returns) < episodes:
+            for picture in pictures(agent, max_steps=left, seed=seed + len(returns)):
                 yield picture.pixels
+            left -= picture.length
             returns.append(picture.episode_return)
 
-    try:
-        write(out, shown(), rate)
-    except OSError as error:
-        raise ConfigurationError(f"{out}: cannot be written: {error.strerror or error}") from error
-    finally:
-        agent.close()
+    with closing(TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")) as agent:
+        try:
+            out.write_bytes(b"")  # a file that cannot be written is told before anything is played
+            write(out, frames(agent), rate)
+        except OSError as error:
+            reason = error.strerror or str(error).partition("\n")[0]
+            raise ConfigurationError(f"{out}: cannot be written: {reason}") from error
     return Recording(out, returns)
 
 
-def _writer(out: Path) -> Callable[[Path, Iterator[Pixels], float], None]:
-    """What writes this kind of file; asked for before anything is played."""
+def _writer(out: Path) -> tuple[Writer, int]:
+    """The writer for this kind of file and its default limit, checked before anything is played."""
     kind = out.suffix.lower()
     if not out.parent.is_dir():
         raise ConfigurationError(f"{out}: there is no folder {out.parent}")
     if kind == ".gif":
-        return _write_gif
-    if kind in CODECS:
-        _ffmpeg(kind)
-        return _write_video
-    raise ConfigurationError(f"{out}: a recording is a .gif, .mp4 or .webm file")
+        return _write_gif, GIF_STEPS
+    if kind not in CODECS:
+        raise ConfigurationError(f"{out}: a recording is a .gif, .mp4 or .webm file")
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        get_ffmpeg_exe()
+    except (ImportError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
+        ) from error
+    return _write_video, EPISODE_STEPS
 
 
 def _write_gif(out: Path, frames: Iterator[Pixels], rate: float) -> None:
@@ -87,36 +98,31 @@ def _write_gif(out: Path, frames: Iterator[Pixels], rate: float) -> None:
     hundredths = max(2, round(100 / rate))
     images = (Image.fromarray(np.ascontiguousarray(frame)).quantize() for frame in frames)
     first = next(images)
-    first.save(out, format="GIF", save_all=True, append_images=images, duration=10 * hundredths, loop=0)
+    try:
+        first.save(out, format="GIF", save_all=True, append_images=images, duration=10 * hundredths, loop=0)
+    except OverflowError as error:
+        text = "the picture stands still for longer than a GIF can show (655 s); record an .mp4 or fewer --max-steps"
+        raise OSError(text) from error
 
 
 def _write_video(out: Path, frames: Iterator[Pixels], rate: float) -> None:
-    kind = out.suffix.lower()
+    from imageio_ffmpeg import write_frames
+
     first = next(frames)
-    height, width = (side - side % 2 for side in first.shape[:2])  # Both codecs take even sides only.
-    command = [
-        *(_ffmpeg(kind), "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"),
-        *("-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"),
-        *("-c:v", CODECS[kind], "-crf", "24", "-b:v", "0", "-pix_fmt", "yuv420p", str(out)),
-    ]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as encoder:
-        assert encoder.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # It has ended; what it says of why is worth more.
-            for frame in chain([first], frames):
-                encoder.stdin.write(frame[:height, :width].tobytes())
-        _, told = encoder.communicate()
-    if encoder.returncode != 0:
-        lines = told.decode(errors="replace").splitlines() or [f"ffmpeg ended with {encoder.returncode}"]
-        raise OSError(lines[0])
-
-
-def _ffmpeg(kind: str) -> str:
-    """Path of the program; it comes with a package that is not always installed."""
-    try:
-        from imageio_ffmpeg import get_ffmpeg_exe
-
-        return str(get_ffmpeg_exe())
-    except (ImportError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
-        ) from error
+    height, width = (side - side % 2 for side in first.shape[:2])  # both codecs take even sides only
+    encoder = write_frames(
+        out,
+        (width, height),
+        fps=rate,
+        codec=CODECS[out.suffix.lower()],
+        quality=None,
+        macro_block_size=1,
+        ffmpeg_log_level="error",
+        output_params=["-crf", "24", "-b:v", "0"],
+    )
+    with closing(encoder):
+        encoder.send(None)
+        for frame in chain([first], frames):
+            encoder.send(frame[:height, :width].tobytes())
+    if not out.exists() or not out.stat().st_size:  # write_frames does not look at ffmpeg's exit code
+        raise OSError("ffmpeg wrote nothing; its error stands above")

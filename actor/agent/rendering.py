@@ -1,4 +1,4 @@
-"""The pictures of an agent at play, one a step."""
+"""The pictures of a trained agent's episode, one for each step."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from actor.agent.trained_agent import TrainedAgent
+from common.errors import A3cdError
+from common.rl.environments.base import failure
 from common.rl.environments.names import find_spec, resolve
 from common.settings.sections import Environment
 
 USUAL_RATE = 30.0
+"""Frames per second of an environment whose metadata name none."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What is to be seen after a step, or at the start of an episode."""
+    """The start of an episode, or the state after a step."""
 
     pixels: NDArray[np.uint8]
     """(height, width, 3), RGB."""
@@ -31,17 +34,32 @@ class Picture:
 
 
 def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Picture]:
-    """One episode; `agent` must have a single environment made with render_mode='rgb_array'."""
+    """Play one episode of at most `max_steps` steps; `agent` has one environment, made with render_mode="rgb_array".
+
+    Raises UnavailableError where the environment fails or draws nothing.
+    """
     environments = agent.environments
     observations = environments.reset(seed)
     agent.begin()
-    total, length, over = 0.0, 0, False
-    yield Picture(environments.render(), total, length, over)
-    while not over:
+    episode_return = 0.0
+    length = 0
+    last = False
+    yield Picture(_draw(agent), episode_return, length, last)
+    while not last:
         observations, rewards, terminated, truncated, _ = environments.step(agent.act(observations))
-        total, length = total + float(rewards[0]), length + 1
-        over = bool(terminated[0] or truncated[0]) or length >= max_steps
-        yield Picture(environments.render(), total, length, over)
+        episode_return += float(rewards[0])
+        length += 1
+        last = bool(terminated[0] or truncated[0]) or length >= max_steps
+        yield Picture(_draw(agent), episode_return, length, last)
+
+
+def _draw(agent: TrainedAgent) -> NDArray[np.uint8]:
+    try:
+        return agent.environments.render()
+    except A3cdError:
+        raise
+    except Exception as error:
+        raise failure(agent.settings.environment.id, "render", error) from error
 
 
 def natural_rate(section: Environment) -> float:

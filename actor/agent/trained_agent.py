@@ -27,14 +27,14 @@ Which = Literal["best", "newest"]
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What a run folder says about an agent."""
+    """The settings of a run and one of its checkpoints."""
 
     settings: Settings
     checkpoint: Checkpoint
 
 
 def open_run(path: Path, which: Which) -> TrainedRun:
-    """Read a run folder; raises ConfigurationError if it holds no run, or the run no checkpoint that reads whole."""
+    """Read a run folder; raises ConfigurationError without a run, or without a checkpoint that is whole."""
     folder = RunFolder(path)
     settings = folder.settings()
     paths = folder.best() if which == "best" else folder.newest()
@@ -44,27 +44,37 @@ def open_run(path: Path, which: Which) -> TrainedRun:
 
 
 class TrainedAgent:
-    """The network with a run's weights, and environments to act in; `close` must be called."""
+    """A network with a run's weights, and environments that it plays in; the caller must `close` it."""
 
     def __init__(
-        self, run: TrainedRun, *, copies: int, seed: int, sampled: bool, render_mode: Literal["rgb_array"] | None = None
+        self,
+        run: TrainedRun,
+        *,
+        num_envs: int,
+        seed: int,
+        sampled: bool,
+        render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
-        """Take the best actions, or `sampled` ones: as in training, values with a small epsilon. `seed`: 0 or more.
+        """Make the network and `num_envs` environments; `seed` is 0 or more.
 
-        Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the weights are not of
-        the network that the settings describe.
+        sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best.
+        Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the checkpoint holds
+        another network than the settings describe.
         """
-        # More threads do not pay for networks so small, and are ruinous beside a training on the same cores.
+        # More threads do not speed up networks this small, and slow down a training on the same cores.
         torch.set_num_threads(1)
+        self.settings = run.settings
         section = msgspec.structs.replace(run.settings.environment, step_seconds=0.0)
-        self.environments = make(section, num_envs=copies, seed=seed, render_mode=render_mode)
+        self.environments = make(section, num_envs=num_envs, seed=seed, render_mode=render_mode)
         self._sampled = sampled
         try:
             observation = describe(self.environments.observation_space)
             model = build(run.settings, observation, self.environments.action)
-            self._model, flat = model, model.flat
-            rng, algorithm = np.random.default_rng(seed), run.settings.algorithm
-            self._exploration = exploration(algorithm, model.network.action, copies, rng, None)
+            self._model = model
+            flat = model.flat
+            rng = np.random.default_rng(seed)
+            algorithm = run.settings.algorithm
+            self._exploration = exploration(algorithm, model.network.action, num_envs, rng, None)
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
@@ -72,7 +82,7 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
-            self._memory = RecurrentState(copies, model.network.state_size)
+            self._state = RecurrentState(num_envs, model.network.state_size)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
             moments = Moments.from_checkpoint(run.checkpoint.state, model.normalization.counted)
             model.statistics.copy_(model.normalization.extras(moments))
@@ -81,16 +91,16 @@ class TrainedAgent:
             raise
 
     def begin(self) -> None:
-        """The next observations begin an episode in every copy, as after `environments.reset`."""
-        self._memory.clear()
+        """Forget everything: the next observations begin an episode in every environment."""
+        self._state.clear()
 
     def keep(self, valid: NDArray[np.bool_]) -> None:
-        """To be called after a step: where `valid` (B,) is False it was a dummy, and another episode begins."""
-        self._memory.keep(valid)
+        """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
+        self._state.keep(valid)
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        outputs, self._memory.value = self._model.network.step(torch.from_numpy(observations), self._memory.value)
+        outputs, self._state.value = self._model.network.step(torch.from_numpy(observations), self._state.value)
         numbers = outputs.numpy()[:, :-1]
         return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 

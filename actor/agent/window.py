@@ -1,24 +1,26 @@
-"""Watching a trained agent in a window.
+"""Watch a trained agent in a window.
 
-The window is our own, of the pictures the environment draws: those that environments open themselves cannot be closed
-(most ignore it), and those observed as frames open none.
+The window is our own and shows the pictures that the environment draws. Environments' own windows ignore the close
+button, and environments observed as frames open none.
 """
 
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from actor.agent.limits import EPISODE_STEPS
 from actor.agent.rendering import Picture, natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError, UnavailableError
 from common.rl.environments.quiet import quiet
 
-LEAST_HEIGHT = 480
+MIN_HEIGHT = 480
 """Pixels; smaller pictures are enlarged by a whole factor."""
 
 
@@ -28,7 +30,7 @@ def play(
     episodes: int = 0,
     sampled: bool = False,
     seed: int = 0,
-    max_steps: int = 27_000,
+    max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
 ) -> list[float]:
     """Show a run's agent at play until the window is closed (or Escape or Q pressed), or for `episodes` episodes.
@@ -41,22 +43,19 @@ def play(
     section = trained.settings.environment
     rate = natural_rate(section)
     pygame = _pygame()
-    agent = None
     returns: list[float] = []
-    try:
+    with ExitStack() as stack:
+        stack.callback(pygame.quit)
         # The display comes first: making the environment keeps SDL off the screen from then on.
         window = _Window(pygame, section.id, rate)
-        agent = TrainedAgent(trained, copies=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+        agent = TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+        stack.enter_context(closing(agent))
         for episode in itertools.count() if episodes == 0 else range(episodes):
             for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):
                 window.show(picture, episode)
                 if window.closed():
                     return returns
             returns.append(picture.episode_return)
-    finally:
-        if agent is not None:
-            agent.close()
-        pygame.quit()
     return returns
 
 
@@ -67,14 +66,16 @@ class _Window:
         try:
             pygame.display.init()
         except pygame.error as error:
-            raise UnavailableError(f"no window can be opened here ({error}); record a file instead") from error
+            raise UnavailableError(f"no window can be opened here ({error}); `a3cd record` makes a film") from error
+        if pygame.display.get_driver() == "offscreen":  # what SDL falls back to where there is no display
+            raise UnavailableError("there is no display here; `a3cd record` makes a film")
         self._clock = pygame.time.Clock()
 
     def show(self, picture: Picture, episode: int) -> None:
-        """Show a picture; returns when the next one is due."""
+        """Show a picture; return when the next one is due."""
         pygame = self._pygame
         height, width = picture.pixels.shape[:2]
-        factor = max(1, -(-LEAST_HEIGHT // height))
+        factor = max(1, -(-MIN_HEIGHT // height))
         if self._screen is None:
             self._screen = pygame.display.set_mode((factor * width, factor * height))
         surface = pygame.surfarray.make_surface(np.swapaxes(picture.pixels, 0, 1))
@@ -84,7 +85,7 @@ class _Window:
         self._clock.tick(self._rate)
 
     def closed(self) -> bool:
-        """Whether the operator has had enough."""
+        """Whether the window was closed, or Escape or Q pressed."""
         pygame = self._pygame
         keys = (pygame.K_ESCAPE, pygame.K_q)
         events = pygame.event.get()

@@ -54,7 +54,7 @@ class Rollouts:
             self.observation,
             algorithm=algorithm,
             rewards=reward_transform(settings, self.model, count),
-            exploration=exploration(algorithm, self.action, count, rng, self.model.frames),
+            exploration=exploration(algorithm, self.model.network.action, count, rng, self.model.frames),
             rng=rng,
         )
         if body is not None:

@@ -1,4 +1,4 @@
-"""What the commands of `a3cd` have in common: argument types and options."""
+"""Argument types and options that several commands of `a3cd` share."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ import click
 
 from common.errors import A3cdError
 from common.host.addresses import Address
-from common.host.security import access as ways
+from common.host.security import access as endpoints
 from common.host.security.access import LearnerEndpoint
 
 _Command = Callable[..., Any]
 
 
 class AddressType(click.ParamType[Address]):
-    """tcp://host:port on the command line; `connect`: one that a peer can connect to."""
+    """tcp://host:port; `connect`: an address to connect to, not one to listen on (no `*`)."""
 
     name = "address"
 
     def __init__(self, connect: bool = True) -> None:
-        """Of a learner to connect to, or to listen on."""
         self.connect = connect
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        """Refuses what is no address with exit code 2."""
         try:
             address = value if isinstance(value, Address) else Address.parse(value)
             return address.to_connect() if self.connect else address
@@ -38,10 +36,9 @@ class AddressType(click.ParamType[Address]):
 
 
 class LearnerType(AddressType):
-    """A learner to connect to: its address, or an invitation, which is passed on as it stands."""
+    """A learner to connect to: its address, or an invitation, which is passed on as text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Refuses what is neither with exit code 2."""
         if isinstance(value, str) and "#" in value:
             super().convert(value.partition("#")[0], param, ctx)
             return value
@@ -54,16 +51,17 @@ class RangeType(click.ParamType[tuple[int, int]]):
     name = "N|MIN..MAX"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Refuses what is no range of at least one actor with exit code 2."""
         if isinstance(value, tuple):
             return value
-        least, _, most = str(value).partition("..")
+        minimum, _, maximum = str(value).partition("..")
         try:
-            bounds = int(least), int(most or least)
+            bounds = int(minimum), int(maximum or minimum)
         except ValueError:
             self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
         if not 1 <= bounds[0] <= bounds[1]:
-            self.fail(f"{value!r}: the range is from at least 1 up to at least as many", param, ctx)
+            self.fail(
+                f"{value!r}: a range has at least 1 actor, and a maximum that is not below its minimum", param, ctx
+            )
         return bounds
 
 
@@ -73,13 +71,6 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )
 
-
-run_argument = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-sampled_option = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
-newest_option = click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
-max_steps_option = click.option(
-    "--max-steps", type=click.IntRange(1), default=100_000, show_default=True, help="Longest episode."
-)
 modules_option = click.option(
     "--allow-module",
     "modules",
@@ -98,19 +89,33 @@ _insecure_option = click.option(
 )
 
 
+def agent_options(command: _Command) -> _Command:
+    """RUN and which agent of it plays: --seed, --sampled, and --newest, which becomes `checkpoint`."""
+
+    @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+    @click.option("--seed", type=int, default=0, show_default=True)
+    @click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+    @click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
+    @wraps(command)
+    def call(*, newest: bool, **others: Any) -> Any:
+        return command(checkpoint="newest" if newest else "best", **others)
+
+    return call
+
+
 def security_options(command: _Command) -> _Command:
-    """--keys and --insecure, of a command that listens."""
+    """--keys and --insecure, for a command that listens."""
     return _keys_option(_insecure_option(command))
 
 
 def learner_argument(command: _Command) -> _Command:
-    """LEARNER and the way in to it; the command is called with `access`."""
+    """LEARNER and the options of its keys; the command is called with `access`."""
     return _with_access(command, click.argument("learner", metavar="LEARNER", type=LearnerType()))
 
 
 def learner_option(command: _Command) -> _Command:
-    """The same as an option; `access` is None without it."""
-    help_text = "Also check the way to this learner."
+    """The same as the option --learner; without it `access` is None."""
+    help_text = "Also check the connection to this learner."
     return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=help_text))
 
 
@@ -120,10 +125,10 @@ def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> 
         *, learner: Address | str | None, keys: Path | None, credential: Path | None, insecure: bool, **others: Any
     ) -> Any:
         if isinstance(learner, str):
-            access: LearnerEndpoint | None = ways.accept(learner, keys)
+            access: LearnerEndpoint | None = endpoints.accept(learner, keys)
             _hide_invitation()
         elif learner is not None:
-            access = ways.find(learner, folder=keys, credential=credential, insecure=insecure)
+            access = endpoints.find(learner, folder=keys, credential=credential, insecure=insecure)
         else:
             access = None
         return command(access=access, **others)
@@ -132,14 +137,14 @@ def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> 
 
 
 def _hide_invitation() -> None:
-    """Starts this program again with the plain address: the command line of a process is there for all to read."""
+    """Start this program again with the plain address: every user can read the command line of a process."""
     if os.name == "posix":
         words = [word.partition("#")[0] if word.startswith("tcp://") else word for word in sys.orig_argv[1:]]
         os.execv(sys.executable, [sys.executable, *words])
 
 
 def hold_on(lifeline: bool) -> None:
-    """Ends this process when whoever started it has gone."""
+    """End this process when the one that started it has ended."""
     if lifeline:
         from common.host.service.lifeline import watch
 
@@ -147,6 +152,5 @@ def hold_on(lifeline: bool) -> None:
 
 
 def finish(code: int) -> NoReturn:
-    """Ends the command with this exit code."""
     sys.stdout.flush()
     sys.exit(code)

@@ -1,6 +1,6 @@
-"""The `a3cd` command: reads the command line, hands plain values to the part that does the work.
+"""The `a3cd` command: read the command line and hand plain values to the part that does the work.
 
-Every part is imported only when its command runs: `a3cd --help` and the launcher need no torch.
+Each part is imported only when its command runs: `a3cd --help` and the launcher need no torch.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from actor.agent.limits import EPISODE_STEPS, GIF_STEPS
 from common.errors import EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT
 from common.host.security.access import LearnerEndpoint
@@ -19,16 +20,14 @@ from common.host.service import logs
 from deploy.cli import daemons, keys
 from deploy.cli.arguments import (
     RangeType,
+    agent_options,
     finish,
     json_option,
     learner_argument,
     learner_option,
-    max_steps_option,
-    newest_option,
-    run_argument,
-    sampled_option,
     set_option,
 )
+from deploy.cli.bench import bench
 from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
@@ -41,10 +40,9 @@ def _version() -> str:
 
 
 class Group(click.Group):
-    """A group whose commands end with one line and an exit code, never a traceback, when a person can mend it."""
+    """A group whose commands end with one line and an exit code, not a traceback, for errors that a person can mend."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command."""
         try:
             return super().invoke(ctx)
         except A3cdError as error:
@@ -66,13 +64,13 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("env")
-@click.option("--actors", type=RangeType(), help="Actors; a range scales by how long episodes last.")
-@click.option("--algorithm", help="As algorithm.kind; with what the preset says of it.")
-@click.option("--network", help="As network.kind.")
+@click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
+@click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
+@click.option("--network", help="network.kind.")
 @click.option("--seed", type=int)
-@click.option("--frames", type=int, help="Stop after so many environment steps.")
-@click.option("--episodes", type=int, help="Stop after so many episodes.")
-@click.option("--seconds", type=float, help="Stop after so long.")
+@click.option("--frames", type=int, help="Stop after N steps of the agents, all together.")
+@click.option("--episodes", type=int, help="Stop after N episodes.")
+@click.option("--seconds", type=float, help="Stop after this time.")
 @click.option("--until-return", type=float, help="Stop at this mean training return.")
 @set_option
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
@@ -83,10 +81,10 @@ def train(env: str, as_json: bool, **given: Any) -> None:
 
     ENV is a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name (see `a3cd presets`).
     """
-    from deploy.cli.train import plan
+    from deploy.cli.train import request
     from deploy.cli.train import train as run
 
-    finish(run(plan(env, **given), as_json=as_json))
+    finish(run(request(env, **given), as_json=as_json))
 
 
 @cli.command()
@@ -95,34 +93,24 @@ def train(env: str, as_json: bool, **given: Any) -> None:
 @json_option
 @click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
 def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float) -> None:
-    """Show how the run at LEARNER is going."""
+    """Show the state of the run at LEARNER."""
     from deploy.cli.view import report
 
     finish(report.run(access, watch=watch, as_json=as_json, timeout=timeout))
 
 
 @cli.command()
-@run_argument
+@agent_options
 @click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
-@max_steps_option
+@click.option(
+    "--max-steps", type=click.IntRange(1), default=EPISODE_STEPS, show_default=True, help="Longest episode, in steps."
+)
 @json_option
-def evaluate(
-    run_dir: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int, as_json: bool
-) -> None:
-    """Play episodes with the agent of the run folder RUN and say how well it did."""
-    from actor.agent import evaluation as playing
+def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
+    """Play episodes with the agent of the run folder RUN and print its returns."""
+    from actor.agent import evaluation
 
-    result = playing.evaluate(
-        run_dir,
-        episodes=episodes,
-        sampled=sampled,
-        seed=seed,
-        max_steps=max_steps,
-        checkpoint="newest" if newest else "best",
-    )
+    result = evaluation.evaluate(run_dir, **options)
     if as_json:
         click.echo(msgspec.json.encode(result).decode())
         return
@@ -135,38 +123,28 @@ def evaluate(
 
 
 @cli.command()
-@run_argument
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
-def play(run_dir: Path, seed: int, sampled: bool, newest: bool) -> None:
+@agent_options
+def play(run_dir: Path, **options: Any) -> None:
     """Watch the agent of the run folder RUN in a window."""
     from actor.agent import window
 
-    window.play(run_dir, sampled=sampled, seed=seed, checkpoint="newest" if newest else "best")
+    window.play(run_dir, **options)
 
 
 @cli.command()
-@run_argument
+@agent_options
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help=".gif, .mp4 or .webm")
 @click.option("--episodes", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
-@sampled_option
-@newest_option
-@max_steps_option
-def record(run_dir: Path, out: Path, episodes: int, seed: int, sampled: bool, newest: bool, max_steps: int) -> None:
+@click.option(
+    "--max-steps",
+    type=click.IntRange(1),
+    help=f"Longest recording, in steps of all episodes.  [default: {GIF_STEPS} for .gif, else {EPISODE_STEPS}]",
+)
+def record(run_dir: Path, out: Path, **options: Any) -> None:
     """Record the agent of the run folder RUN as a film."""
     from actor.agent import recording
 
-    recording.record(
-        run_dir,
-        out,
-        episodes=episodes,
-        sampled=sampled,
-        seed=seed,
-        max_steps=max_steps,
-        checkpoint="newest" if newest else "best",
-    )
+    recording.record(run_dir, out, **options)
     click.echo(str(out))
 
 
@@ -193,7 +171,7 @@ def presets_show(name: str) -> None:
 @cli.command("check-config")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def check_config(file: Path) -> None:
-    """Say whether FILE is a run a learner would take, without starting anything."""
+    """Check the run settings in FILE without starting anything."""
     from common.settings.toml import read
 
     settings = read(file)
@@ -204,7 +182,7 @@ def check_config(file: Path) -> None:
 @learner_option
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
 def doctor(access: LearnerEndpoint | None, port: int) -> None:
-    """Look at this machine: versions, ports, threads, GPU; what is wrong and how to mend it."""
+    """Check this machine (versions, ports, threads, GPU), and say how to mend what is wrong."""
     from deploy.cli import doctor as examination
 
     findings = examination.run(access, port)
@@ -212,7 +190,7 @@ def doctor(access: LearnerEndpoint | None, port: int) -> None:
     finish(examination.exit_code(findings))
 
 
-for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy):
+for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy, bench):
     cli.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""The commands of the two daemons that do the work: `a3cd learner` and `a3cd actor`."""
+"""The commands of two daemons: `a3cd learner` and `a3cd actor`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
 @click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
-@click.option("--resume-or-create", is_flag=True, help="The same where --run-dir holds a run; else begin one there.")
-@click.option("--allowed", type=_FILE, help="Peers that may come in; default: `allowed` in the key folder.")
+@click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
+@click.option("--allowed", type=_FILE, help="The file of allowed peers; default: `allowed` in the key folder.")
 @set_option
 @security_options
 @lifeline_option
@@ -54,7 +54,7 @@ def learner(
     assignments: tuple[str, ...],
     lifeline: bool,
 ) -> None:
-    """Hold the weights: take gradients from actors, send weights, say how many actors are wanted."""
+    """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
     from common.run.folder import RunFolder, default_path
     from common.settings.toml import override, read
     from common.wire import sockets
@@ -65,14 +65,19 @@ def learner(
     hold_on(lifeline)
     if (resume or resume_or_create) and run_dir is None:
         raise click.UsageError("--resume needs --run-dir")
-    resume = resume or (resume_or_create and run_dir is not None and RunFolder(run_dir).run_file.exists())
-    if config is None and not resume:
+    if resume_or_create and run_dir is not None:
+        resume = resume or RunFolder(run_dir).run_file.exists()
+    settings = None
+    if config is not None:
+        settings = read(config)
+        if assignments:
+            settings = override(settings, assignments)
+    elif assignments:
+        raise click.UsageError("--set needs --config")
+    elif not resume:
         raise click.UsageError(
             "a learner needs --config FILE (see `a3cd presets show NAME`), or --resume with --run-dir"
         )
-    settings = None if config is None else override(read(config), assignments)
-    if settings is None and assignments:
-        raise click.UsageError("--set needs --config")
     own_keys = LearnerKeys.find(bind, keys=keys, allowed=allowed, insecure=insecure)
     where = run_dir or default_path(settings.environment.id if settings else "")
     inherited = None if listeners is None else sockets.inherit(listeners)
@@ -81,15 +86,17 @@ def learner(
 
 @click.command()
 @learner_argument
-@click.option("--name", default="", help="How this actor is called in status; default: host and process id.")
+@click.option("--name", default="", help="This actor's name in status; default: host and process id.")
 @click.option("--launcher", default="", hidden=True)
-@click.option("--nice", type=click.IntRange(0, 19), default=0, help="Give way to other processes: 10, say.")
+@click.option(
+    "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
+)
 @modules_option
 @lifeline_option
 def actor(
     access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...], lifeline: bool
 ) -> None:
-    """Play for the learner at LEARNER (tcp://host:5555, or an invitation); everything else comes from there."""
+    """Play for the learner at LEARNER: tcp://host:5555, or an invitation. Its welcome brings all other settings."""
     from actor.daemon import run
 
     logs.setup("actor")

@@ -1,4 +1,4 @@
-"""`a3cd keys`: who may speak to a learner."""
+"""`a3cd keys`: which peers a learner lets in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
-from common.host.security import access as ways
+from common.host.security import access as endpoints
 from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.credential import Credential
@@ -25,11 +25,11 @@ _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--hel
 @click.option("--keys", "folder", type=click.Path(path_type=Path, file_okay=False), help="The key folder.")
 @click.pass_context
 def keys(ctx: click.Context, folder: Path | None) -> None:
-    """Make keys, let peers in, cut them off.
+    """Make keys, allow peers, revoke them.
 
-    All is kept in one folder: /etc/a3cd/keys for root, else ~/.config/a3cd/keys. A learner that other hosts can
-    reach holds the pair `learner` there and lets in who stands in the file `allowed`; it reads that file again
-    whenever it changes. Shortest way: `a3cd keys new learner`, then `a3cd keys invite HOST` for each host.
+    Everything is in one folder: /etc/a3cd/keys for root, else ~/.config/a3cd/keys. A learner that other hosts can
+    reach has the pair `learner` there and admits the peers in the file `allowed`, which it reads again whenever it
+    changes. To begin: `a3cd keys new learner`, then `a3cd keys invite HOST` for each host.
     """
     ctx.obj = folder or default_folder()
 
@@ -54,10 +54,10 @@ def show(folder: Path, name: str) -> None:
 
 @keys.command(context_settings=_KEY_AS_ARGUMENT)
 @click.argument("key", metavar="FILE|KEY")
-@click.option("--name", required=True, help="How the peer is called from now on.")
+@click.option("--name", required=True, help="The peer's name from now on.")
 @click.pass_obj
 def allow(folder: Path, key: str, name: str) -> None:
-    """Let the holder of a public key in."""
+    """Allow the holder of a public key."""
     added = allowed.allow(folder / ALLOWED, read_public(key), name)
     click.echo(f"{name} is allowed{'' if added else ' already'}: {folder / ALLOWED}")
 
@@ -66,7 +66,7 @@ def allow(folder: Path, key: str, name: str) -> None:
 @click.argument("peer", metavar="NAME|KEY")
 @click.pass_obj
 def revoke(folder: Path, peer: str) -> None:
-    """Cut a peer off; a learner that runs does so within a second or two."""
+    """Revoke a peer's key; a running learner disconnects it within two seconds."""
     _, name = allowed.revoke(folder / ALLOWED, peer)
     click.echo(f"{name} is not allowed any more: {folder / ALLOWED}")
 
@@ -74,7 +74,7 @@ def revoke(folder: Path, peer: str) -> None:
 @keys.command("list")
 @click.pass_obj
 def list_peers(folder: Path) -> None:
-    """Show who is allowed."""
+    """List the allowed peers."""
     for key, name in allowed.read(folder / ALLOWED).items():
         click.echo(f"{key} {name}")
 
@@ -82,19 +82,20 @@ def list_peers(folder: Path) -> None:
 @keys.command()
 @click.argument("host")
 @click.option(
-    "--learner", required=True, type=AddressType(), help="The learner's address, as that host reaches it (tcp://...)."
+    "--learner", required=True, type=AddressType(), help="The learner's address as HOST reaches it (tcp://...)."
 )
 @click.pass_obj
 def invite(folder: Path, host: str, learner: Address) -> None:
-    """Make a key for HOST, let it in, and print the line to paste there. The line is as secret as the key in it."""
+    """Make a key for HOST, allow it, and print the command to paste there. That line is as secret as the key in it."""
     click.echo(f"a3cd actor '{invitation(folder, host, learner).invitation()}'")
 
 
 def invitation(folder: Path, host: str, learner: Address) -> Credential:
-    """A credential for a host that is allowed from now on; raises ConfigurationError."""
+    """Make a key for `host` and allow it; raises ConfigurationError."""
     if not (folder / LEARNER_PAIR).exists():
         raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new {_LEARNER}` makes it")
-    own, pair = KeyPair.read(folder / LEARNER_PAIR), KeyPair.generate(host)
+    own = KeyPair.read(folder / LEARNER_PAIR)
+    pair = KeyPair.generate(host)
     allowed.allow(folder / ALLOWED, pair.public, host)
     return Credential(learner, own.public, pair)
 
@@ -103,6 +104,6 @@ def invitation(folder: Path, host: str, learner: Address) -> Credential:
 @click.argument("text", metavar="INVITATION")
 @click.pass_obj
 def accept(folder: Path, text: str) -> None:
-    """Keep an invitation here; from then on the learner's plain address is enough."""
-    access = ways.accept(text, folder)
-    click.echo(f"kept in {access.source}: now `a3cd actor {access.address}`")
+    """Store an invitation; from then on the learner's plain address is enough."""
+    access = endpoints.accept(text, folder)
+    click.echo(f"stored in {access.source}: now `a3cd actor {access.address}`")

@@ -1,4 +1,4 @@
-"""Looking at a run from outside: a peer of role observer that asks the learner how it is going."""
+"""A peer that asks a learner for the status of its run."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from common.wire.messages import Goodbye, Inspect, Status, Stop
 ASK_SECONDS = 0.5
 """Between two questions."""
 LOST_SECONDS = 5.0
-"""A question unanswered for so long: the learner is taken for restarted, and joined again."""
+"""After a question was unanswered for this long, the observer joins again: the learner has probably restarted."""
 LOOK_SECONDS = 0.2
-"""How often those who wait look at the clock."""
+"""Longest wait of `fetch` and `watch` before they look at the clock again."""
 
 
 class Observer:
-    """Asks again and again; the learner need not be there, and may come back later. A context manager."""
+    """Asks every `ask_seconds`. The learner may be absent, and may come back. A context manager."""
 
     def __init__(self, access: LearnerEndpoint, ask_seconds: float = ASK_SECONDS) -> None:
-        """Connects to the learner at `access`."""
         now = time.monotonic()
         hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -38,18 +37,15 @@ class Observer:
         self._ask_seconds = ask_seconds
         self._ask_due = now
         self._asked: float | None = None
-        """Since when a question is unanswered."""
+        """When the oldest unanswered question was asked."""
         self._answered = now
-        """Due while there was no connection: goes out as soon as there is one."""
         self.ended: Stop | None = None
-        """What the learner said when it stopped; None again once it is back."""
+        """The learner's stop message; None again once it is back."""
 
     def __enter__(self) -> Self:
-        """Already connected."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes."""
         self.close()
 
     @property
@@ -58,10 +54,7 @@ class Observer:
         return time.monotonic() - self._answered
 
     def next(self, seconds: float) -> RunStatus | None:
-        """The next status; None when none came within `seconds`.
-
-        Raises RefusedError when the learner speaks another protocol.
-        """
+        """The next status; None if none comes within `seconds`. Raises RefusedError (another protocol)."""
         until = time.monotonic() + seconds
         while True:
             now = time.monotonic()
@@ -74,13 +67,13 @@ class Observer:
             self._link.socket.poll(max(1, math.ceil(1000 * (min(until, self._deadline) - now))))
 
     def notice(self) -> float | None:
-        """Seconds without a learner, whenever it is time to tell the operator."""
+        """Seconds without a learner, when it is time to log them again; else None."""
         return self._membership.notice(time.monotonic())
 
     def close(self) -> None:
-        """Says goodbye, and waits at most a tenth of a second for it to leave."""
+        """Say goodbye and close the sockets."""
         if self._membership.member:
-            self._link.send(Goodbye(reason="seen enough"))
+            self._link.send(Goodbye(reason="done"))
         self._link.close()
         self._context.term()
 
@@ -123,19 +116,18 @@ class Observer:
 
 
 def fetch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
-    """How the run at `access` is going, once; `say` is told about a learner that is waited for.
+    """The status of the run at `access`; `say` takes lines about a learner that does not answer yet.
 
-    Raises UnavailableError when nobody answers for `timeout` seconds.
+    Raises UnavailableError when there is no answer for `timeout` seconds.
     """
     with Observer(access) as observer:
         return _first(observer, access, timeout, say)
 
 
 def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
-    """Every status until the run is over, whose reason is told to `say`.
+    """Every status until the run is over; `say` takes lines about a silent learner and the end of the run.
 
-    A learner that has never answered for `timeout` seconds is an UnavailableError; one that falls silent later is
-    waited for, and `say` is told.
+    Raises UnavailableError when there is no first answer for `timeout` seconds; later, a silent learner is waited for.
     """
     with Observer(access) as observer:
         yield _first(observer, access, timeout, say)
@@ -152,7 +144,7 @@ def _first(observer: Observer, access: LearnerEndpoint, timeout: float, say: Cal
         if observer.silence >= timeout:
             raise UnavailableError(
                 f"no learner answers at {access.address} (waited {timeout:g} s): "
-                f"is it running there? `a3cd doctor --learner {access.address}` looks at the way to it"
+                f"is it running there? `a3cd doctor --learner {access.address}` checks the connection"
             )
         _tell(observer, access, say)
     return status

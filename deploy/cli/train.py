@@ -1,4 +1,4 @@
-"""Training on this machine: the learner and the launcher as processes, exactly those a person would start by hand."""
+"""Train on this machine: learner and launcher as processes, the same that a person would start by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 import msgspec
-import psutil
 
 from common.errors import (
     EXIT_CONFIGURATION,
@@ -25,7 +24,6 @@ from common.errors import (
     EXIT_SIGTERM,
     EXIT_TRY_LATER,
     EXIT_USAGE,
-    A3cdError,
     ConfigurationError,
     UnavailableError,
 )
@@ -37,22 +35,23 @@ from common.run import presets
 from common.run.folder import RunFolder, default_path
 from common.run.status import RunStatus
 from common.settings.sections import Settings
-from common.settings.toml import dump, override
+from common.settings.toml import dump, override, replace_at
 from common.wire import sockets
 from deploy.children import Child, Children, a3cd
+from deploy.cli.elapsed import since_start
 from deploy.cli.observer import Observer
 from deploy.cli.view.progress import View, open_view
 
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
 LOOK_SECONDS = 0.1
-ENDINGS = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
-"""Exit codes with which a learner has said itself why it ends."""
+EXPLAINED = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
+"""Exit codes that a learner has explained itself."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What `train` is to do."""
+class TrainRequest:
+    """A run to train."""
 
     settings: Settings
     run_dir: Path
@@ -62,10 +61,10 @@ class Plan:
     def slots(self) -> int:
         """Most actors there will be."""
         scaling = self.settings.scaling
-        return scaling.minimum if scaling.policy == "fixed" else scaling.maximum
+        return max(1, scaling.minimum if scaling.policy == "fixed" else scaling.maximum)
 
 
-def plan(
+def request(
     env: str,
     *,
     actors: tuple[int, int] | None = None,
@@ -73,96 +72,120 @@ def plan(
     run_dir: Path | None = None,
     resume: bool = False,
     **options: Any,
-) -> Plan:
-    """From the command line; `options` are algorithm, network, seed, frames, episodes, seconds, until_return.
+) -> TrainRequest:
+    """Turn the command line into a request; assignments are put over options, and options over the preset.
 
-    Raises ConfigurationError for settings that cannot be.
+    options: algorithm, network, seed, frames, episodes, seconds, until_return; None: not given.
+    Raises ConfigurationError for settings that are not valid.
     """
-    if resume and run_dir is None:
-        raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
     settings = presets.for_environment(env, options["algorithm"])
-    if resume and run_dir is not None:
-        asked, settings = settings.environment.id, RunFolder(run_dir).settings()
+    if resume:
+        if run_dir is None:
+            raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
+        asked = settings.environment.id
+        settings = RunFolder(run_dir).settings()
         if settings.environment.id != asked:
             raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
-    written = {
+    given: dict[str, Any] = {
         "algorithm.kind": options["algorithm"],
         "network.kind": options["network"],
         "seed": options["seed"],
         **{f"limits.{name}": options[name] for name in ("frames", "episodes", "seconds", "until_return")},
     }
     if actors is not None:
+        minimum, maximum = actors
         policy = settings.scaling.policy
-        if actors[0] == actors[1]:
+        if minimum == maximum:
             policy = "fixed"
         elif policy == "fixed":
             policy = "episode-duration"
-        written |= {"scaling.policy": policy, "scaling.minimum": actors[0], "scaling.maximum": actors[1]}
-    named = [f"{key}={json.dumps(value)}" for key, value in written.items() if value is not None]
-    return Plan(override(settings, [*named, *assignments]), run_dir or default_path(env), resume)
+        given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
+    given = {path: value for path, value in given.items() if value is not None}
+    settings = replace_at(settings, given, "the command line")
+    if assignments:
+        settings = override(settings, assignments)
+    return TrainRequest(settings, run_dir or default_path(env), resume)
 
 
-def train(plan: Plan, *, as_json: bool) -> int:
-    """Runs until the learner has ended; prints the result on stdout and returns the exit code.
-
-    Raises UnavailableError when learner or launcher die, or no actor can be started; ConfigurationError when none ever
-    could be.
-    """
-    earlier = _summary(plan)
-    with ExitStack() as stack:
-        signals = stack.enter_context(Signals())
-        view = stack.enter_context(open_view())
-        children = stack.enter_context(Children())
-        code = _Training(plan, partial(_start, children, view), view, signals, stack).run()
-    summary = _summary(plan)
-    if summary is not None and summary != earlier:  # a learner that was refused the folder leaves another run's there
-        summary |= {"seconds": time.time() - psutil.Process().create_time(), "exit_code": code}
+def train(request: TrainRequest, *, as_json: bool) -> int:
+    """Run until the learner has ended; print the result on stdout and return the exit code. Raises as `supervise`."""
+    code, summary = supervise(request)
+    if summary is not None:
+        summary |= {"seconds": since_start(), "exit_code": code}
         click.echo(json.dumps(summary) if as_json else _text(summary))
     return code
 
 
-class _Training:
-    def __init__(self, plan: Plan, start: Callable[..., Child], view: View, signals: Signals, stack: ExitStack) -> None:
-        self._view, self._signals = view, signals
-        self._folder = tempfile.TemporaryDirectory(prefix="a3cd-")
-        config = Path(stack.enter_context(self._folder), "run.toml")
-        config.write_text(dump(plan.settings), encoding="utf-8")
-        self._learner, address = _start_learner(start, plan, config)
-        named = (plan.settings.environment.id, plan.settings.network.kind)
-        modules = sorted({module_of(name) for name in named} - {""})
-        warm = min(plan.settings.scaling.minimum, plan.slots)
-        self._launcher = start(
-            *("launcher", str(address), "--slots", str(max(1, plan.slots)), "--warm", str(warm), "--name", "here"),
-            *(word for module in modules for word in ("--allow-module", module)),
-        )
-        self._observer = stack.enter_context(Observer(LearnerEndpoint(address)))
+def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
+    """Run until the learner has ended; progress goes to stderr.
+
+    Returns the learner's exit code and its summary; None: this run wrote none.
+    Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
+    ever could be.
+    """
+    earlier = _summary(request.run_dir)
+    with ExitStack() as stack:
+        signals = stack.enter_context(Signals())
+        view = stack.enter_context(open_view())
+        children = stack.enter_context(Children())
+        folder = tempfile.TemporaryDirectory(prefix="a3cd-")
+        config = Path(stack.enter_context(folder), "run.toml")
+        config.write_text(dump(request.settings), encoding="utf-8")
+        start = partial(_start, children, view)
+        learner, address = _start_learner(start, request, config)
+        launcher = _start_launcher(start, request, address)
+        observer = stack.enter_context(Observer(LearnerEndpoint(address)))
+        code = Training(learner, launcher, observer, view, signals, folder).run()
+    summary = _summary(request.run_dir)
+    # A learner that was refused the folder leaves the summary of the run that the folder holds.
+    return code, None if summary == earlier else summary
+
+
+@dataclass
+class Training:
+    """Learner and launcher at work."""
+
+    learner: Child
+    launcher: Child
+    observer: Observer
+    view: View
+    signals: Signals
+    folder: tempfile.TemporaryDirectory[str]
+    """Holds the settings until the learner has read them."""
 
     def run(self) -> int:
-        while self._learner.exit_code is None:
-            if self._signals.requested is not None:
-                self._stop(self._launcher, self._learner)
-                return self._signals.exit_code
-            status = self._observer.next(LOOK_SECONDS)
+        """Show progress until the learner has ended; returns its exit code, or that of a signal to this process."""
+        while self.learner.exit_code is None:
+            if self.signals.requested is not None:
+                self._stop(self.launcher, self.learner)
+                return self.signals.exit_code
+            status = self.observer.next(LOOK_SECONDS)
             if status is not None:
-                self._folder.cleanup()  # it has been read; a training that is killed leaves nothing
-                self._view.show(status)
-                failure = _hopeless(status)
-                if failure is not None:
-                    self._stop(self._launcher, self._learner)
-                    raise failure
-            if self._launcher.exit_code:
-                self._stop(self._learner)
-                raise _died("launcher", self._launcher.exit_code)
-        code = self._learner.exit_code
-        if code != 0:
-            self._launcher.terminate()
-        self._launcher.wait(STOP_SECONDS)
-        if code not in ENDINGS:
+                self.folder.cleanup()  # now, so that a training that is killed leaves nothing
+                self.view.show(status)
+                self._check(status)
+            if self.launcher.exit_code:
+                self._stop(self.learner)
+                raise _died("launcher", self.launcher.exit_code)
+        code = self.learner.exit_code
+        if code != EXIT_DONE:
+            self.launcher.terminate()  # it would wait for a learner that comes back
+        self.launcher.wait(STOP_SECONDS)
+        if code not in EXPLAINED:
             raise _died("learner", code)
         return code
 
+    def _check(self, status: RunStatus) -> None:
+        """End the run if it cannot go on: the only launcher gave up, and no actor is left."""
+        for launcher in status.launchers:
+            if launcher.gave_up and not status.actors_now:
+                self._stop(self.launcher, self.learner)
+                for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
+                kind = ConfigurationError if for_good else UnavailableError
+                raise kind(f"no actor can be started: {launcher.why}")
+
     def _stop(self, *children: Child) -> None:
-        """Tells all, then waits for all; what does not end is killed."""
+        """Tell all, then wait for all; a child that does not end in time is killed."""
         for child in children:
             child.terminate()
         until = time.monotonic() + STOP_SECONDS
@@ -170,32 +193,23 @@ class _Training:
             child.wait(until - time.monotonic())
 
 
-def _hopeless(status: RunStatus) -> A3cdError | None:
-    """Why the run cannot go on: the only launcher gave up, and no actor is left."""
-    fleet = next(iter(status.fleets), None)
-    if fleet is None or not fleet.gave_up or status.actors:
-        return None
-    kind = ConfigurationError if fleet.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION) else UnavailableError
-    return kind(f"no actor can be started: {fleet.why}")
-
-
-def _died(daemon: str, code: int) -> A3cdError:
+def _died(daemon: str, code: int) -> UnavailableError:
     return UnavailableError(
         f"the {daemon} ended with exit code {code}; go on from the last checkpoint with --resume and this --run-dir"
     )
 
 
 def _start(children: Children, view: View, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
-    """Starts a daemon, which inherits the descriptors `keep_open` and whose log is shown; it ends with this process."""
+    """Start a daemon that ends with this process; it inherits the descriptors `keep_open`, and its log is shown."""
     return children.start(a3cd(*arguments, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
 
 
-def _start_learner(start: Callable[..., Child], plan: Plan, config: Path) -> tuple[Child, Address]:
-    """It inherits its ports, so that nobody takes them on the way (on Windows it must take them itself)."""
+def _start_learner(start: Callable[..., Child], request: TrainRequest, config: Path) -> tuple[Child, Address]:
+    """It inherits its listening ports, so that nobody takes them on the way; on Windows it must bind them itself."""
     listeners = _listeners()
     address = Address("127.0.0.1", listeners[0].getsockname()[1])
-    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(plan.run_dir)]
-    words += ["--resume"] if plan.resume else []
+    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(request.run_dir)]
+    words += ["--resume"] if request.resume else []
     with ExitStack() as closing:
         for listener in listeners:
             closing.callback(listener.close)
@@ -216,9 +230,18 @@ def _listeners() -> tuple[socket.socket, socket.socket]:
         return sockets.reserve_pair(usual.with_port(0))
 
 
-def _summary(plan: Plan) -> dict[str, Any] | None:
+def _start_launcher(start: Callable[..., Child], request: TrainRequest, address: Address) -> Child:
+    settings = request.settings
+    warm = min(settings.scaling.minimum, request.slots)
+    words = ["launcher", str(address), "--slots", str(request.slots), "--warm", str(warm), "--name", "here"]
+    for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
+        words += ["--allow-module", module]
+    return start(*words)
+
+
+def _summary(run_dir: Path) -> dict[str, Any] | None:
     try:
-        summary: dict[str, Any] = msgspec.json.decode(RunFolder(plan.run_dir).summary_file.read_bytes())
+        summary: dict[str, Any] = msgspec.json.decode(RunFolder(run_dir).summary_file.read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
     return summary

@@ -10,13 +10,14 @@ import torch
 
 import actor.collector
 from actor.collector import Collector, Played
-from common.errors import NonFiniteError, RewardTransform
+from common.errors import NonFiniteError
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.spaces import describe
 from common.rl.networks.normalization import Normalization
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.registry import build
+from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted

@@ -208,7 +208,7 @@ def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]
             RefusedError,
             "refused this actor: protocol 1 is not 2",
         ),
-        (Refused(code="quarantined", reason="bad gradients"), UnavailableError, "set this actor aside: bad gradients"),
+        (Refused(code="quarantined", reason="bad gradients"), UnavailableError, "refused this actor: bad gradients"),
     ],
 )
 def test_a_refusal_ends_it(act: Callable[..., int], refusal: Refused, error: type[Exception], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The page about algorithms: its table is that of the code, and so is its example."""
+"""docs/algorithms.md: its table and its example agree with the code."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ def test_the_table_has_every_algorithm_and_what_it_sends() -> None:
 
 
 def test_the_example_is_what_stands_in_the_code() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    source = (ROOT / "common" / "rl" / "algorithms" / "ppo.py").read_text(encoding="utf-8")
-    assert all(line in source for line in code.splitlines())
     (diff,) = re.findall(r"```diff\n(.*?)```", TEXT, re.DOTALL)
     added = [
         line.removeprefix("+").strip() for line in diff.splitlines() if line.startswith("+") and "Literal" not in line

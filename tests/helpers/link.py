@@ -14,8 +14,8 @@ from actor.core import ActorCore, Effect, Leave, Prepare
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
-from common.errors import CodecError
 from common.wire.bodies.broadcast import Broadcast
+from common.wire.bodies.delta import keyframe_of
 from common.wire.frames import Buffer, pack, split
 from common.wire.messages import Acknowledgement, AnyMessage, Gradient
 from learner.core import LearnerCore
@@ -110,11 +110,10 @@ class ActorShell(Player):
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         assert self.core.welcome is not None
         epoch = self.core.welcome.epoch
+        if delta and keyframe_of(body) != self.keyframe[1]:
+            return False
         if delta:
-            try:
-                assert version_of_delta(body, self.keyframe[1]) == version
-            except CodecError:
-                return False
+            assert version_of_delta(body, self.keyframe[1]) == version
         else:
             assert version_of(body) == version
             self.keyframe = (epoch, version)

@@ -55,14 +55,14 @@ class Site:
 
 def on_host(status: RunStatus, name: str) -> PeerStatus | None:
     """The actor there, if there is one."""
-    return next((peer for peer in status.peers if peer.host == name), None)
+    return next((peer for peer in status.actors if peer.host == name), None)
 
 
 def at_work(*hosts: str, gradients: int = 1) -> Callable[[RunStatus], bool]:
     """Whether an actor on each of these has given so many gradients since it joined."""
     return lambda status: (
-        {peer.host for peer in status.peers if peer.gradients >= gradients} >= set(hosts)
-        and len(status.peers) == len(hosts)
+        {peer.host for peer in status.actors if peer.gradients >= gradients} >= set(hosts)
+        and len(status.actors) == len(hosts)
     )
 
 

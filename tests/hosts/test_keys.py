@@ -65,9 +65,9 @@ def locked(site: Site) -> Locked:
 
 def test_the_one_that_was_invited_plays(locked: Locked) -> None:
     status = locked.site.status_when(at_work("h2"), "the invited actor at work", locked.way_in)
-    assert [(peer.name, peer.pid) for peer in status.peers] == [(f"h2/h2-{locked.actor.pid}", locked.actor.pid)]
+    assert [(peer.name, peer.pid) for peer in status.actors] == [(f"h2/h2-{locked.actor.pid}", locked.actor.pid)]
     asked = locked.site.on[0].run("status", LEARNER, "--keys", KEYS, "--json").result
-    assert [peer["host"] for peer in asked["peers"]] == ["h2"]
+    assert [peer["host"] for peer in asked["actors"]] == ["h2"]
 
 
 def test_beyond_this_machine_nobody_starts_without_keys(locked: Locked) -> None:
@@ -146,7 +146,7 @@ def test_a_stranger_that_hammers_gets_no_byte_in(
     after = locked.site.status_when(
         lambda status: status.gradients > before.gradients, "the run to go on", locked.way_in
     )
-    assert [peer.name for peer in after.peers] == [peer.name for peer in before.peers]
+    assert [peer.name for peer in after.actors] == [peer.name for peer in before.actors]
     assert (after.refused, after.warnings) == (0, [])
     assert 1 <= locked.lines(told) <= 3, "once a minute"
     assert len(locked.learner.said.splitlines()) < 20
@@ -170,7 +170,7 @@ def test_who_is_revoked_is_cut_off_and_may_be_let_in_again(locked: Locked) -> No
     locked.learner.wait_for("was cut off: its key is not allowed any more")
     assert locked.actor.wait() == RefusedError.exit_code
     status = first.run("status", LEARNER, "--keys", KEYS, "--json").result
-    assert status["peers"] == []
+    assert status["actors"] == []
     refused = second.run("actor", LEARNER, code=RefusedError.exit_code)  # the invitation was kept
     assert 1 <= locked.lines(f"the key {public}, shown from 10.77.0.2, is not allowed here") <= 3
     program, *words = shlex.split(refused.errors[-1].split("`")[1])

@@ -70,9 +70,9 @@ def at_work(count: int, epoch: int = 1) -> Callable[[RunStatus], bool]:
     """Whether so many actors of the one launcher give gradients and there are no others, as it says too."""
     return lambda status: (
         status.epoch == epoch
-        and [peer.launcher for peer in status.peers] == ["lab"] * count
-        and all(peer.gradients for peer in status.peers)
-        and [(fleet.running, fleet.starting) for fleet in status.fleets] == [(count, 0)]
+        and [peer.launcher for peer in status.actors] == ["lab"] * count
+        and all(peer.gradients for peer in status.actors)
+        and [(fleet.running, fleet.starting) for fleet in status.launchers] == [(count, 0)]
     )
 
 
@@ -80,16 +80,16 @@ def test_the_array_grows_is_found_again_and_shrinks(site: Site, cluster: Slurm) 
     head = learner(site, *GROWING)
     first = launcher(site)
     status = site.status_when(at_work(3), "three actors at work")
-    assert {(peer.name, peer.host) for peer in status.peers} == {(f"lab-{slot}", "h2") for slot in range(3)}
+    assert {(peer.name, peer.host) for peer in status.actors} == {(f"lab-{slot}", "h2") for slot in range(3)}
     tasks = cluster.tasks()
     assert tasks == dict.fromkeys(("1_0", "2_1", "2_2"), "RUNNING"), "one array at first, one for what was added"
 
     assert terminate(first) == [EXIT_SIGTERM]
-    site.status_when(lambda status: not status.fleets, "no launcher")
+    site.status_when(lambda status: not status.launchers, "no launcher")
     second = launcher(site)
     found = site.status_when(at_work(3), "three actors found")
     assert cluster.tasks() == tasks
-    assert {peer.pid for peer in found.peers} == {peer.pid for peer in status.peers}
+    assert {peer.pid for peer in found.actors} == {peer.pid for peer in status.actors}
 
     assert terminate(head) == [EXIT_SIGTERM]
     head = learner(site, *FIXED, resume=True)

@@ -34,8 +34,8 @@ def test_actors_on_two_hosts_reach_a_goal_together(site: Site) -> None:
     head = learner(site, "by-hand", *OPTIONS)
     site.status_when(at_work("h2", "h3"), "both hosts at work")
     status = site.on[2].run("status", LEARNER, "--insecure", "--json").result
-    assert {peer["host"]: peer["pid"] for peer in status["peers"]} == {"h2": actors[0].pid, "h3": actors[1].pid}
-    assert all(peer["gradients"] for peer in status["peers"])
+    assert {peer["host"]: peer["pid"] for peer in status["actors"]} == {"h2": actors[0].pid, "h3": actors[1].pid}
+    assert all(peer["gradients"] for peer in status["actors"])
     assert head.wait() == 0
     assert [actor.wait() for actor in actors] == [0, 0]
     summary = json.loads((site.on[0].folder / "by-hand" / "summary.json").read_text())
@@ -55,10 +55,10 @@ def test_a_launcher_starts_them_by_ssh(site: Site, tmp_path: Path) -> None:
         )
         site.status_when(at_work("h2", "h3"), "both hosts at work")
         status = site.on[0].run("status", LEARNER, "--insecure", "--json").result
-        assert {peer["host"]: peer["launcher"] for peer in status["peers"]} == {"h2": "fleet", "h3": "fleet"}
-        (fleet,) = status["fleets"]
+        assert {peer["host"]: peer["launcher"] for peer in status["actors"]} == {"h2": "fleet", "h3": "fleet"}
+        (fleet,) = status["launchers"]
         assert (fleet["host"], fleet["slots"], fleet["running"], fleet["why"]) == ("h1", 2, 2, "")
-        for peer in status["peers"]:
+        for peer in status["actors"]:
             host = site.hosts[int(peer["host"].removeprefix("h")) - 1]
             assert peer["pid"] in {process.pid for process in host.processes()}
         assert head.wait() == 0

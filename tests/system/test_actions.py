@@ -51,7 +51,7 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
     assert result["gradients"] > 5
     # Up: a step is 16 bytes of observation and 4 of reward, and some bits; down: an action is a byte.
     assert 20 < result["gradient_bytes"] / result["frames"] < 30
-    assert 0.9 < result["weight_bytes"] / result["frames"] < 1.5
+    assert 0.9 < result["action_bytes"] / result["frames"] < 1.5
     newest = RunFolder(run_dir).newest()
     assert newest is not None
     checkpoint, settings = newest.read(), RunFolder(run_dir).settings()
@@ -91,8 +91,8 @@ def test_an_actor_waits_for_a_learner_that_dies_and_plays_on_with_the_next(daemo
     learner.signal(signal.SIGKILL)
     assert learner.wait() == -signal.SIGKILL
     daemons.start("learner", "--resume", "--bind", address, "--run-dir", run_dir)
-    status = status_when(address, lambda status: status.peers and status.peers[0].gradients > 5, "steps after it")
-    assert (status.epoch, status.peers[0].name, status.peers[0].pid) == (2, "by-hand", actor.pid)
+    status = status_when(address, lambda status: status.actors and status.actors[0].gradients > 5, "steps after it")
+    assert (status.epoch, status.actors[0].name, status.actors[0].pid) == (2, "by-hand", actor.pid)
     assert status.run == kept.run
     assert status.refused == 0
     assert actor.running

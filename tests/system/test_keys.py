@@ -45,9 +45,9 @@ def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
 
         def names_when_at_work(wanted: set[str], gradients: int = 0) -> RunStatus | None:
             status = observer.next(1.0)
-            if status is None or status.gradients <= gradients or not all(peer.gradients for peer in status.peers):
+            if status is None or status.gradients <= gradients or not all(peer.gradients for peer in status.actors):
                 return None
-            return status if {peer.name.partition("/")[0] for peer in status.peers} == wanted else None
+            return status if {peer.name.partition("/")[0] for peer in status.actors} == wanted else None
 
         both = until(lambda: names_when_at_work({"stays", "goes"}), "both at work")
         daemons.run("keys", "--keys", keys, "revoke", "goes")
@@ -55,7 +55,7 @@ def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
         assert "does not let the key of goes in" in actors["goes"].errors[-1]
         # Everybody's connection was closed; nothing of the one that stays was lost or counted twice.
         rest = until(lambda: names_when_at_work({"stays"}, both.gradients + 20), "the other to play on")
-        assert rest.peers[0].refused == 0
+        assert rest.actors[0].refused == 0
     assert actors["stays"].running
     assert "goes/" in learner.said
     assert "was cut off: its key is not allowed any more" in learner.said

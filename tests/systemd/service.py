@@ -70,7 +70,7 @@ class Service:
 
         def look() -> RunStatus | None:
             now = self.status()
-            if now is None or not self.actors() <= {peer.pid for peer in now.peers if peer.frames_per_second}:
+            if now is None or not self.actors() <= {peer.pid for peer in now.actors if peer.frames_per_second}:
                 return None
             before.append(now)
             grows = (now.epoch, now.frames) > (before[0].epoch, before[0].frames)

@@ -51,7 +51,7 @@ def test_deployed_repeated_upgraded_and_removed(
     assert "  key pair of the learner" in deploy(*learner)
     assert "  credential box_5555.credential" in deploy(*actors)
     status = service.training()
-    assert sorted(peer.name for peer in status.peers if peer.pid in service.actors()) == ["box/box-0", "box/box-1"]
+    assert sorted(peer.name for peer in status.actors if peer.pid in service.actors()) == ["box/box-0", "box/box-1"]
     assert host.run("stat", "-c", "%a %U", "/etc/a3cd/keys/learner.key").split() == ["600", "root"]
 
     before = [service.pid(unit) for unit in (LEARNER, *ACTORS)]

@@ -78,15 +78,15 @@ class Lab:
 
         def look() -> list[PeerStatus] | None:
             status = self.status()
-            if status is None or [fleet.running for fleet in status.fleets] != [len(status.peers)]:
+            if status is None or [fleet.running for fleet in status.launchers] != [len(status.actors)]:
                 return None
-            return status.peers if good(status.peers) else None
+            return status.actors if good(status.actors) else None
 
         return {peer.pid for peer in until(look, "actors as expected")}
 
     def no_launcher(self) -> bool:
         status = self.status()
-        return status is not None and not status.fleets
+        return status is not None and not status.launchers
 
     def units(self, user: str) -> list[str]:
         """Transient units of the person's manager, or of the system's."""

@@ -53,7 +53,7 @@ class Person:
         def look() -> RunStatus | None:
             said = self.run(f"{HOME}/.local/share/a3cd/bin/a3cd", "status", AT, "--json", "--timeout", 2, check=False)
             now = msgspec.json.decode(said, type=RunStatus) if said else None
-            return now if now and sum(1 for peer in now.peers if peer.frames_per_second) == 2 else None
+            return now if now and sum(1 for peer in now.actors if peer.frames_per_second) == 2 else None
 
         return until(look, "two actors that train")
 

@@ -1,4 +1,4 @@
-"""`a3cd doctor`: looks at this machine, and at the way to a learner, and says how to mend what is wrong."""
+"""`a3cd doctor`: check this machine and the connection to a learner, and say how to mend what is wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from rich.text import Text
 
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE
 from common.host.security.access import LearnerEndpoint
-from deploy.cli.doctor import connectivity as way
-from deploy.cli.doctor import machine, software
+from deploy.cli.doctor import connectivity, machine, software
 from deploy.cli.doctor.finding import Finding
 
 __all__ = ["Finding", "exit_code", "run", "show"]
@@ -20,16 +19,16 @@ _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "yellow"), "bad": ("BAD", "bol
 
 
 def run(learner: LearnerEndpoint | None, port: int, runs: Path = Path("runs")) -> list[Finding]:
-    """Everything that is looked at, in a few seconds.
+    """Run every check, which takes a few seconds.
 
-    `learner`: also the way to this one; `port`: where a learner here would listen; `runs`: where run folders go.
+    learner: also check the connection to it. port: where a learner here would listen. runs: where run folders go.
     """
     findings = software.look() + machine.look(port, runs)
-    return findings if learner is None else findings + way.look(learner)
+    return findings if learner is None else findings + connectivity.look(learner)
 
 
 def show(findings: list[Finding], console: Console | None = None) -> None:
-    """A table on stdout (or `console`): a row each, and under it how to mend what is not well."""
+    """Print a table on stdout (or `console`): a row for each finding, and below it how to mend it."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, style="cyan")

@@ -1,4 +1,4 @@
-"""The way from here to a learner, step by step: its name, its ports, its answer, and what it needs of this host."""
+"""The connection to a learner, step by step: its name, its ports, its answer, and what its run needs on this host."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from deploy.cli.doctor.finding import Finding
 from deploy.cli.observer import fetch
 
 CONNECT_SECONDS = 3.0
-"""For a TCP connection to come about."""
 ANSWER_SECONDS = 3.0
-"""For a learner to answer."""
 CLOCK_SECONDS = 2.0
-"""So far apart clocks may be."""
+"""A larger difference between the clocks is a warning."""
 
 
 def look(access: LearnerEndpoint) -> list[Finding]:
-    """The findings up to the first step that fails; those after it could not succeed."""
+    """The findings up to the first step that fails; the steps after it would fail too."""
     address = access.address
     findings = [name(address)]
     if findings[-1].state != "bad":
@@ -38,7 +36,7 @@ def look(access: LearnerEndpoint) -> list[Finding]:
 
 
 def name(address: Address) -> Finding:
-    """Whether the host's name is known here."""
+    """Whether this host can resolve the learner's name."""
     try:
         known = socket.getaddrinfo(address.host.strip("[]"), address.port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -49,7 +47,7 @@ def name(address: Address) -> Finding:
 
 
 def port(address: Address, called: str = "learner's port") -> Finding:
-    """Whether something listens there that this host can reach."""
+    """Whether this host can connect to the port."""
     try:
         with socket.create_connection((address.host.strip("[]"), address.port), CONNECT_SECONDS) as connection:
             own = connection.getsockname()[0]
@@ -65,7 +63,7 @@ def port(address: Address, called: str = "learner's port") -> Finding:
 
 
 def answer(access: LearnerEndpoint) -> list[Finding]:
-    """Whether a learner that speaks this protocol answers, and how its run goes with this host."""
+    """Whether a learner of this protocol answers, and whether this host suits its run."""
     try:
         status = fetch(access, ANSWER_SECONDS, lambda _: None)
     except RefusedError as error:
@@ -81,12 +79,13 @@ def answer(access: LearnerEndpoint) -> list[Finding]:
 
 
 def key(access: LearnerEndpoint) -> str:
-    """What this host shows there."""
-    return f"lets the key of {access.credential.pair.name} in" if access.credential else "takes peers without keys"
+    if access.credential is None:
+        return "takes peers without keys"
+    return f"lets the key of {access.credential.pair.name} in"
 
 
 def clock(there: float, here: float) -> Finding:
-    """How far the two clocks are apart, seconds since 1970; only logs and figures suffer from it."""
+    """How far the two clocks (seconds since 1970) are apart; a difference harms only the comparison of logs."""
     apart = here - there
     text = f"this host's is {abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} the learner's"
     if abs(apart) <= CLOCK_SECONDS:
@@ -95,7 +94,7 @@ def clock(there: float, here: float) -> Finding:
 
 
 def likeness(there: Mapping[str, str], here: Mapping[str, str]) -> Finding:
-    """Versions on both ends. They may differ, but for a3cd's own protocol, which has been asked."""
+    """Versions on both ends; they may differ, since the protocol version has been checked."""
     names = [name for name in here if name in there and here[name] != there[name]]
     if not names:
         return Finding("versions", "ok", "the same as the learner's")
@@ -115,7 +114,7 @@ def playable(env: str) -> Finding:
 
 
 def module(called: str, named: str) -> Finding:
-    """Whether the module of a `module:Name` is here. Since the learner names it, it is not imported by looking."""
+    """Whether the module of a `module:Name` is here; it is not imported, because the learner names it."""
     holder = module_of(named)
     package = holder.partition(".")[0]
     if not package or find_module(package) is None:

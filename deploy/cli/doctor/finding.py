@@ -1,4 +1,4 @@
-"""One thing that was looked at."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, and for `warn` and `bad` how to mend it.
+    """What was checked, the result, and for `warn` and `bad` how to mend it.
 
     bad: a3cd will not run here as asked. warn: it will, but something is missing or slower than it could be.
     """

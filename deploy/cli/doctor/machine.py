@@ -1,4 +1,4 @@
-"""What this host gives: ports, cores, disk, descriptors, terminal."""
+"""Checks of this host: ports, cores, disk, descriptors, terminal."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from common.wire import sockets
 from deploy.cli.doctor.finding import Finding
 from deploy.cli.view.formatting import size
 
-LEAST_DISK = 1e9
-"""Bytes; a run's checkpoints and metrics stay far below."""
-LEAST_DESCRIPTORS = 1024
-"""A learner holds two connections per actor."""
-LEAST_COLUMNS, LEAST_ROWS = 80, 24
+MIN_DISK = 1e9
+"""Bytes; a run's checkpoints and metrics need far less."""
+MIN_DESCRIPTORS = 1024
+"""A learner has two connections per actor."""
+MIN_COLUMNS, MIN_ROWS = 80, 24
 
 
 def look(port: int, runs: Path) -> list[Finding]:
-    """Every finding of this file; `port`: where a learner would listen, `runs`: where run folders would be made."""
+    """All findings. port: where a learner would listen. runs: where run folders would be made."""
     columns, rows = shutil.get_terminal_size()
     return [
         ports(port),
@@ -49,7 +49,7 @@ def ports(port: int) -> Finding:
 
 
 def threads(environ: Mapping[str, str]) -> Finding:
-    """Cores to run on, and whether the environment asks for more threads than the one per daemon that is fast."""
+    """The cores, and whether OMP_NUM_THREADS asks for more than the one thread per daemon that is fastest."""
     cores = _cores()
     text = f"{cores} {'core' if cores == 1 else 'cores'}, each actor and the learner use one thread"
     asked = environ.get("OMP_NUM_THREADS", "1")
@@ -60,13 +60,13 @@ def threads(environ: Mapping[str, str]) -> Finding:
 
 
 def _cores() -> int:
-    """Those this process may use, where the system tells."""
+    """Cores that this process may use."""
     process = psutil.Process()
     return len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
 
 
 def disk(runs: Path) -> Finding:
-    """Whether run folders can be made, and whether there is room for them."""
+    """Whether run folders can be made, and how much room there is."""
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -78,27 +78,27 @@ def disk(runs: Path) -> Finding:
         return Finding("disk", "bad", f"{place} cannot be written to: {error.strerror}", mend)
     free = shutil.disk_usage(place).free
     text = f"{size(free)} free in {place}"
-    return Finding("disk", "ok", text) if free >= LEAST_DISK else Finding("disk", "warn", f"only {text}", mend)
+    return Finding("disk", "ok", text) if free >= MIN_DISK else Finding("disk", "warn", f"only {text}", mend)
 
 
 def descriptors() -> Finding:
-    """How many files and connections a process may have open."""
+    """How many files and connections a process may open."""
     if sys.platform == "win32":
         return Finding("open files", "ok", "no limit of its own")
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < LEAST_DESCRIPTORS:
+    if soft != resource.RLIM_INFINITY and soft < MIN_DESCRIPTORS:
         text = f"a process may open {soft}: enough for about {max(0, soft - 64) // 2} actors"
-        return Finding("open files", "warn", text, f"ulimit -n {LEAST_DESCRIPTORS} (the hard limit is {hard})")
+        return Finding("open files", "warn", text, f"ulimit -n {MIN_DESCRIPTORS} (the hard limit is {hard})")
     return Finding("open files", "ok", "no limit" if soft == resource.RLIM_INFINITY else f"{soft} per process")
 
 
 def terminal(is_terminal: bool, columns: int, rows: int) -> Finding:
-    """What progress will look like."""
+    """Whether the live panel fits the terminal."""
     if not is_terminal:
         return Finding("terminal", "ok", "stderr is no terminal: progress comes as plain lines")
     text = f"{columns} x {rows}"
-    if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
-        return Finding("terminal", "warn", text, f"the live panel wants {LEAST_COLUMNS} x {LEAST_ROWS}: enlarge it")
+    if columns < MIN_COLUMNS or rows < MIN_ROWS:
+        return Finding("terminal", "warn", text, f"the live panel wants {MIN_COLUMNS} x {MIN_ROWS}: enlarge it")
     return Finding("terminal", "ok", text)

@@ -1,4 +1,4 @@
-"""What is installed: versions, environments, torch and the GPU."""
+"""Checks of what is installed: versions, environments, torch and the GPU."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from deploy.cli.doctor.finding import Finding
 
 PYTHON = (3, 11)
 NEEDED = {"torch": "2.4", "pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
-"""Lowest versions of what most depends on, as the package states them (a test holds the two together)."""
+"""Lowest versions of the main dependencies; a test compares them with pyproject.toml."""
 ENVIRONMENTS = (
     ("flappy-bird-gymnasium", "flappy", "FlappyBird-v0"),
     ("ale-py", "atari", "the Atari games"),
 )
-"""Distribution, extra of a3cd that installs it, and what it brings."""
+"""Distribution, the extra of a3cd that installs it, and the environments it brings."""
 NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def look() -> list[Finding]:
-    """Every finding of this file; imports torch, which takes a second or two."""
-    installed = [package(name, least) for name, least in NEEDED.items()]
+    """All findings; imports torch, which takes a second or two."""
+    installed = [package(name, minimum) for name, minimum in NEEDED.items()]
     return [python(), *installed, libzmq(), gpu(), *(environment(*known) for known in ENVIRONMENTS)]
 
 
 def python() -> Finding:
-    """The interpreter."""
+    """The version of Python."""
     text = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info[:2] < PYTHON:
-        least = ".".join(map(str, PYTHON))
-        return Finding("python", "bad", text, f"a3cd needs Python {least}: make a virtual environment with it")
+        minimum = ".".join(map(str, PYTHON))
+        return Finding("python", "bad", text, f"a3cd needs Python {minimum}: make a virtual environment with it")
     return Finding("python", "ok", text)
 
 
-def package(name: str, least: str) -> Finding:
-    """The distribution `name`, of which version `least` or a newer one is needed."""
-    mend = f"pip install '{name}>={least}'"
+def package(name: str, minimum: str) -> Finding:
+    """Whether the distribution `name` is installed in version `minimum` or newer."""
+    mend = f"pip install '{name}>={minimum}'"
     try:
         found = version(name)
     except PackageNotFoundError:
         return Finding(name, "bad", "not installed", mend)
-    if release(found) < release(least):
-        return Finding(name, "bad", f"{found}, at least {least} is needed", mend)
+    if release(found) < release(minimum):
+        return Finding(name, "bad", f"{found}, at least {minimum} is needed", mend)
     return Finding(name, "ok", found)
 
 
@@ -57,7 +57,7 @@ def release(text: str) -> tuple[int, ...]:
 
 
 def libzmq() -> Finding:
-    """The library under pyzmq."""
+    """The version of the library under pyzmq."""
     try:
         import zmq
     except ImportError as error:
@@ -87,7 +87,7 @@ def gpu() -> Finding:
 
 
 def environment(distribution: str, extra: str, brings: str) -> Finding:
-    """A package of environments; only who plays them needs it."""
+    """Whether a package of environments is installed; only those who use them need it."""
     try:
         return Finding(distribution, "ok", f"{version(distribution)}: {brings}")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Numbers as an operator reads them, the same on every page."""
+"""Numbers as texts for a person."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 NOTHING = "–"
-"""Stands where there is no figure yet."""
+"""Shown where there is no figure yet."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -14,12 +14,13 @@ def number(value: float | None) -> str:
     """About three digits: 1,234 / 87.3 / 0.0123."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def amount(value: float) -> str:
-    """At most five characters for a count: 950, 12.3k, 1.2M."""
+    """A count in about five characters: 950, 12.3k, 1.2M."""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:.1f}{name}"
@@ -52,14 +53,14 @@ def duration(seconds: float | None) -> str:
 
 
 def spark(values: Sequence[float], width: int) -> str:
-    """The course of `values` in at most `width` characters, from the lowest to the highest of them."""
-    course = [value for value in values if math.isfinite(value)]
-    if not course:
+    """A sparkline of `values` in at most `width` characters, scaled from their minimum to their maximum."""
+    points = [value for value in values if math.isfinite(value)]
+    if not points:
         return ""
-    if len(course) > width:
-        step = len(course) / width
-        slices = [course[int(index * step) : int((index + 1) * step)] for index in range(width)]
-        course = [sum(piece) / len(piece) for piece in slices]
-    low, high = min(course), max(course)
-    spread = high - low or 1.0
-    return "".join(_BLOCKS[int((value - low) / spread * (len(_BLOCKS) - 1) + 0.5)] for value in course)
+    if len(points) > width:
+        step = len(points) / width
+        slices = [points[int(index * step) : int((index + 1) * step)] for index in range(width)]
+        points = [sum(piece) / len(piece) for piece in slices]
+    low = min(points)
+    height = max(points) - low or 1.0
+    return "".join(_BLOCKS[int((value - low) / height * (len(_BLOCKS) - 1) + 0.5)] for value in points)

@@ -1,16 +1,14 @@
-"""The live panel as a pure function: a status and its history in, a rich renderable out, and the same in one line.
+"""The live panel and the plain line: pure functions from a status to text.
 
-Text from the network is cleaned and never read as markup.
+Text from the network is stripped of control characters and never read as markup.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from pathlib import Path
+from typing import Literal
 
 from rich.box import ROUNDED
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -22,28 +20,32 @@ from deploy.cli.view.formatting import NOTHING, amount, duration, number, share,
 from deploy.cli.view.history import History
 
 WIDTH, HEIGHT = 80, 24
-"""The terminal everything fits into."""
+"""The smallest terminal in which everything fits."""
 MAX_WARNINGS = 2
 _SPARK = 24
-_LABEL, _DIM, _STRONG, _WARN, _BAD = "cyan", "bright_black", "bold", "yellow", "bold red"
+_LABEL = "cyan"
+_DIM = "bright_black"
+_STRONG = "bold"
+_WARN = "yellow"
+_BAD = "bold red"
 _STATES = {"running": "green", "reached": "bold green", "finished": "bold", "stopped": _WARN, "failed": _BAD}
 _BUSY_WARN = 0.8
 
 
 def render(status: RunStatus, history: History, height: int = HEIGHT) -> RenderableType:
-    """The panel, at most `height` rows; rows that the figures leave over show actors, those in trouble first."""
+    """The panel in at most `height` rows; actors, those with errors first, get the rows that are left."""
     warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
     table = figures(status, history)
     blocks: list[RenderableType] = [table, Text(), progress(status)]
-    border, gaps, bar, heading = 2, 2, 1, 1
-    room = height - table.row_count - len(warnings) - border - gaps - bar - heading
-    if status.peers and room >= 1:
-        blocks += [Text(), actors_table(status.peers, room)]
+    fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
+    room = height - table.row_count - len(warnings) - fixed
+    if status.actors and room >= 1:
+        blocks += [Text(), actors_table(status.actors, room)]
     return frame(status, Group(*blocks, *warnings))
 
 
 def frame(status: RunStatus, body: RenderableType) -> Panel:
-    """`body` in a border that says which run this is and how it stands."""
+    """`body` in a border with the run's name, state and duration."""
     state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
     parts = ("a3cd", status.env, status.algorithm, status.network)
     title = Text(" · ".join(map(printable, parts)), style=_STRONG)
@@ -54,7 +56,7 @@ def frame(status: RunStatus, body: RenderableType) -> Panel:
 
 
 def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
-    """Label, value and what belongs to it; `whole`: folded where a row is too short, else cut to one row each."""
+    """Label, value and details, a row each; `whole`: fold long details instead of cutting them."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style=_LABEL, no_wrap=True)
     table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
@@ -65,11 +67,12 @@ def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
 
 
 def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
-    rates = history.rates()
-    flow = f"in {size(rates[0])}/s   out {size(rates[1])}/s" if rates else f"{size(status.bytes_per_second)}/s"
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
-    length, seconds = number(status.episode_length), number(status.episode_seconds)
+    length = number(status.episode_length)
+    seconds = number(status.episode_seconds)
+    out = size(status.weight_bytes + status.action_bytes)
+    exchange = printable(f"{status.exchange} {status.codec}".strip())
     rows = [
         (
             "return",
@@ -91,13 +94,11 @@ def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
         ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + _learner(status)),
         (
             "network",
-            Text(size(status.gradient_bytes + status.weight_bytes)),
-            Text(f"{flow}   {printable(status.codec)}"),
+            Text(f"{size(status.bytes_per_second)}/s"),
+            Text(f"in {size(status.gradient_bytes)}   out {out}   {exchange}"),
         ),
         ("actors", _actors(status), Text(printable(status.why))),
     ]
-    if status.exchange_why:
-        rows.append(("exchange", Text(status.exchange), Text(printable(status.exchange_why))))
     if status.losses:
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
@@ -121,12 +122,12 @@ def _learner(status: RunStatus) -> Text:
 
 def _actors(status: RunStatus) -> Text:
     return Text(
-        f"{status.actors} / {status.actors_wanted}", style=_WARN if status.actors < status.actors_wanted else ""
+        f"{status.actors_now} / {status.actors_wanted}", style=_WARN if status.actors_now < status.actors_wanted else ""
     )
 
 
 def limit(status: RunStatus) -> tuple[float, str] | None:
-    """Fraction of the limit that is nearest, and what is left of it in words; None: the run has no limit."""
+    """The fraction done of the nearest limit, and a text about it; None: the run has no limit."""
     found: list[tuple[float, str]] = []
     if status.frames_left is not None:
         left = status.frames_left / status.frames_per_second if status.frames_per_second > 0 else None
@@ -145,7 +146,7 @@ def _done(past: float, left: float) -> float:
 
 
 def progress(status: RunStatus) -> RenderableType:
-    """A bar towards the nearest limit, one row."""
+    """A bar towards the nearest limit, in one row."""
     nearest = limit(status)
     if nearest is None:
         return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
@@ -158,24 +159,30 @@ def progress(status: RunStatus) -> RenderableType:
     return row
 
 
-def actors_table(peers: list[PeerStatus], rows: int) -> Table:
-    """At most `rows` rows under a heading: actors in trouble first, then by name; the last row counts the rest."""
-    ordered = sorted(peers, key=lambda peer: (not peer.trouble, peer.name))
-    shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
+def _table(name: str, numbers: tuple[str, ...], text: str, *, overflow: Literal["ellipsis", "fold"]) -> Table:
+    """A table with a row of headings: a name, numbers, and a text that is cut or folded."""
     table = Table.grid(padding=(0, 2), expand=True)
-    table.add_column("actor", no_wrap=True, overflow="ellipsis", max_width=22)
-    for heading in ("frames", "per s", "lag", "seen"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
-    for peer in shown:
-        said = Text(printable(peer.trouble), style=_WARN) if peer.trouble else Text(printable(peer.state), style=_DIM)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=22)
+    for _ in numbers:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=overflow == "ellipsis", overflow=overflow, ratio=1)
+    table.add_row(*(Text(heading, style=_LABEL) for heading in (name, *numbers, text)))
+    return table
+
+
+def actors_table(actors: list[PeerStatus], rows: int) -> Table:
+    """At most `rows` rows under a heading: actors with errors first, then by name; the last row counts the rest."""
+    ordered = sorted(actors, key=lambda actor: (not actor.last_error, actor.name))
+    shown = ordered if len(ordered) <= rows else ordered[: rows - 1]
+    table = _table("actor", ("frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
+    for actor in shown:
+        said = Text(printable(actor.last_error or actor.state), style=_WARN if actor.last_error else _DIM)
         table.add_row(
-            Text(printable(peer.name)),
-            amount(peer.frames),
-            number(peer.frames_per_second),
-            f"{peer.lag:.1f}",
-            f"{peer.seen:.0f} s",
+            Text(printable(actor.name)),
+            amount(actor.frames),
+            number(actor.frames_per_second),
+            f"{actor.lag:.1f}",
+            f"{actor.seen:.0f} s",
             said,
         )
     if len(shown) < len(ordered):
@@ -183,25 +190,20 @@ def actors_table(peers: list[PeerStatus], rows: int) -> Table:
     return table
 
 
-def fleets_table(fleets: list[FleetStatus]) -> Table:
+def launchers_table(launchers: list[FleetStatus]) -> Table:
     """A row per launcher."""
-    table = Table.grid(padding=(0, 2), expand=True)
-    table.add_column("launcher", no_wrap=True, overflow="ellipsis", max_width=22)
-    for heading in ("slots", "ordered", "running", "starting", "failed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold", ratio=1)
-    table.add_row(*(Text(str(column.header), style=_LABEL) for column in table.columns))
-    for fleet in fleets:
-        said = Text(printable(fleet.why))
-        if fleet.gave_up:
-            said = Text(f"gave up (exit code {fleet.exit_code}): ", style=_BAD) + said
-        counts = (fleet.slots, fleet.ordered, fleet.running, fleet.starting, fleet.failed)
-        table.add_row(Text(printable(fleet.name)), *(str(count) for count in counts), said)
+    table = _table("launcher", ("slots", "ordered", "running", "starting", "failed"), "", overflow="fold")
+    for launcher in launchers:
+        said = Text(printable(launcher.why))
+        if launcher.gave_up:
+            said = Text(f"gave up (exit code {launcher.exit_code}): ", style=_BAD) + said
+        counts = (launcher.slots, launcher.ordered, launcher.running, launcher.starting, launcher.failed)
+        table.add_row(Text(printable(launcher.name)), *map(str, counts), said)
     return table
 
 
 def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:
-    """One after the other; `whole`: folded into more rows where one is too short, else cut."""
+    """A line for each warning; `whole`: fold long ones instead of cutting them."""
     return [
         Text(f"! {printable(text)}", style=_WARN, no_wrap=not whole, overflow="fold" if whole else "ellipsis")
         for text in warnings
@@ -218,8 +220,7 @@ def line(status: RunStatus) -> str:
         f"{number(status.gradients_per_second)} gradients/s",
         f"lag {status.lag_mean:.1f}",
         f"busy {share(status.learner_busy)}",
-        f"actors {status.actors}/{status.actors_wanted}",
-        *([printable(status.exchange)] if status.exchange_why else []),
+        f"actors {status.actors_now}/{status.actors_wanted}",
     ]
     nearest = limit(status)
     if nearest is not None:
@@ -227,12 +228,3 @@ def line(status: RunStatus) -> str:
     if status.state != "running":
         parts.append(printable(status.state))
     return "  ".join(part.replace(NOTHING, "-") for part in parts)
-
-
-def export_svg(status: RunStatus, history: History, path: Path) -> None:
-    """The panel as a picture, for the documentation."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(render(status, history))
-    # Without rich's web fonts: a picture in a document fetches nothing.
-    drawn = re.sub(r"\s*@font-face \{.*?\n\s*\}", "", console.export_svg(title="a3cd train"), flags=re.DOTALL)
-    path.write_text(drawn, encoding="utf-8")

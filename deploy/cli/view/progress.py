@@ -19,26 +19,26 @@ from deploy.cli.view.history import History
 from deploy.cli.view.panel import line, render
 
 FIRST_LINES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds after the start at which the first plain lines come: a beginning is watched closely."""
+"""Seconds after the start at which the first plain lines are written."""
 LINE_SECONDS = 5.0
-"""Between two plain lines from then on."""
+"""Between two plain lines after those."""
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 """A smaller terminal gets plain lines."""
 
 
 class View(Protocol):
-    """Where progress goes; `say` may be called from any thread."""
+    """Shows a run's progress."""
 
     def show(self, status: RunStatus) -> None:
-        """The run as it is now."""
+        """Show the newest status."""
 
     def say(self, text: str) -> None:
-        """A line that stays: what a daemon said, for example."""
+        """Write a line, such as one of a daemon's log; may be called from any thread."""
 
 
 @contextmanager
 def open_view(stream: TextIO | None = None) -> Iterator[View]:
-    """The view that suits `stream` (default: stderr)."""
+    """A panel where `stream` (default: stderr) is a terminal large enough for it, else plain lines."""
     console = Console(file=stream) if stream is not None else Console(stderr=True)
     small = console.width < MIN_WIDTH or console.height < MIN_HEIGHT
     if not console.is_terminal or console.is_dumb_terminal or small:
@@ -51,36 +51,32 @@ def open_view(stream: TextIO | None = None) -> Iterator[View]:
 
 
 class Panel:
-    """Drawn anew, in one write, for each status; lines that are said scroll away above it."""
+    """Drawn again, in one write, for each status; lines scroll by above it."""
 
     def __init__(self, live: Live) -> None:
-        """`live` has been started, and does not refresh by itself."""
+        """live: started, without automatic refresh."""
         self._live = live
         self._history = History()
 
     def show(self, status: RunStatus) -> None:
-        """The run as it is now."""
         self._history.add(status)
         height = self._live.console.height - 1  # the cursor stands below; a full screen would scroll
         self._live.update(render(status, self._history, height), refresh=True)
 
     def say(self, text: str) -> None:
-        """A line above the panel."""
         self._live.console.print(Text(printable(text)))
 
 
 class Lines:
-    """One line now and then."""
+    """A plain line at `FIRST_LINES` after `now`, then every `LINE_SECONDS`; new warnings at once."""
 
     def __init__(self, stream: TextIO, now: float) -> None:
-        """Lines come at `FIRST_LINES` after `now`, then every `LINE_SECONDS`."""
         self._stream = stream
         self._lock = threading.Lock()
         self._dues = [now + seconds for seconds in FIRST_LINES]
         self._warnings: list[str] = []
 
     def show(self, status: RunStatus) -> None:
-        """A line, if it is time for one; new warnings at once."""
         for warning in status.warnings:
             if warning not in self._warnings:
                 self.say(f"warning: {warning}")
@@ -89,7 +85,6 @@ class Lines:
             self.say(f"{time.strftime('%H:%M:%S')}  {line(status)}")
 
     def say(self, text: str) -> None:
-        """A line at once."""
         with self._lock:
             self._stream.write(printable(text) + "\n")
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""`a3cd status`: one look at a run on stdout, or the live panel for as long as it goes on."""
+"""`a3cd status`: the state of a run on stdout once, or the live panel until the run ends."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli import observer
 from deploy.cli.view.history import History
-from deploy.cli.view.panel import actors_table, figures, fleets_table, frame, progress, warning_lines
+from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
 from deploy.cli.view.progress import open_view
 
 _log = logging.getLogger(__name__)
 
 
 def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> int:
-    """Shows the run at `access` and returns the exit code; raises UnavailableError after `timeout` seconds.
+    """Show the run at `access` and return the exit code.
 
-    as_json: the whole `RunStatus` as one object on stdout, with `watch` one after the other, a line each.
+    as_json: print the `RunStatus` as one JSON object; with `watch`, one on each line.
+    Raises UnavailableError when no learner has answered for `timeout` seconds.
     """
     try:
         if watch:
@@ -56,12 +57,12 @@ def _watch(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
 
 
 def render(status: RunStatus) -> RenderableType:
-    """Like the live panel, but with everybody and everything in it."""
+    """Like the live panel, but with all actors, launchers and warnings in full."""
     blocks: list[RenderableType] = [figures(status, History(), whole=True), Text(), progress(status)]
-    if status.peers:
-        blocks += [Text(), actors_table(status.peers, len(status.peers))]
-    if status.fleets:
-        blocks += [Text(), fleets_table(status.fleets)]
+    if status.actors:
+        blocks += [Text(), actors_table(status.actors, len(status.actors))]
+    if status.launchers:
+        blocks += [Text(), launchers_table(status.launchers)]
     if status.warnings:
         blocks += [Text(), *warning_lines(status.warnings, whole=True)]
     where = Text(f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}", style="dim")

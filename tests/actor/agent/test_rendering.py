@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -9,6 +10,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, open_run
+from common.errors import UnavailableError
 from common.settings.sections import Environment
 
 MakeRun = Callable[..., Path]
@@ -16,7 +18,7 @@ MakeRun = Callable[..., Path]
 
 @pytest.fixture
 def agent(trained_run: MakeRun) -> Iterator[TrainedAgent]:
-    one = TrainedAgent(open_run(trained_run(), "best"), copies=1, seed=0, sampled=False, render_mode="rgb_array")
+    one = TrainedAgent(open_run(trained_run(), "best"), num_envs=1, seed=0, sampled=False, render_mode="rgb_array")
     yield one
     one.close()
 
@@ -40,6 +42,19 @@ def test_episodes_follow_their_seed(agent: TrainedAgent) -> None:
     first = [next(pictures(agent, max_steps=3, seed=seed)).pixels.copy() for seed in (0, 0, 1)]
     assert (first[0] == first[1]).all()
     assert (first[0] != first[2]).any()
+
+
+@pytest.mark.parametrize(("drawn", "reason"), [(None, "TypeError"), (RuntimeError("no fonts"), "no fonts")])
+def test_an_environment_that_cannot_draw(
+    agent: TrainedAgent, monkeypatch: pytest.MonkeyPatch, drawn: Any, reason: str
+) -> None:
+    def render(environment: CartPoleEnv) -> Any:
+        if drawn is not None:
+            raise drawn
+
+    monkeypatch.setattr(CartPoleEnv, "render", render)
+    with pytest.raises(UnavailableError, match=f"environment CartPole-v1 failed in render: .*{reason}"):
+        next(pictures(agent, max_steps=3, seed=0))
 
 
 def test_natural_rate() -> None:

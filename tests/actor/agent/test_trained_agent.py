@@ -23,7 +23,7 @@ MakeRun = Callable[..., Path]
 
 @contextmanager
 def agent(run: TrainedRun, **keywords: Any) -> Iterator[TrainedAgent]:
-    one = TrainedAgent(run, **{"copies": 4, "seed": 1, "sampled": False, **keywords})
+    one = TrainedAgent(run, **{"num_envs": 4, "seed": 1, "sampled": False, **keywords})
     yield one
     one.close()
 
@@ -58,7 +58,7 @@ def test_sampled_actions_follow_the_probabilities_and_the_seed(trained_run: Make
     run = open_run(trained_run(), "best")
     drawn = []
     for _ in range(2):
-        with agent(run, copies=1000, sampled=True) as one:
+        with agent(run, num_envs=1000, sampled=True) as one:
             drawn.append(one.act(one.environments.reset(0)))
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert np.mean(drawn[0] == 0) == pytest.approx(np.e / (np.e + 1), abs=0.05)
@@ -67,7 +67,7 @@ def test_sampled_actions_follow_the_probabilities_and_the_seed(trained_run: Make
 def test_of_values_the_highest_is_taken_and_sampled_a_little_explored(trained_run: MakeRun) -> None:
     run = open_run(trained_run("algorithm.kind=one-step-q"), "best")
     for sampled, most in ((False, 0.0), (True, 0.05)):
-        with agent(run, copies=1000, sampled=sampled) as one:
+        with agent(run, num_envs=1000, sampled=sampled) as one:
             others = float(np.mean(one.act(one.environments.reset(0)) != 0))
         assert most / 4 <= others <= most
 
@@ -93,7 +93,7 @@ def test_observations_are_normalised_by_the_checkpoints_statistics(trained_run: 
 def test_statistics_of_another_size_are_refused(trained_run: MakeRun) -> None:
     run = open_run(trained_run("network.normalize=true", moments=(4, [1.0], [2.0])), "best")
     with pytest.raises(ConfigurationError, match="running statistics do not fit"):
-        TrainedAgent(run, copies=1, seed=0, sampled=False)
+        TrainedAgent(run, num_envs=1, seed=0, sampled=False)
 
 
 def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
@@ -105,7 +105,7 @@ def test_environments_are_not_slowed_down(trained_run: MakeRun) -> None:
 def test_weights_of_another_network_are_refused(trained_run: MakeRun) -> None:
     run = open_run(trained_run(named="f" * 16), "best")
     with pytest.raises(ConfigurationError, match=r"another network \(f{16}, \d+ parameters\) than the settings give"):
-        TrainedAgent(run, copies=1, seed=0, sampled=False)
+        TrainedAgent(run, num_envs=1, seed=0, sampled=False)
 
 
 def test_environments_are_closed_when_the_weights_do_not_fit(
@@ -122,34 +122,34 @@ def test_environments_are_closed_when_the_weights_do_not_fit(
     monkeypatch.setattr(trained, "make", make)
     run = open_run(trained_run(named="x"), "best")
     with pytest.raises(ConfigurationError):
-        TrainedAgent(run, copies=1, seed=0, sampled=False)
+        TrainedAgent(run, num_envs=1, seed=0, sampled=False)
     assert made == ["closed"]
 
 
 def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeRun) -> None:
     run = open_run(trained_run("network.lstm=4", "network.hidden=[8]"), "best")
-    with agent(run, copies=2) as one:
+    with agent(run, num_envs=2) as one:
         flat = one._model.flat
         flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
         observations = one.environments.reset(0)
         one.begin()
         one.act(observations)
-        first = one._memory.first()
+        first = one._state.first()
         one.keep(np.array([True, False]))
         one.act(observations)
-        second = one._memory.first()
+        second = one._state.first()
         assert first is not None and second is not None
         assert not torch.allclose(second[0], first[0])
         assert torch.allclose(second[1], first[1])
         one.begin()
         one.act(observations)
-        third = one._memory.first()
+        third = one._state.first()
         assert third is not None and torch.allclose(third, first)
 
 
 def test_a_recurrent_agent_plays_episodes_alike_whatever_was_played_before(trained_run: MakeRun) -> None:
     run = open_run(trained_run("network.lstm=4"), "best")
-    with agent(run, copies=2) as one:
+    with agent(run, num_envs=2) as one:
         flat = one._model.flat
         flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
         played = [play_episodes(one.environments, one, episodes=2, max_steps=50, seed=3) for _ in range(2)]

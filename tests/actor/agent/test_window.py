@@ -73,8 +73,15 @@ def test_small_pictures_are_enlarged(trained_run: MakeRun, sizes: list[tuple[int
 
 def test_no_display(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "nonexistent")
-    with pytest.raises(UnavailableError, match=r"no window can be opened here \(.*\); record a file instead"):
+    with pytest.raises(UnavailableError, match=r"no window can be opened here \(.*\); `a3cd record` makes a film"):
         play(trained_run())
+
+
+def test_a_driver_without_a_screen(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pygame.display, "get_driver", lambda: "offscreen")
+    with pytest.raises(UnavailableError, match="there is no display here; `a3cd record` makes a film"):
+        play(trained_run())
+    assert not pygame.display.get_init()
 
 
 def test_without_pygame_the_extra_is_named(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:

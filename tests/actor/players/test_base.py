@@ -23,7 +23,7 @@ def test_the_player_is_that_of_the_run_s_exchange(
 ) -> None:
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     settings = settings_of(f"exchange.kind={exchange}", "network.hidden=[4]", "environment.num_envs=2")
-    environments = make(settings.environment, copies=1, seed=0)
+    environments = make(settings.environment, num_envs=1, seed=0)
     model = build_model(settings, describe(environments.observation_space), environments.action).flat.hash
     environments.close()
     player = build(welcome_of(model=model), settings, None, Outbox())

@@ -30,8 +30,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scripted]]:
     """The environments of each group, once a player is made."""
     made: list[Scripted] = []
 
-    def make(section: Environment, *, copies: int, seed: int) -> Scripted:
-        assert copies == len(LENGTHS)
+    def make(section: Environment, *, num_envs: int, seed: int) -> Scripted:
+        assert num_envs == len(LENGTHS)
         made.append(Scripted(LENGTHS, rewards=(1.0, 2.0), cut=(1,)))
         return made[-1]
 

@@ -149,7 +149,7 @@ def test_environments_and_actions_are_seeded_by_the_welcome(make: Make, monkeypa
     monkeypatch.setattr(actor.players.rollouts, "make_environments", make_environments)
     for seed in (5, 5, 6):
         make(Rollouts, seed=seed).advance(FOREVER)
-    assert asked == [{"copies": 2, "seed": seed} for seed in (5, 5, 6)]
+    assert asked == [{"num_envs": 2, "seed": seed} for seed in (5, 5, 6)]
     taken = [np.stack(one.taken).tolist() for one in made]
     assert taken[0] == taken[1] != taken[2]
 
@@ -162,14 +162,14 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
 
     rollouts = make(Rollouts, "algorithm.kind=n-step-q", "algorithm.epsilon_frames=100", body=body(0.25, 0.5, 40))
     assert rollouts.model.target is not None
-    acting = rollouts._collector._acting
-    assert isinstance(acting, EpsilonGreedy)
+    exploring = rollouts._collector._exploration
+    assert isinstance(exploring, EpsilonGreedy)
     seen = []
     for number, frames in ((10, 40), (11, 70), (12, 100)):
         rollouts.weights.offer(number, body(frames / 100, 0.5, frames))
         assert rollouts.advance(NO_TIME) is None, "loaded in the middle of a rollout: there is nothing to correct"
         seen.append((held(rollouts), float(rollouts.model.target.flat.vector[0])))
-        assert acting.epsilons == pytest.approx(acting.finals + (1 - frames / 100) * (1 - acting.finals))
+        assert exploring.epsilons == pytest.approx(exploring.finals + (1 - frames / 100) * (1 - exploring.finals))
     assert seen == [(pytest.approx(value), 0.5) for value in (0.4, 0.7, 1.0)]
     rollouts.weights.offer(13, weights(0.25))
     with pytest.raises(CodecError, match="were expected"):

@@ -13,7 +13,7 @@ from common.errors import ConfigurationError, UnavailableError
 from common.settings.toml import parse
 from deploy.cli.command import main
 from deploy.cli.doctor import Finding
-from deploy.cli.train import Plan
+from deploy.cli.train import TrainRequest
 from tests.helpers.command_line import AT, a3cd
 
 
@@ -22,7 +22,7 @@ def test_help_names_every_command() -> None:
     assert shown.exit_code == 0
     for command in (
         *("train", "learner", "actor", "launcher", "status", "evaluate", "play", "record", "presets", "check-config"),
-        "doctor",
+        *("doctor", "bench"),
     ):
         assert f"\n  {command}" in shown.output
         assert a3cd(command, "--help").exit_code == 0
@@ -41,9 +41,9 @@ def test_train(stand: Any, tmp_path: Path) -> None:
     run = stand("deploy.cli.train.train", 143)
     result = a3cd("train", "CartPole-v1", "--actors", "2..4", "--set", "seed=3", "--run-dir", tmp_path / "x", "--json")
     assert result.exit_code == 143
-    (plan,) = run.arguments
-    assert isinstance(plan, Plan)
-    assert (plan.settings.seed, plan.slots, plan.run_dir) == (3, 4, tmp_path / "x")
+    (request,) = run.arguments
+    assert isinstance(request, TrainRequest)
+    assert (request.settings.seed, request.slots, request.run_dir) == (3, 4, tmp_path / "x")
     assert run.options == {"as_json": True}
 
 
@@ -103,6 +103,20 @@ def test_play_and_record(stand: Any, tmp_path: Path) -> None:
     assert a3cd("record", tmp_path).exit_code == 2
 
 
+def test_longest_episodes_and_recordings(stand: Any, tmp_path: Path) -> None:
+    """The limits are the parts' own unless the command line says otherwise; the help names them."""
+    evaluate = stand("actor.agent.evaluation.evaluate", EVALUATION)
+    a3cd("evaluate", tmp_path)
+    assert evaluate.options["max_steps"] == 27_000
+    assert "default: 27000" in a3cd("evaluate", "--help").output
+    record = stand("actor.agent.recording.record", None)
+    a3cd("record", tmp_path, "--out", tmp_path / "x.gif")
+    assert record.options["max_steps"] is None
+    a3cd("record", tmp_path, "--out", tmp_path / "x.gif", "--max-steps", 7)
+    assert record.options["max_steps"] == 7
+    assert "default: 1000 for .gif, else 27000" in " ".join(a3cd("record", "--help").output.split())
+
+
 def test_presets() -> None:
     listed = a3cd("presets").output.splitlines()
     assert any(line.startswith("CartPole-v1  ") for line in listed)
@@ -116,7 +130,7 @@ def test_check_config(tmp_path: Path) -> None:
     config.write_text("")
     good = a3cd("check-config", config)
     assert (good.exit_code, good.output) == (0, f"{config}: good: CartPole-v1, a3c, fixed scaling\n")
-    config.write_text("[optimizer]\nstep_size = -1")
+    config.write_text("[optimizer]\nlearning_rate = -1")
     bad = a3cd("check-config", config)
     assert bad.exit_code == 78
     assert "optimizer.learning_rate = -1: must be" in bad.stderr

@@ -36,7 +36,7 @@ def test_learner(stand: Any, tmp_path: Path) -> None:
         "listeners": None,
         "run_dir": tmp_path / "x",
         "resume": False,
-        "guard": None,
+        "keys": None,
     }
 
     a3cd("learner", "--config", config)

@@ -19,19 +19,19 @@ from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.run.folder import RunFolder
 from common.run.status import FleetStatus, RunStatus, summary
-from common.settings.toml import dump, parse, read
+from common.settings.sections import Settings
+from common.settings.toml import dump, override, parse, read
 from common.wire import sockets
 from deploy.children import a3cd
 from deploy.cli import train as module
-from deploy.cli.train import Plan, plan, train
+from deploy.cli.train import TrainRequest, request, train
 from learner.record.run_lock import create
-from tests.helpers.run import settings_of
 
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
 
 
-def planned(env: str = "CartPole-v1", **given: Any) -> Plan:
-    return plan(env, **{**NOTHING, **given})
+def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
+    return request(env, **{**NOTHING, **given})
 
 
 # -- from the command line to settings --------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
 
 
 def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
-    settings = settings_of("seed=9", "limits.frames=500", "optimizer.learning_rate=0.25")
+    settings = override(Settings(), ["seed=9", "limits.frames=500", "optimizer.learning_rate=0.25"])
     create(tmp_path, settings).close()
     one = planned(resume=True, run_dir=tmp_path, frames=900)
     assert (one.settings.seed, one.settings.optimizer.learning_rate, one.settings.limits.frames) == (9, 0.25, 900)
@@ -303,9 +303,12 @@ def test_without_actors_there_is_no_training(
     kind: type[A3cdError],
 ) -> None:
     gave_up = fleet(gave_up=True, exit_code=exit_code, why="it is not installed")
-    alone = run_status(actors=0, fleets=[gave_up])
-    stage.looks = [lambda: run_status(actors=1, fleets=[gave_up]), lambda: run_status(actors=0, fleets=[fleet()])]
-    stage.looks += [lambda: run_status(actors=0), lambda: alone]
+    alone = run_status(actors_now=0, launchers=[gave_up])
+    stage.looks = [
+        lambda: run_status(actors_now=1, launchers=[gave_up]),
+        lambda: run_status(actors_now=0, launchers=[fleet()]),
+    ]
+    stage.looks += [lambda: run_status(actors_now=0), lambda: alone]
     with pytest.raises(kind, match="no actor can be started: it is not installed"):
         train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.looks == []
@@ -331,7 +334,7 @@ def test_a_learner_that_dies_ends_the_training(stage: Stage, tmp_path: Path) -> 
 
 
 def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
-    create(tmp_path, settings_of("seed=9")).close()
+    create(tmp_path, override(Settings(), ["seed=9"])).close()
     stage.looks = [ends(stage, 0)]
     train(planned(run_dir=tmp_path, resume=True), as_json=True)
     assert "--resume" in stage.learner.arguments

@@ -18,6 +18,7 @@ from learner.effects import Effect
 from learner.exchange.base import BAD_IN_A_ROW
 from learner.peers import Peer
 from learner.run_stats import Counters
+from tests.helpers.examples import examples
 from tests.helpers.run import (
     BAD,
     CODEC,
@@ -228,7 +229,7 @@ def test_a_good_one_in_between_starts_the_count_anew() -> None:
     assert run.peers.get(b"0") is not None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(
     fields=st.fixed_dictionaries(
         {

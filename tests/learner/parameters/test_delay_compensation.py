@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from learner.parameters.delay_compensation import MIB, DelayCompensation
+from tests.helpers.examples import examples
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=examples(50))
 @given(
     seed=st.integers(0, 2**32 - 1),
     size=st.integers(1, 40),

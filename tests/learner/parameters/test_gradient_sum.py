@@ -184,6 +184,7 @@ def test_the_step_is_annealed_by_the_frames_of_the_run() -> None:
     torch.testing.assert_close(store.weights.vector, torch.full((SIZE,), -0.25))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rmsprop", "adam"])
 def test_gradients_added_up_move_the_weights_as_far_as_one_by_one(kind: str) -> None:
     """Where gradients are mostly noise; a sum that is normalised like a single one would go half as far for four."""

@@ -63,6 +63,7 @@ def test_unknown_options_are_refused() -> None:
         atari(options={"nonsense": 1})
 
 
+@pytest.mark.slow
 def test_a_lost_life_ends_the_future_and_not_the_game() -> None:
     environments = atari("Breakout", terminal_on_life_loss=True)
     plain = atari("Breakout")

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common.wire.codecs.blocks import ROUNDING, BlockCodec
@@ -26,7 +26,6 @@ def check(kind: type[BlockCodec], vector: torch.Tensor) -> None:
 
 
 @EVERY
-@settings(deadline=None, derandomize=True)
 @given(
     size=st.sampled_from(SIZES),
     exponent=st.floats(-150, 128),
@@ -40,7 +39,6 @@ def test_error_stays_within_the_bound_and_contracts(
 
 
 @EVERY
-@settings(deadline=None, derandomize=True)
 @given(values=ANY_VALUES)
 def test_so_it_does_for_any_values(kind: type[BlockCodec], values: list[float]) -> None:
     check(kind, torch.tensor(values, dtype=torch.float32))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import lz4.block
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import CodecError
@@ -17,7 +17,6 @@ BOMB = 64 << 20
 
 
 @STAGES
-@settings(deadline=None, derandomize=True)
 @given(st.binary(min_size=1, max_size=2000))
 def test_round_trip(stage: type[EntropyStage], raw: bytes) -> None:
     made = stage(len(raw))
@@ -42,7 +41,6 @@ def test_zeros_shrink(stage: type[EntropyStage]) -> None:
 
 
 @COMPRESSING
-@settings(deadline=None, derandomize=True)
 @given(body=st.binary(max_size=300), raw_bytes=st.integers(1, 1000))
 def test_hostile_bytes_are_refused_or_have_the_right_length(
     stage: type[EntropyStage], body: bytes, raw_bytes: int
@@ -55,7 +53,6 @@ def test_hostile_bytes_are_refused_or_have_the_right_length(
 
 
 @COMPRESSING
-@settings(deadline=None, derandomize=True)
 @given(raw=st.binary(min_size=1, max_size=300), place=st.integers(0, 10_000), flip=st.integers(1, 255))
 def test_damaged_bytes_are_refused_or_have_the_right_length(
     stage: type[EntropyStage], raw: bytes, place: int, flip: int

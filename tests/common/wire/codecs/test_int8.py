@@ -2,7 +2,7 @@ import struct
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.wire.codecs.int8 import BLOCK, Int8Codec
@@ -21,7 +21,6 @@ def round_trip(vector: torch.Tensor) -> torch.Tensor:
     return out
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     size=st.sampled_from(SIZES),
     exponent=st.floats(-150, 128),
@@ -32,7 +31,6 @@ def test_error_stays_within_the_bound(size: int, exponent: float, spread: float,
     check(random_vector(size, exponent, spread, seed))
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=40))
 @example([LARGEST, -LARGEST, LARGEST / 254])
 @example([2.0**-149, -(2.0**-149)])

@@ -1,13 +1,12 @@
 import struct
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from common.wire.codecs.none import NoneCodec
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(width=32), min_size=1, max_size=40))
 def test_every_bit_comes_back(values: list[float]) -> None:
     vector = torch.tensor(values)

@@ -7,10 +7,11 @@ from common.errors import CodecError
 from common.settings.codec_names import NAMES
 from common.wire.codecs.registry import make
 from tests.helpers.bounds import bound
+from tests.helpers.examples import examples
 
 EVERY = pytest.mark.parametrize("name", NAMES)
 SIZE = 300
-FEW = settings(max_examples=20, deadline=None, derandomize=True)
+FEW = settings(max_examples=examples(20))
 """Enough for each of so many names."""
 PACKED = {name: make(name, SIZE) for name in NAMES}
 

@@ -3,7 +3,7 @@ import struct
 
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from common.errors import CodecError
@@ -27,7 +27,6 @@ def check(vector: torch.Tensor, fraction: float) -> None:
     assert left <= vector.double().square().sum().item() * (1 - kept + 2**-16) + 1e-60, "no contraction"
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     size=st.sampled_from([1, 2, 255, 256, 257, 1000, LONG]),
     fraction=st.sampled_from([1e-5, 0.01, 0.25, 1.0]),
@@ -41,7 +40,6 @@ def test_error_stays_within_the_bound_and_contracts(
     check(random_vector(size, exponent, spread, seed), fraction)
 
 
-@settings(deadline=None, derandomize=True)
 @given(values=ANY_VALUES, fraction=st.floats(0.01, 1.0))
 @example([LARGEST, -LARGEST, LARGEST], 0.5)
 @example([0.0, 0.0, -1.0, 0.0], 0.75)
@@ -132,7 +130,6 @@ def test_impossible_indices_are_refused_and_nothing_written(body: bytes, said: s
     assert torch.equal(out, SEVEN)
 
 
-@settings(deadline=None, derandomize=True)
 @given(st.binary(min_size=11, max_size=11))
 def test_any_bytes_are_refused_or_are_the_body_of_a_vector(body: bytes) -> None:
     codec, out = TopKCodec(2000, 0.0015), SEVEN.clone()

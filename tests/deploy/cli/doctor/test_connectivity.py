@@ -8,8 +8,8 @@ from common.host.security.access import LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.wire import sockets
-from common.wire.messages import Goodbye, Refused
-from deploy.cli.doctor import connectivity as way
+from common.wire.messages import PROTOCOL, Goodbye, Refused
+from deploy.cli.doctor import connectivity
 from deploy.cli.doctor.connectivity import answer, clock, key, likeness, look, name, playable, port
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "CONNECT_SECONDS", 5.0)
+    monkeypatch.setattr(connectivity, "CONNECT_SECONDS", 5.0)
 
 
 def test_a_learner_that_answers(start_learner: Callable[..., Any]) -> None:
     learner = start_learner()
     finding = answer(learner.access)[0]
     run = learner.report["run"]
-    assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol 1, takes peers without keys")
+    assert (finding.state, finding.text) == ("ok", f"answers: run {run}, protocol {PROTOCOL}, takes peers without keys")
     learner.stop()
     assert isinstance(learner.heard[-1], Goodbye)
 
@@ -37,7 +37,7 @@ def test_a_learner_of_another_protocol(start_learner: Callable[..., Any]) -> Non
 
 
 def test_what_listens_but_is_no_learner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(way, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(connectivity, "ANSWER_SECONDS", 0.1)
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
         (finding,) = answer(LearnerEndpoint(Address("127.0.0.1", listener.getsockname()[1])))
     assert finding.state == "bad"
@@ -76,7 +76,7 @@ def test_a_port_behind_a_wall(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*_: Any) -> Any:
         raise TimeoutError
 
-    monkeypatch.setattr(way.socket, "create_connection", silent)
+    monkeypatch.setattr(connectivity.socket, "create_connection", silent)
     finding = port(Address("10.0.0.1", 5555))
     assert (finding.state, finding.text) == ("bad", "tcp://10.0.0.1:5555: no answer")
     assert "firewalls" in finding.mend
@@ -84,9 +84,9 @@ def test_a_port_behind_a_wall(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_nobody_knows_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: Any, **__: Any) -> Any:
-        raise way.socket.gaierror(-2, "Name or service not known")
+        raise connectivity.socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(way.socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(connectivity.socket, "getaddrinfo", unknown)
     findings = look(LearnerEndpoint(Address("no.such.host", 5555)))
     assert [(finding.state, finding.text) for finding in findings] == [
         ("bad", "no.such.host: Name or service not known")
@@ -142,10 +142,10 @@ def test_the_environment(env: str, state: str, text: str) -> None:
 
 
 def test_the_module_of_a_network() -> None:
-    finding = way.module("network", "no_such_module:Small")
+    finding = connectivity.module("network", "no_such_module:Small")
     assert (finding.name, finding.state) == ("network", "bad")
     assert finding.mend == "install the package that has the module no_such_module, or set PYTHONPATH"
-    finding = way.module("network", "antigravity:Small")
+    finding = connectivity.module("network", "antigravity:Small")
     assert (finding.state, finding.text) == (
         "ok",
         "antigravity:Small: the module is here, and an actor imports it with --allow-module antigravity",

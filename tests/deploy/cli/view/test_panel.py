@@ -1,7 +1,6 @@
 import math
 from collections.abc import Callable
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -9,7 +8,16 @@ from rich.console import Console, RenderableType
 
 from common.run.status import FleetStatus, PeerStatus, RunStatus
 from deploy.cli.view.history import History
-from deploy.cli.view.panel import HEIGHT, WIDTH, actors_table, export_svg, fleets_table, limit, line, progress, render
+from deploy.cli.view.panel import (
+    HEIGHT,
+    WIDTH,
+    actors_table,
+    launchers_table,
+    limit,
+    line,
+    progress,
+    render,
+)
 
 Run = Callable[..., RunStatus]
 Peer = Callable[..., PeerStatus]
@@ -36,12 +44,12 @@ def course(run_status: Run) -> History:
 
 
 def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
-    shown = text(render(run_status(peers=[peer()], warnings=["lab-01: it hurts"]), course(run_status)))
+    shown = text(render(run_status(actors=[peer()], warnings=["lab-01: it hurts"]), course(run_status)))
     for figure in (
         *("FlappyBird-v0", "a3c", "dense", "running", "12:04"),
         *("87.3", "▁", "█", "best 92.1", "goal 100", "12,345", "86.4 steps", "23.1 s each"),
         *("1,204,320", "4,312/s", "60,216", "215.3/s", "stale 12", "1.2", "p95 4", "34 %", "17.5k parameters on cpu"),
-        *("5.3 GB", "in 1.6 MB/s", "out 4.5 MB/s", "int8+lz4", "12 / 13", "mean episode 23.1 s > 20 s"),
+        *("5.0 MB/s", "in 1.1 GB", "out 4.2 GB", "int8+lz4", "12 / 13", "mean episode 23.1 s > 20 s"),
         *("-0.0123  policy  value 0.231", "entropy 0.612", "norm 1.73", "60 %", "1.2M of 2.0M frames", "3:04 left"),
         *("lab-01", "30.1k", "1,071", "1.1", "working", "! lab-01: it hurts"),
     ):
@@ -53,7 +61,7 @@ def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
 @pytest.mark.parametrize("warnings", [0, 9])
 def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, warnings: int) -> None:
     status = run_status(
-        peers=[peer(name=f"lab-{number:02d}" * 9, trouble="it hurts " * 40) for number in range(actors)],
+        actors=[peer(name=f"lab-{number:02d}" * 9, last_error="it hurts " * 40) for number in range(actors)],
         warnings=[f"{number} " * 200 for number in range(warnings)],
         losses={f"figure_{number}": 1e-3 for number in range(32)},
         why="because " * 100,
@@ -68,7 +76,7 @@ def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, wa
 
 
 def test_a_lower_terminal_gets_fewer_actors(run_status: Run, peer: Peer) -> None:
-    status = run_status(peers=[peer(name=f"lab-{number:02d}") for number in range(40)])
+    status = run_status(actors=[peer(name=f"lab-{number:02d}") for number in range(40)])
     for height in (30, 20, 18, 16):
         assert len(text(render(status, History(), height)).splitlines()) <= height
     assert "lab-00" not in text(render(status, History(), 16))
@@ -99,7 +107,7 @@ def test_figures_that_are_no_numbers_do_no_harm(run_status: Run, peer: Peer) -> 
     broken = dict.fromkeys(
         ("mean_return", "learner_busy", "lag_mean", "frames_per_second", "episode_seconds"), math.nan
     )
-    status = run_status(**broken, seconds=math.inf, peers=[peer(lag=math.nan, seen=math.inf)])
+    status = run_status(**broken, seconds=math.inf, actors=[peer(lag=math.nan, seen=math.inf)])
     assert "nan" in text(render(status, course(run_status)))
     assert line(status)
 
@@ -112,11 +120,11 @@ def test_text_from_the_network_is_neither_markup_nor_an_escape(
         **dict.fromkeys(("state", "env", "algorithm", "network", "codec", "device", "why"), evil),
         losses={evil: 1.0},
         warnings=[evil],
-        peers=[peer(name=evil, trouble=evil), peer(state=evil)],
+        actors=[peer(name=evil, last_error=evil), peer(state=evil)],
     )
     for shown in (
         text(render(status, History()), 300),
-        text(fleets_table([fleet(name=evil, why=evil)]), 300),
+        text(launchers_table([fleet(name=evil, why=evil)]), 300),
         line(status) + "\n",
     ):
         assert "\x1b" not in shown
@@ -125,15 +133,17 @@ def test_text_from_the_network_is_neither_markup_nor_an_escape(
         assert "[bold]x[/nonsense]" in shown
 
 
-def test_actors_in_trouble_come_first_and_the_rest_is_counted(peer: Peer) -> None:
-    peers = [peer(name=f"lab-{number:02d}") for number in range(9)] + [peer(name="zebra", trouble="it hurts")]
+def test_actors_with_errors_come_first_and_the_rest_is_counted(peer: Peer) -> None:
+    peers = [peer(name=f"lab-{number:02d}") for number in range(9)] + [peer(name="zebra", last_error="it hurts")]
     rows = text(actors_table(peers, 4)).splitlines()
     assert [row.split()[0] for row in rows] == ["actor", "zebra", "lab-00", "lab-01", "and"]
     assert "and 7 more" in rows[-1]
 
 
 def test_a_launcher_that_gave_up_says_why(fleet: Callable[..., FleetStatus]) -> None:
-    shown = text(fleets_table([fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no such environment")]), 120)
+    shown = text(
+        launchers_table([fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no such environment")]), 120
+    )
     assert shown.splitlines()[1].split() == ["gpu-box", "8", "7", "6", "1", "2"]
     assert "gave up (exit code 78): no such environment" in shown
 
@@ -155,17 +165,5 @@ def test_the_line(run_status: Run) -> None:
     assert line(run_status(state="reached")).endswith("  reached")
 
 
-def test_what_actors_send_is_shown_where_it_was_measured(run_status: Run) -> None:
-    measured = run_status(exchange="trajectories", exchange_why="3 rollouts/s as gradients, 9 as trajectories")
-    shown = " ".join(text(render(measured, History())).split())
-    assert "exchange trajectories 3 rollouts/s as gradients" in shown
-    assert "trajectories" in line(measured)
-    given = run_status(exchange="trajectories")
-    assert "trajectories" not in text(render(given, History())) + line(given)
-
-
-def test_export_svg_writes_a_picture(run_status: Run, tmp_path: Path) -> None:
-    export_svg(run_status(), course(run_status), tmp_path / "panel.svg")
-    picture = (tmp_path / "panel.svg").read_text(encoding="utf-8")
-    assert picture.startswith("<svg")
-    assert "1,204,320" in picture
+def test_the_exchange_is_shown_with_its_codec(run_status: Run) -> None:
+    assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), History()))

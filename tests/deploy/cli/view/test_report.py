@@ -19,8 +19,8 @@ def test_everything_is_in_it(
     run_status: Callable[..., RunStatus], peer: Callable[..., PeerStatus], fleet: Callable[..., FleetStatus]
 ) -> None:
     status = run_status(
-        peers=[peer(name=f"lab-{number:02d}") for number in range(30)],
-        fleets=[fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9)],
+        actors=[peer(name=f"lab-{number:02d}") for number in range(30)],
+        launchers=[fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9)],
         warnings=[f"warning {number} " * 12 for number in range(6)],
         why="because " * 20 + "done",
     )
