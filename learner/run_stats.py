@@ -22,6 +22,11 @@ WINDOW_SECONDS = 5.0
 """Of the rates shown to people and given to the scaling policies."""
 WARNINGS = 5
 """Shown at a time."""
+COUNTED = (
+    "frames", "emulator_frames", "episodes", "version", "gradients", "stale", "refused", "duplicates",
+    "gradient_bytes", "weight_bytes", "action_bytes", "actors_peak",
+)  # fmt: skip
+"""Counters that are in the status under their own names."""
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -194,20 +199,9 @@ class RunStats:
 
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""
-        counters = self.counters
         return {
             "seconds": self.seconds(now),
-            "frames": counters.frames,
-            "emulator_frames": counters.emulator_frames,
-            "episodes": counters.episodes,
-            "version": counters.version,
-            "gradients": counters.gradients,
-            "stale": counters.stale,
-            "refused": counters.refused,
-            "duplicates": counters.duplicates,
-            "gradient_bytes": counters.gradient_bytes,
-            "weight_bytes": counters.weight_bytes,
-            "action_bytes": counters.action_bytes,
+            **{name: getattr(self.counters, name) for name in COUNTED},
             "mean_return": self.window.mean_return,
             "best_return": self.window.best_return,
             "episode_length": self.window.mean_length,
@@ -219,7 +213,6 @@ class RunStats:
             "lag_p95": self._lag.p95 if whole_run else self._lag.recent_p95,
             "learner_busy": self.busy.overall(now) if whole_run else self.busy.recent(now),
             "actors_wanted": self.decision.wanted,
-            "actors_peak": counters.actors_peak,
             "why": self.decision.why,
             "losses": dict(self._losses.values),
             "warnings": list(self._warnings),
