@@ -155,7 +155,7 @@ def test_hostile_bytes_do_no_harm(crew: House) -> None:
     after = crew.status_when_all_work(before.version + 50)
     assert after.epoch == before.epoch
     assert crew.learner.running
-    assert 1 <= crew.learner.said.count("what is no message") <= 10
+    assert 1 <= crew.learner.said.count("bytes that are no message") <= 10
     assert "Traceback" not in crew.learner.said
 
 

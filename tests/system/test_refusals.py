@@ -23,9 +23,9 @@ def refused(daemon: Daemon, *words: str) -> None:
 
 
 def test_an_unknown_setting(daemons: Daemons) -> None:
-    config = daemons.config("[optimizer]\nstep_sise = 1\n")
+    config = daemons.config("[optimizer]\nlearning_rat = 1\n")
     daemon = daemons.run("learner", "--config", config, "--run-dir", "run", code=EXIT_CONFIGURATION)
-    refused(daemon, str(config), "optimizer.step_sise is no setting", "did you mean step_size?")
+    refused(daemon, str(config), "optimizer.learning_rat is no setting", "did you mean learning_rate?")
     assert not (daemons.folder / "run").exists()
 
 
