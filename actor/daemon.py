@@ -1,4 +1,4 @@
-"""The actor daemon: one thread that plays, and between steps looks after its sockets; round the pure core."""
+"""The actor daemon, the shell of the core: one thread that plays, and between steps looks after its sockets."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class _Daemon:
         self._playing = ""
 
     def run(self) -> int:
-        """The loop; returns the exit code."""
         try:
             while not self._left and self._signals.requested is None:
                 self._service()
@@ -81,14 +80,11 @@ class _Daemon:
             raise
         finally:
             self._notifier.stopping(self._left)
-            self._close()
-
-    def _close(self) -> None:
-        self._close_player()
-        if self._subscriber is not None:
-            self._subscriber.close(linger=0)
-        self._link.close()
-        self._context.term()
+            self._close_player()
+            if self._subscriber is not None:
+                self._subscriber.close(linger=0)
+            self._link.close()
+            self._context.term()
 
     def _close_player(self) -> None:
         if self._core.player is not None:
@@ -96,25 +92,20 @@ class _Daemon:
         self._core.player = None
 
     def _service(self) -> None:
-        """Everything that is not playing: messages, weights, heartbeats, the operator."""
+        """Messages, weights, heartbeats, the service manager, the operator."""
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
         self._read_broadcasts()
         now = time.monotonic()
         self._do(self._core.tick(now))
         self._notifier.watchdog(now)
-        self._notify()
+        if self._joined is not self._core.membership.member:
+            self._joined = self._core.membership.member
+            waiting = f"waiting for the learner at {self._access.address}"
+            self._notifier.status(self._playing if self._joined else waiting)
         waited = self._core.membership.notice(now)
         if waited is not None:
             _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._access.address, waited)
-
-    def _notify(self) -> None:
-        """Tells the service manager whether the actor plays or waits, whenever that changes."""
-        if self._joined is not self._core.membership.member:
-            self._joined = self._core.membership.member
-            self._notifier.status(
-                self._playing if self._joined else f"waiting for the learner at {self._access.address}"
-            )
 
     def _read_broadcasts(self) -> None:
         """Reads until there are none; CONFLATE leaves at most the newest, a reconnect may bring an older one."""

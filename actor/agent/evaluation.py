@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from actor.agent.limits import EPISODE_STEPS
+from actor.agent import EPISODE_STEPS
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.rl.environments.base import Actions, Environments, Observations
 
@@ -19,7 +19,7 @@ NUM_ENVS = 16
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an evaluation; returns are undiscounted, as the environment gives rewards."""
+    """Returns are undiscounted, as the environment gives rewards."""
 
     env: str
     version: int
@@ -42,24 +42,17 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlayedEpisode(NamedTuple):
-    """One evaluated episode."""
-
     episode_return: float
     length: int
     capped: bool
 
 
 class Policy(Protocol):
-    """Chooses actions, and may remember each environment's episode so far."""
+    """The part of a `TrainedAgent` that evaluation needs."""
 
-    def begin(self) -> None:
-        """Forget everything: the next observations begin an episode in every environment."""
-
-    def keep(self, valid: NDArray[np.bool_]) -> None:
-        """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
-
-    def act(self, observations: Observations) -> Actions:
-        """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
+    def begin(self) -> None: ...
+    def keep(self, valid: NDArray[np.bool_]) -> None: ...
+    def act(self, observations: Observations) -> Actions: ...
 
 
 def evaluate(
@@ -71,7 +64,7 @@ def evaluate(
     max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
 ) -> Evaluation:
-    """Play `episodes` episodes with a run's agent; the same arguments give the same result.
+    """Play `episodes` episodes with a run's agent. The same arguments give the same result.
 
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
@@ -108,11 +101,12 @@ def play_episodes(
     others, because only the whole batch can be reset; the episodes still to be played are then shared out anew.
     """
     played: list[PlayedEpisode] = []
-    round_ = 0
+    count = environments.count
     while len(played) < episodes:
-        shares = _shares(episodes - len(played), environments.count)
-        played += _play_round(environments, policy, shares, max_steps, seed + round_)
-        round_ += 1
+        each, more = divmod(episodes - len(played), count)
+        shares = each + (np.arange(count) < more)
+        played += _play_round(environments, policy, shares, max_steps, seed)
+        seed += 1
     return played
 
 
@@ -142,7 +136,3 @@ def _play_round(
         returns[ended], lengths[ended] = 0.0, 0
         fresh = ended
     return played
-
-
-def _shares(episodes: int, num_envs: int) -> NDArray[np.int64]:
-    return np.full(num_envs, episodes // num_envs) + (np.arange(num_envs) < episodes % num_envs)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from actor.agent.limits import EPISODE_STEPS
+from actor.agent import EPISODE_STEPS
 from actor.agent.rendering import Picture, natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError, UnavailableError

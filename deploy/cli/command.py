@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from actor.agent.limits import EPISODE_STEPS, GIF_STEPS
+from actor.agent import EPISODE_STEPS, GIF_STEPS
 from common.errors import EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT
 from common.host.security.access import LearnerEndpoint

@@ -47,7 +47,7 @@ def test_hello_is_said_at_once_and_every_second_until_it_is_answered() -> None:
     assert core.deadline == 3.0
     effects = core.handle(2.1, welcome_of(settings={}), BODY)
     assert effects == [Prepare(welcome_of(settings={}), Settings(), BODY)]
-    assert (core.state, core.version, core.welcome) == ("working", 10, welcome_of(settings={}))
+    assert (core.state, core.version, core.membership.welcome) == ("working", 10, welcome_of(settings={}))
 
 
 def test_a_refusal_for_good_is_raised_with_the_learner_s_reason() -> None:

@@ -45,7 +45,9 @@ class Playing:
 
     def __init__(self, welcome: Welcome) -> None:
         self.outbox = Outbox()
-        self.player = EnvironmentPlayer(welcome, settings_of("environment.num_envs=4", "environment.frame_stack=4"), self.outbox)
+        self.player = EnvironmentPlayer(
+            welcome, settings_of("environment.num_envs=4", "environment.frame_stack=4"), self.outbox
+        )
 
     def advance(self) -> tuple[Observe, StepBatch]:
         """A step, and its message."""
