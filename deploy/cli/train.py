@@ -232,8 +232,8 @@ def _listeners() -> tuple[socket.socket, socket.socket]:
 
 def _start_launcher(start: Callable[..., Child], request: TrainRequest, address: Address) -> Child:
     settings = request.settings
-    warm = min(settings.scaling.minimum, request.slots)
-    words = ["launcher", str(address), "--slots", str(request.slots), "--warm", str(warm), "--name", "here"]
+    prestart = min(settings.scaling.minimum, request.slots)
+    words = ["launcher", str(address), "--slots", str(request.slots), "--prestart", str(prestart), "--name", "here"]
     for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
         words += ["--allow-module", module]
     return start(*words)

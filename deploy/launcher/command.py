@@ -50,7 +50,7 @@ def launcher(
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
     hold_on(lifeline)
-    finish(run(access, found, name=name, warm=options["warm"]))
+    finish(run(access, found, name=name, prestart=options["prestart"]))
 
 
 launcher.params += OPTIONS

@@ -87,9 +87,9 @@ def test_actor_and_launcher(stand: Any) -> None:
     )
     assert (run.arguments, run.options) == ((AT,), {"name": "a", "launcher": "here", "modules": ("envs",)})
     start = stand("deploy.launcher.shell.run", 78)
-    assert a3cd("launcher", "localhost", "--slots", 4, "--name", "here", "--warm", 2).exit_code == 78
+    assert a3cd("launcher", "localhost", "--slots", 4, "--name", "here", "--prestart", 2).exit_code == 78
     assert start.arguments[0] == AT
-    assert start.options == {"name": "here", "warm": 2}
+    assert start.options == {"name": "here", "prestart": 2}
     assert a3cd("launcher", "localhost").exit_code == 2
     assert a3cd("launcher", "localhost", "--slots", 0).exit_code == 2
     assert a3cd("actor", "tcp://*:5555").exit_code == 2
