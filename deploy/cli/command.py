@@ -27,7 +27,6 @@ from deploy.cli.arguments import (
     learner_option,
     set_option,
 )
-from deploy.cli.bench import bench
 from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
@@ -183,14 +182,40 @@ def check_config(file: Path) -> None:
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
 def doctor(access: LearnerEndpoint | None, port: int) -> None:
     """Check this machine (versions, ports, threads, GPU), and say how to mend what is wrong."""
-    from deploy.cli import doctor as examination
+    from deploy.cli.doctor import connectivity, finding, machine, software
 
-    findings = examination.run(access, port)
-    examination.show(findings)
-    finish(examination.exit_code(findings))
+    findings = software.look() + machine.look(port, Path("runs"))
+    if access is not None:
+        findings += connectivity.look(access)
+    finish(finding.show(findings))
 
 
-for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy, bench):
+@cli.group()
+def bench() -> None:
+    """Measure on this machine which settings are faster."""
+
+
+@bench.command()
+@click.argument("env")
+@click.option("--seconds", type=click.FloatRange(5), default=20.0, show_default=True, help="Length of each run.")
+@click.option("--actors", type=RangeType(), help="As in `a3cd train`.")
+@click.option("--algorithm", help="As in `a3cd train`.")
+@click.option("--network", help="As in `a3cd train`.")
+@click.option("--all", "also_actions", is_flag=True, help="Measure exchange.kind = actions, too.")
+@set_option
+@json_option
+def exchange(env: str, **given: Any) -> None:
+    """Train ENV for a short time with each exchange.kind, and say which one to set.
+
+    The runs are those of `a3cd train`; their folders are deleted. Frames per second are not everything: with a smaller
+    lag, a frame teaches more.
+    """
+    from deploy.cli.exchange_bench import exchange as run
+
+    finish(run(env, **given))
+
+
+for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy):
     cli.add_command(command)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
@@ -15,7 +16,6 @@ from rich.text import Text
 
 from common.host.service.logs import printable
 from common.run.status import RunStatus
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import line, render
 
 FIRST_LINES = (1.0, 2.0, 4.0, 8.0)
@@ -24,13 +24,14 @@ LINE_SECONDS = 5.0
 """Between two plain lines after those."""
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 """A smaller terminal gets plain lines."""
+MAX_POINTS = 256
+"""When a history has more, every second one is dropped, and from then on points are taken half as often."""
 
 
 class View(Protocol):
     """Shows a run's progress."""
 
-    def show(self, status: RunStatus) -> None:
-        """Show the newest status."""
+    def show(self, status: RunStatus) -> None: ...
 
     def say(self, text: str) -> None:
         """Write a line, such as one of a daemon's log; may be called from any thread."""
@@ -44,24 +45,42 @@ def open_view(stream: TextIO | None = None) -> Iterator[View]:
     if not console.is_terminal or console.is_dumb_terminal or small:
         yield Lines(stream or sys.stderr, time.monotonic())
         return
-    with Live(
-        console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=True, vertical_overflow="crop"
-    ) as live:
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop") as live:
         yield Panel(live)
+
+
+class History:
+    """The course of the mean return over a whole run, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+        self._every = 1
+        self._until_point = 0
+
+    def add(self, status: RunStatus) -> None:
+        """Add the next status of the same run."""
+        if status.mean_return is None:
+            return
+        if self._until_point == 0:
+            self.returns.append(status.mean_return)
+            self._until_point = self._every
+        self._until_point -= 1
+        if len(self.returns) == MAX_POINTS:
+            self.returns = self.returns[::2]
+            self._every *= 2
 
 
 class Panel:
     """Drawn again, in one write, for each status; lines scroll by above it."""
 
     def __init__(self, live: Live) -> None:
-        """live: started, without automatic refresh."""
         self._live = live
         self._history = History()
 
     def show(self, status: RunStatus) -> None:
         self._history.add(status)
         height = self._live.console.height - 1  # the cursor stands below; a full screen would scroll
-        self._live.update(render(status, self._history, height), refresh=True)
+        self._live.update(render(status, self._history.returns, height), refresh=True)
 
     def say(self, text: str) -> None:
         self._live.console.print(Text(printable(text)))
@@ -73,7 +92,7 @@ class Lines:
     def __init__(self, stream: TextIO, now: float) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._dues = [now + seconds for seconds in FIRST_LINES]
+        self._dues = deque(now + seconds for seconds in FIRST_LINES)
         self._warnings: list[str] = []
 
     def show(self, status: RunStatus) -> None:
@@ -92,9 +111,8 @@ class Lines:
     def _is_time(self, now: float) -> bool:
         if now < self._dues[0]:
             return False
-        last = self._dues[-1]
-        while self._dues and self._dues[0] <= now:
-            self._dues.pop(0)
-        if not self._dues:
-            self._dues.append(max(last, now) + LINE_SECONDS)
+        while self._dues[0] <= now:
+            last = self._dues.popleft()
+            if not self._dues:
+                self._dues.append(max(last, now) + LINE_SECONDS)
         return True

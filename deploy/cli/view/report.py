@@ -16,7 +16,6 @@ from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli import observer
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
 from deploy.cli.view.progress import open_view
 
@@ -31,34 +30,30 @@ def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) 
     """
     try:
         if watch:
-            _watch(access, as_json, timeout)
+            with open_view() as view:
+                for status in observer.watch(access, timeout, view.say):
+                    show = _print_json if as_json else view.show
+                    show(status)
         else:
-            _once(access, as_json, timeout)
+            status = observer.fetch(access, timeout, _log.info)
+            show = _print_json if as_json else _print
+            show(status)
     except KeyboardInterrupt:
         return EXIT_SIGINT
     return EXIT_DONE
 
 
-def _once(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
-    status = observer.fetch(access, timeout, _log.info)
-    if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(status)))
-    else:
-        Console(file=sys.stdout).print(render(status))
+def _print_json(status: RunStatus) -> None:
+    click.echo(json.dumps(msgspec.to_builtins(status)))
 
 
-def _watch(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
-    with open_view() as view:
-        for status in observer.watch(access, timeout, view.say):
-            if as_json:
-                click.echo(json.dumps(msgspec.to_builtins(status)))
-            else:
-                view.show(status)
+def _print(status: RunStatus) -> None:
+    Console(file=sys.stdout).print(render(status))
 
 
 def render(status: RunStatus) -> RenderableType:
     """Like the live panel, but with all actors, launchers and warnings in full."""
-    blocks: list[RenderableType] = [figures(status, History(), whole=True), Text(), progress(status)]
+    blocks: list[RenderableType] = [figures(status, (), whole=True), Text(), progress(status)]
     if status.actors:
         blocks += [Text(), actors_table(status.actors, len(status.actors))]
     if status.launchers:

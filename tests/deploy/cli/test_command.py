@@ -12,7 +12,7 @@ from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
 from common.settings.toml import parse
 from deploy.cli.command import main
-from deploy.cli.doctor import Finding
+from deploy.cli.doctor.finding import Finding
 from deploy.cli.train import TrainRequest
 from tests.helpers.command_line import AT, a3cd
 
@@ -139,11 +139,25 @@ def test_check_config(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warn", 0), ("bad", 78)])
 def test_doctor(stand: Any, state: Any, code: int) -> None:
-    look = stand("deploy.cli.doctor.run", [Finding("python", state, "3.11")])
-    result = a3cd("doctor", "--learner", "localhost", "--port", 6000)
+    stand("deploy.cli.doctor.software.look", [Finding("python", state, "3.11")])
+    machine = stand("deploy.cli.doctor.machine.look", [Finding("disk", "ok", "1 TB free")])
+    connection = stand("deploy.cli.doctor.connectivity.look", [Finding("learner", "ok", "answers")])
+    result = a3cd("doctor", "--port", 6000)
     assert result.exit_code == code
-    assert "python" in result.output
-    assert look.arguments == (AT, 6000)
+    assert "python" in result.output and "disk" in result.output
+    assert machine.arguments == (6000, Path("runs"))
+    assert connection.arguments == ()
+    assert "answers" in a3cd("doctor", "--learner", "localhost").output
+    assert connection.arguments == (AT,)
+
+
+def test_bench_exchange(stand: Any) -> None:
+    run = stand("deploy.cli.exchange_bench.exchange", 3)
+    assert a3cd("bench", "exchange", "CartPole-v1", "--actors", 2, "--algorithm", "ppo", "--json").exit_code == 3
+    assert run.arguments == ("CartPole-v1",)
+    chosen = {"actors": (2, 2), "algorithm": "ppo", "network": None, "assignments": ()}
+    assert run.options == {"seconds": 20.0, "also_actions": False, "as_json": True, **chosen}
+    assert a3cd("bench", "exchange", "CartPole-v1", "--seconds", 1).exit_code == 2
 
 
 @pytest.mark.parametrize(
