@@ -5,7 +5,6 @@ Each part is imported only when its command runs: `a3cd --help` and the launcher
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,6 @@ from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
 
-def _version() -> str:
-    try:
-        return version("a3cd")
-    except PackageNotFoundError:
-        return "not installed"
-
-
 class Group(click.Group):
     """A group whose commands end with one line and an exit code, not a traceback, for errors that a person can mend."""
 
@@ -51,7 +43,7 @@ class Group(click.Group):
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(_version(), prog_name="a3cd")
+@click.version_option(package_name="a3cd", prog_name="a3cd")
 def cli() -> None:
     """Asynchronous actor-learner reinforcement learning as ordinary network daemons.
 

@@ -13,10 +13,8 @@ from common.host.service import logs
 from deploy.cli.arguments import (
     AddressType,
     finish,
-    hold_on,
     learner_argument,
     lifeline_option,
-    modules_option,
     security_options,
     set_option,
 )
@@ -52,7 +50,6 @@ def learner(
     allowed: Path | None,
     insecure: bool,
     assignments: tuple[str, ...],
-    lifeline: bool,
 ) -> None:
     """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
     from common.run.folder import RunFolder, default_path
@@ -62,22 +59,17 @@ def learner(
     from learner.daemon import run
 
     logs.setup("learner")
-    hold_on(lifeline)
     if (resume or resume_or_create) and run_dir is None:
         raise click.UsageError("--resume needs --run-dir")
     if resume_or_create and run_dir is not None:
         resume = resume or RunFolder(run_dir).run_file.exists()
     settings = None
     if config is not None:
-        settings = read(config)
-        if assignments:
-            settings = override(settings, assignments)
+        settings = override(read(config), assignments)
     elif assignments:
         raise click.UsageError("--set needs --config")
     elif not resume:
-        raise click.UsageError(
-            "a learner needs --config FILE (see `a3cd presets show NAME`), or --resume with --run-dir"
-        )
+        raise click.UsageError("a learner needs --config FILE (see `a3cd presets show NAME`), or a run to --resume")
     own_keys = LearnerKeys.find(bind, keys=keys, allowed=allowed, insecure=insecure)
     where = run_dir or default_path(settings.environment.id if settings else "")
     inherited = None if listeners is None else sockets.inherit(listeners)
@@ -91,16 +83,19 @@ def learner(
 @click.option(
     "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
 )
-@modules_option
+@click.option(
+    "--allow-module",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A module the learner may have actors import for its environment; may be repeated.",
+)
 @lifeline_option
-def actor(
-    access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...], lifeline: bool
-) -> None:
+def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...]) -> None:
     """Play for the learner at LEARNER: tcp://host:5555, or an invitation. Its welcome brings all other settings."""
     from actor.daemon import run
 
     logs.setup("actor")
-    hold_on(lifeline)
     if nice and hasattr(os, "nice"):
         os.nice(nice)
     finish(run(access, name=name, launcher=launcher, modules=modules))

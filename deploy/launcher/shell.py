@@ -32,8 +32,8 @@ def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", pre
     """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
     At most as many as `places` have slots, and `prestart` of them before the first order. The learner need not be
-    there, and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130 or
-    143 (signal).
+    there, and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130
+    or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
         loops = [BackgroundLoop(place) for place in places]

@@ -31,13 +31,12 @@ def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) 
     try:
         if watch:
             with open_view() as view:
+                show = _print_json if as_json else view.show
                 for status in observer.watch(access, timeout, view.say):
-                    show = _print_json if as_json else view.show
                     show(status)
         else:
-            status = observer.fetch(access, timeout, _log.info)
             show = _print_json if as_json else _print
-            show(status)
+            show(observer.fetch(access, timeout, _log.info))
     except KeyboardInterrupt:
         return EXIT_SIGINT
     return EXIT_DONE
