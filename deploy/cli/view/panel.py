@@ -48,7 +48,6 @@ def render(status: RunStatus, returns: Sequence[float], height: int = HEIGHT) ->
 
 
 def frame(status: RunStatus, body: RenderableType) -> Panel:
-    """`body` in a border with the run's name, state and duration."""
     state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
     parts = ("a3cd", status.env, status.algorithm, status.network)
     title = Text(" · ".join(map(printable, parts)), style=_STRONG)
@@ -72,8 +71,7 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
 def _rows(status: RunStatus, returns: Sequence[float]) -> list[tuple[str, Text, Text]]:
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
-    length = number(status.episode_length)
-    seconds = number(status.episode_seconds)
+    episode = f"{number(status.episode_length)} steps   {number(status.episode_seconds)} s each"
     transfer = f"in {size(status.gradient_bytes)}   out {size(status.weight_bytes + status.action_bytes)}"
     epoch = f"   epoch {status.epoch}" if status.epoch > 1 else ""
     learner = f"{amount(status.parameters)} parameters on {printable(status.device)}{epoch}"
@@ -88,7 +86,7 @@ def _rows(status: RunStatus, returns: Sequence[float]) -> list[tuple[str, Text, 
     )
     rows = [
         ("return", Text(number(status.mean_return)), course + Text(f"best {number(status.best_return)}{goal}")),
-        ("episodes", Text(f"{status.episodes:,}"), Text(f"{length} steps   {seconds} s each")),
+        ("episodes", Text(f"{status.episodes:,}"), Text(episode)),
         ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s")),
         ("gradients", Text(f"{status.gradients:,}"), applied),
         ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
@@ -132,16 +130,14 @@ def _done(past: float, left: float) -> float:
 
 
 def progress(status: RunStatus) -> RenderableType:
-    """A bar towards the nearest limit, in one row."""
     nearest = limit(status)
     if nearest is None:
         return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
     fraction, text = nearest
     row = Table.grid(padding=(0, 2))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True, style=_STRONG)
-    row.add_column(no_wrap=True, overflow="ellipsis")
-    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), share(fraction), text)
+    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), Text(share(fraction), style=_STRONG), text)
+    for column in row.columns:
+        column.no_wrap = True
     return row
 
 
@@ -163,14 +159,8 @@ def actors_table(actors: list[PeerStatus], rows: int) -> Table:
     table = _table("actor", ("frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
     for actor in shown:
         said = Text(printable(actor.last_error or actor.state), style=_WARN if actor.last_error else _DIM)
-        table.add_row(
-            Text(printable(actor.name)),
-            amount(actor.frames),
-            number(actor.frames_per_second),
-            f"{actor.lag:.1f}",
-            f"{actor.seen:.0f} s",
-            said,
-        )
+        figures = (amount(actor.frames), number(actor.frames_per_second), f"{actor.lag:.1f}", f"{actor.seen:.0f} s")
+        table.add_row(Text(printable(actor.name)), *figures, said)
     if len(shown) < len(ordered):
         table.add_row(Text(f"and {len(ordered) - len(shown)} more", style=_DIM))
     return table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
@@ -18,10 +17,10 @@ from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli.view.panel import line, render
 
-FIRST_LINES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds after the start at which the first plain lines are written."""
+FIRST_SECONDS = 1.0
+"""From the start to the first plain line; the time between two lines doubles from there."""
 LINE_SECONDS = 5.0
-"""Between two plain lines after those."""
+"""Longest time between two plain lines."""
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 """A smaller terminal gets plain lines."""
 MAX_POINTS = 256
@@ -55,16 +54,14 @@ class History:
     def __init__(self) -> None:
         self.returns: list[float] = []
         self._every = 1
-        self._until_point = 0
+        self._seen = 0
 
     def add(self, status: RunStatus) -> None:
-        """Add the next status of the same run."""
         if status.mean_return is None:
             return
-        if self._until_point == 0:
+        if self._seen % self._every == 0:
             self.returns.append(status.mean_return)
-            self._until_point = self._every
-        self._until_point -= 1
+        self._seen += 1
         if len(self.returns) == MAX_POINTS:
             self.returns = self.returns[::2]
             self._every *= 2
@@ -87,12 +84,13 @@ class Panel:
 
 
 class Lines:
-    """A plain line at `FIRST_LINES` after `now`, then every `LINE_SECONDS`; new warnings at once."""
+    """Plain lines: 1, 2, 4 and 8 s after `now`, then every 5 s; new warnings at once."""
 
     def __init__(self, stream: TextIO, now: float) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._dues = deque(now + seconds for seconds in FIRST_LINES)
+        self._start = now
+        self._due = now + FIRST_SECONDS
         self._warnings: list[str] = []
 
     def show(self, status: RunStatus) -> None:
@@ -100,19 +98,12 @@ class Lines:
             if warning not in self._warnings:
                 self.say(f"warning: {warning}")
         self._warnings = status.warnings
-        if self._is_time(time.monotonic()):
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + min(now - self._start, LINE_SECONDS)
             self.say(f"{time.strftime('%H:%M:%S')}  {line(status)}")
 
     def say(self, text: str) -> None:
         with self._lock:
             self._stream.write(printable(text) + "\n")
             self._stream.flush()
-
-    def _is_time(self, now: float) -> bool:
-        if now < self._dues[0]:
-            return False
-        while self._dues[0] <= now:
-            last = self._dues.popleft()
-            if not self._dues:
-                self._dues.append(max(last, now) + LINE_SECONDS)
-        return True

@@ -66,7 +66,7 @@ def test_the_limit_of_each_kind_of_file(
 
     def one_picture(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Picture]:
         asked.append(max_steps)
-        yield Picture(np.zeros((32, 32, 3), np.uint8), 0.0, 1, True)
+        yield Picture(np.zeros((32, 32, 3), np.uint8), 0.0, 1)
 
     monkeypatch.setattr(recording, "pictures", one_picture)
     record(trained_run(), tmp_path / name)
