@@ -64,8 +64,6 @@ class Warn:
 
 @dataclass(frozen=True)
 class Leave:
-    """The run is over for this actor."""
-
     reason: str
 
 
@@ -103,7 +101,6 @@ class ActorCore:
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do next."""
         due = self.membership.deadline
         return min(due, self.outbox.deadline) if self.membership.member else due
 

@@ -28,7 +28,7 @@ class ActionRequests:
 
     @property
     def ready(self) -> int | None:
-        """The group whose turn it is to step, or to begin."""
+        """The group whose turn it is to step, or to begin; None: all wait."""
         return self._ready[0] if self._ready else None
 
     def begins(self, group: int) -> bool:

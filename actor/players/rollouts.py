@@ -43,7 +43,7 @@ class RolloutPlayer(Player):
         self._mixes = algorithm.refresh and per_step
         """Whether one rollout may be of several versions: the loss uses each step's own probability, or none."""
         self._acted: list[int] = []
-        """Versions that played the rollout under way, one for each call of `advance`."""
+        """Versions that played the rollout under way, one for each call of `play`."""
         self._foreign = False
         """Whether the rollout under way was begun in the epoch before."""
         self._failed = False

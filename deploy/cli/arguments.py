@@ -64,20 +64,14 @@ class RangeType(click.ParamType[tuple[int, int]]):
 
 
 def _hold_on(_: click.Context, __: click.Parameter, lifeline: bool) -> None:
+    """End with the process that started this one: when standard input is closed."""
     if lifeline:
         from common.host.service.lifeline import watch
 
         watch()
 
 
-lifeline_option = click.option(
-    "--lifeline",
-    is_flag=True,
-    hidden=True,
-    expose_value=False,
-    callback=_hold_on,
-    help="End with the process that started this one: when standard input is closed.",
-)
+lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, expose_value=False, callback=_hold_on)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
@@ -96,16 +90,12 @@ _insecure_option = click.option(
 
 def agent_options(command: _Command) -> _Command:
     """RUN and which agent of it plays."""
-    for decorate in (
-        click.option(
-            "--newest", "checkpoint", flag_value="newest", default="best", help="The newest checkpoint, not the best."
-        ),
-        click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best."),
-        click.option("--seed", type=int, default=0, show_default=True),
-        click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False)),
-    ):
-        command = decorate(command)
-    return command
+    which = "The newest checkpoint instead of the best."
+    newest = click.option("--newest", "checkpoint", flag_value="newest", default="best", help=which)
+    sampled = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+    seed = click.option("--seed", type=int, default=0, show_default=True)
+    run = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+    return run(seed(sampled(newest(command))))
 
 
 def security_options(command: _Command) -> _Command:
@@ -120,8 +110,8 @@ def learner_argument(command: _Command) -> _Command:
 
 def learner_option(command: _Command) -> _Command:
     """The same as the option --learner; without it `access` is None."""
-    help_text = "Also check the connection to this learner."
-    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=help_text))
+    what = "Also check the connection to this learner."
+    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=what))
 
 
 def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> _Command:

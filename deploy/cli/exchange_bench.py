@@ -66,9 +66,8 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
             lines = RunFolder(run.run_dir).metrics_file.read_text(encoding="utf-8").splitlines()
             results.append(measured(kind, [json.loads(line) for line in lines], summary))
     if as_json:
-        fastest = ranked(results)[0].exchange
-        ways = msgspec.to_builtins(results)
-        click.echo(json.dumps({"env": env, "seconds": seconds, "ways": ways, "fastest": fastest}))
+        shown = {"env": env, "seconds": seconds, "ways": results, "fastest": ranked(results)[0].exchange}
+        click.echo(msgspec.json.encode(shown).decode())
     else:
         Console().print(table(results))
         click.echo(advice(results))
@@ -84,8 +83,7 @@ def measured(kind: str, rows: list[dict[str, Any]], summary: dict[str, Any]) -> 
     played = played[int(len(played) * WARM_UP) :]
     if len(played) < 2:
         raise UnavailableError(f"exchange.kind = {kind}: the actors hardly began to play; give them more --seconds")
-    first = played[0]
-    last = played[-1]
+    first, last = played[0], played[-1]
     seconds = last["seconds"] - first["seconds"]
     return Measured(
         exchange=kind,

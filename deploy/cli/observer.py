@@ -34,7 +34,7 @@ class Observer:
         hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link = LearnerLink(self._context, access, hello)
-        self._membership = Membership(hello, now)
+        self.membership = Membership(hello, now)
         self._ask_seconds = ask_seconds
         self._ask_due = now
         self._asked: float | None = None
@@ -46,7 +46,7 @@ class Observer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._membership.member:
+        if self.membership.member:
             self._link.send(Goodbye(reason="done"))
         self._link.close()
         self._context.term()
@@ -62,26 +62,19 @@ class Observer:
             self._speak(now)
             if now >= until:
                 return None
-            due = self._membership.deadline
-            if self._membership.member:
+            due = self.membership.deadline
+            if self.membership.member:
                 due = min(due, self._ask_due)
             self._link.socket.poll(max(1, math.ceil(1000 * (min(until, due) - now))))
-
-    def notice(self) -> float | None:
-        """Seconds without a learner, when it is time to log them again; else None."""
-        return self._membership.notice(time.monotonic())
 
     def _take(self, now: float) -> RunStatus | None:
         newest: Status | None = None
         for message, _ in self._link.receive():
-            self._membership.handle(now, message)
-            match message:
-                case Status():
-                    newest, self.ended = message, None
-                case Stop():
-                    self.ended = message
-                case _:
-                    pass
+            self.membership.handle(now, message)
+            if isinstance(message, Status):
+                newest, self.ended = message, None
+            elif isinstance(message, Stop):
+                self.ended = message
         if newest is None:
             return None
         self._asked = None
@@ -92,13 +85,13 @@ class Observer:
             raise RefusedError(text) from None
 
     def _speak(self, now: float) -> None:
-        if self._membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
-            self._membership.lost(now)
+        if self.membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
+            self.membership.lost(now)
             self._asked = None
-        due = self._membership.tick(now, state="watching")
+        due = self.membership.tick(now, state="watching")
         if due is not None and not self._link.send(due):
-            self._membership.unsent(now)
-        if self._membership.member and now >= self._ask_due:
+            self.membership.unsent(now)
+        if self.membership.member and now >= self._ask_due:
             self._ask_due = now + self._ask_seconds
             self._asked = now if self._asked is None else self._asked
             self._link.send(Inspect())
@@ -128,7 +121,7 @@ def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -
                     f"no learner answers at {access.address} (waited {timeout:g} s): "
                     f"is it running there? `a3cd doctor --learner {access.address}` checks the connection"
                 )
-            waited = observer.notice()
+            waited = observer.membership.notice(time.monotonic())
             if waited is not None:
                 say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")
         say(f"the run is over: {observer.ended.reason}")
