@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -27,17 +27,8 @@ MAX_POINTS = 256
 """When a history has more, every second one is dropped, and from then on points are taken half as often."""
 
 
-class View(Protocol):
-    """Shows a run's progress."""
-
-    def show(self, status: RunStatus) -> None: ...
-
-    def say(self, text: str) -> None:
-        """Write a line, such as one of a daemon's log; may be called from any thread."""
-
-
 @contextmanager
-def open_view(stream: TextIO | None = None) -> Iterator[View]:
+def open_view(stream: TextIO | None = None) -> Iterator[Panel | Lines]:
     """A panel where `stream` (default: stderr) is a terminal large enough for it, else plain lines."""
     console = Console(file=stream) if stream is not None else Console(stderr=True)
     small = console.width < MIN_WIDTH or console.height < MIN_HEIGHT
@@ -104,6 +95,7 @@ class Lines:
             self.say(f"{time.strftime('%H:%M:%S')}  {line(status)}")
 
     def say(self, text: str) -> None:
+        """May be called from any thread, as `Panel.say`."""
         with self._lock:
             self._stream.write(printable(text) + "\n")
             self._stream.flush()

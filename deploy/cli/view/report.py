@@ -11,7 +11,6 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from common.errors import EXIT_DONE, EXIT_SIGINT
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.run.status import RunStatus
@@ -22,24 +21,20 @@ from deploy.cli.view.progress import open_view
 _log = logging.getLogger(__name__)
 
 
-def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> int:
-    """Show the run at `access` and return the exit code.
+def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> None:
+    """Show the run at `access`.
 
     as_json: print the `RunStatus` as one JSON object; with `watch`, one on each line.
     Raises UnavailableError when no learner has answered for `timeout` seconds.
     """
-    try:
-        if watch:
-            with open_view() as view:
-                show = _print_json if as_json else view.show
-                for status in observer.watch(access, timeout, view.say):
-                    show(status)
-        else:
-            show = _print_json if as_json else _print
-            show(observer.fetch(access, timeout, _log.info))
-    except KeyboardInterrupt:
-        return EXIT_SIGINT
-    return EXIT_DONE
+    if watch:
+        with open_view() as view:
+            show = _print_json if as_json else view.show
+            for status in observer.watch(access, timeout, view.say):
+                show(status)
+    else:
+        show = _print_json if as_json else _print
+        show(observer.fetch(access, timeout, _log.info))
 
 
 def _print_json(status: RunStatus) -> None:
