@@ -179,15 +179,11 @@ class ActorCore:
 
     def tick(self, now: float) -> list[Effect]:
         """Sends what is due: hello, heartbeat, messages that nobody answered."""
-        effects: list[Effect] = []
         due = self.membership.tick(now, self.state, self.last_error)
-        if due is not None:
-            effects.append(Send(due))
         if isinstance(due, Heartbeat):
             self.last_error = ""
-        if self.membership.member:
-            effects += self.outbox.due(now)
-        return effects
+        effects: list[Effect] = [] if due is None else [Send(due)]
+        return [*effects, *self.outbox.due(now)] if self.membership.member else effects
 
     def leave(self, reason: str) -> list[Effect]:
         """Accumulated rollouts that were not sent are lost."""

@@ -45,11 +45,11 @@ class GradientPlayer(RolloutPlayer):
             if played is None:
                 return False
             rollout, summary = played
-            left = self._epochs - 1
+            left = self._epochs
         else:
             rollout, left = repeated
-            left -= 1
             summary = RolloutSummary(count=1)  # its steps were counted with its first gradient
+        left -= 1
         statistics = self._add_gradient(rollout)
         summary.statistics = statistics._asdict()
         if self._epochs > 1:

@@ -63,12 +63,6 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     table.add_column(style=_LABEL, no_wrap=True)
     table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
     table.add_column(no_wrap=not whole, overflow="fold" if whole else "ellipsis", ratio=1)
-    for label, value, detail in _rows(status, returns):
-        table.add_row(label, value, detail)
-    return table
-
-
-def _rows(status: RunStatus, returns: Sequence[float]) -> list[tuple[str, Text, Text]]:
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
     episode = f"{number(status.episode_length)} steps   {number(status.episode_seconds)} s each"
@@ -98,7 +92,9 @@ def _rows(status: RunStatus, returns: Sequence[float]) -> list[tuple[str, Text, 
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
         rows.append(("losses", Text(number(value)), Text(losses)))
-    return rows
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _short(name: str) -> str:
