@@ -109,10 +109,8 @@ def learner(
     run_dir: Path | None,
     resume: bool,
     resume_or_create: bool,
-    keys: Path | None,
-    allowed: Path | None,
-    insecure: bool,
     assignments: tuple[str, ...],
+    **security: Any,
 ) -> None:
     """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
     from common.run.folder import RunFolder, default_path
@@ -133,7 +131,7 @@ def learner(
         raise click.UsageError("--set needs --config")
     elif not resume:
         raise click.UsageError("a learner needs --config FILE (see `a3cd presets show NAME`), or a run to --resume")
-    own_keys = LearnerKeys.find(bind, keys=keys, allowed=allowed, insecure=insecure)
+    own_keys = LearnerKeys.find(bind, **security)
     where = run_dir or default_path(settings.environment.id if settings else "")
     inherited = None if listeners is None else sockets.inherit(listeners)
     finish(run(settings, bind=bind, listeners=inherited, keys=own_keys, run_dir=where, resume=resume))
