@@ -15,10 +15,9 @@ from operator import attrgetter
 
 import msgspec
 
-from actor.failures import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
-from common.errors import A3cdError, CodecError, WireError
+from common.errors import A3cdError, CodecError, UnavailableError, WireError
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer
@@ -40,6 +39,9 @@ RESEND_SECONDS = 10.0
 """After this time an unanswered contribution is sent again; the learner knows duplicates by their number."""
 PULL_SECONDS = 1.0
 """Between two pulls."""
+FAILURES_IN_A_ROW = 10
+FAILING_SECONDS = 2.0
+"""Both must be reached: where a rollout takes a millisecond, ten failures are soon counted."""
 _epoch = attrgetter("run", "epoch", "settings")
 """Two welcomes that agree in these are of one epoch of a learner."""
 _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
@@ -48,7 +50,7 @@ _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings
 
 @dataclass(frozen=True)
 class Prepare:
-    """Close the player, if there is one, and build another for this run, with the weights in `body`."""
+    """Close the player, if any, and build one for this run, with the weights in `body`."""
 
     welcome: Welcome
     settings: Settings
@@ -64,19 +66,36 @@ class Warn:
 
 @dataclass(frozen=True)
 class Leave:
-    """The run is over for this actor."""
-
     reason: str
 
 
 Effect = Send | Prepare | Warn | Leave
 
 
+class FailureRule:
+    """When an actor whose environments fail gives up; until then it drops the rollout and begins new episodes."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since = 0.0
+
+    def succeeded(self) -> None:
+        """All environments that failed have played on since."""
+        self._count = 0
+
+    def failed(self, now: float, error: A3cdError) -> None:
+        """Raises UnavailableError when there have been too many failures in a row for too long."""
+        if not self._count:
+            self._since = now
+        self._count += 1
+        if self._count >= FAILURES_IN_A_ROW and now - self._since >= FAILING_SECONDS:
+            raise UnavailableError(f"gave up after {self._count} failures in a row: {error}")
+
+
 class ActorCore:
     """One actor towards one learner."""
 
     def __init__(self, hello: Hello, now: float) -> None:
-        """The first hello is due at once."""
         self.membership = Membership(hello, now)
         self.outbox = Outbox()
         """Contributions by their sequence number, or the player's requests for actions by their group."""
@@ -95,11 +114,6 @@ class ActorCore:
         self._failures = FailureRule()
 
     @property
-    def welcome(self) -> Welcome | None:
-        """Of the run this actor has a player for."""
-        return self.membership.welcome
-
-    @property
     def state(self) -> str:
         """joining, working or waiting."""
         if not self.membership.member:
@@ -109,7 +123,6 @@ class ActorCore:
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do next."""
         due = self.membership.deadline
         return min(due, self.outbox.deadline) if self.membership.member else due
 
@@ -118,7 +131,7 @@ class ActorCore:
         return self._credit == 0 or len(self.outbox) < self._credit
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from the learner. Raises `RefusedError` when it is a refusal for good."""
+        """One message from the learner. Raises RefusedError when it is a refusal for good."""
         previous = self.membership.welcome
         self.membership.handle(now, message)
         match message:
@@ -128,8 +141,11 @@ class ActorCore:
                 return self._answered(now, message)
             case Weights():
                 return self._weights(now, message.epoch, message.version, body, message.delta)
-            case Act():
-                return self._act(message, body)
+            case Act() if self.player is not None:
+                try:
+                    self.player.handle(message, body)
+                except CodecError as error:
+                    return self._warn(f"the learner sent {error}")
             case Stop(final=True):
                 return [Leave(message.reason)]
             case Stop():
@@ -142,7 +158,7 @@ class ActorCore:
             news = Broadcast.unpack(frame)
         except WireError as error:
             return self._warn(str(error))
-        welcome = self.welcome
+        welcome = self.membership.welcome
         if welcome is None or news.run != run_mark(welcome.run):
             return []
         if news.epoch > welcome.epoch and self.membership.member:
@@ -163,18 +179,14 @@ class ActorCore:
 
     def tick(self, now: float) -> list[Effect]:
         """Sends what is due: hello, heartbeat, messages that nobody answered."""
-        effects: list[Effect] = []
         due = self.membership.tick(now, self.state, self.last_error)
-        if due is not None:
-            effects.append(Send(due))
         if isinstance(due, Heartbeat):
             self.last_error = ""
-        if self.membership.member:
-            effects += self.outbox.due(now)
-        return effects
+        effects: list[Effect] = [] if due is None else [Send(due)]
+        return [*effects, *self.outbox.due(now)] if self.membership.member else effects
 
     def leave(self, reason: str) -> list[Effect]:
-        """Says goodbye; accumulated rollouts that were not sent are lost."""
+        """Accumulated rollouts that were not sent are lost."""
         return [Send(Goodbye(reason=reason)), Leave(reason)]
 
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
@@ -186,7 +198,10 @@ class ActorCore:
                 self.player.forget()
         effects: list[Effect] = []
         if self.player is None or previous is None or _work(previous) != _work(welcome):
-            effects.append(self._prepare(welcome, body))
+            settings = msgspec.convert(welcome.settings, Settings)
+            self._accumulate = 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
+            self._failures = FailureRule()
+            effects.append(Prepare(welcome, settings, body))
         else:
             if body is not None and (welcome.version > self.version or not same_epoch):
                 self.player.load(welcome.version, body)
@@ -195,12 +210,6 @@ class ActorCore:
         self.version = self._newest = max(self.version, welcome.version) if same_epoch else welcome.version
         # The learner may have missed what was sent before the connection was lost.
         return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
-
-    def _prepare(self, welcome: Welcome, body: Buffer | None) -> Prepare:
-        settings = msgspec.convert(welcome.settings, Settings)
-        self._accumulate = 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
-        self._failures = FailureRule()
-        return Prepare(welcome, settings, body)
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
         self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
@@ -214,10 +223,8 @@ class ActorCore:
         return [*self._contribute(now), *self._pull(now, behind=stale)]
 
     def _weights(self, now: float, epoch: int, version: int, body: Buffer | None, delta: bool) -> list[Effect]:
-        welcome = self.welcome
-        if self.player is None or welcome is None or epoch != welcome.epoch:
-            return []
-        if body is None or version <= self.version:
+        welcome = self.membership.welcome
+        if self.player is None or welcome is None or epoch != welcome.epoch or body is None or version <= self.version:
             return []
         self._newest = max(self._newest, version)
         if not self.player.load(version, body, delta=delta):
@@ -225,19 +232,11 @@ class ActorCore:
         self.version = version
         return []
 
-    def _act(self, message: Act, body: Buffer | None) -> list[Effect]:
-        if self.player is not None:
-            try:
-                self.player.handle(message, body)
-            except CodecError as error:
-                return self._warn(f"the learner sent {error}")
-        return []
-
     def _contribute(self, now: float) -> list[Effect]:
-        player, welcome = self.player, self.welcome
-        if player is None or welcome is None or not self.membership.member:
+        player, welcome = self.player, self.membership.welcome
+        if player is None or player.pending == 0 or welcome is None:
             return []
-        if player.pending == 0 or not self._has_credit:
+        if not self.membership.member or not self._has_credit:
             return []
         self._sequence += 1
         summary, body = player.pack(self._sequence if self._credit else None)

@@ -1,4 +1,4 @@
-"""The actor daemon: one thread that plays, and between steps looks after its sockets; round the pure core."""
+"""The actor daemon, the shell of the core: one thread that plays, and between steps looks after its sockets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from common.host.service.signals import Signals
 from common.settings.codec_names import NAMES
 from common.wire import sockets
 from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
-from common.wire.messages import Welcome
 
 _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
@@ -62,7 +61,6 @@ class _Daemon:
         self._playing = ""
 
     def run(self) -> int:
-        """The loop; returns the exit code."""
         try:
             while not self._left and self._signals.requested is None:
                 self._service()
@@ -81,14 +79,11 @@ class _Daemon:
             raise
         finally:
             self._notifier.stopping(self._left)
-            self._close()
-
-    def _close(self) -> None:
-        self._close_player()
-        if self._subscriber is not None:
-            self._subscriber.close(linger=0)
-        self._link.close()
-        self._context.term()
+            self._close_player()
+            if self._subscriber is not None:
+                self._subscriber.close(linger=0)
+            self._link.close()
+            self._context.term()
 
     def _close_player(self) -> None:
         if self._core.player is not None:
@@ -96,34 +91,26 @@ class _Daemon:
         self._core.player = None
 
     def _service(self) -> None:
-        """Everything that is not playing: messages, weights, heartbeats, the operator."""
+        """Messages, weights, heartbeats, the service manager, the operator."""
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
-        self._read_broadcasts()
+        while self._subscriber is not None:
+            try:
+                # CONFLATE leaves at most the newest; a reconnect may bring an older one.
+                frame = self._subscriber.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            self._do(self._core.broadcast(time.monotonic(), frame.buffer))
         now = time.monotonic()
         self._do(self._core.tick(now))
         self._notifier.watchdog(now)
-        self._notify()
+        if self._joined is not self._core.membership.member:
+            self._joined = self._core.membership.member
+            waiting = f"waiting for the learner at {self._access.address}"
+            self._notifier.status(self._playing if self._joined else waiting)
         waited = self._core.membership.notice(now)
         if waited is not None:
             _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._access.address, waited)
-
-    def _notify(self) -> None:
-        """Tells the service manager whether the actor plays or waits, whenever that changes."""
-        if self._joined is not self._core.membership.member:
-            self._joined = self._core.membership.member
-            self._notifier.status(
-                self._playing if self._joined else f"waiting for the learner at {self._access.address}"
-            )
-
-    def _read_broadcasts(self) -> None:
-        """Reads until there are none; CONFLATE leaves at most the newest, a reconnect may bring an older one."""
-        while self._subscriber is not None:
-            try:
-                frame = self._subscriber.recv(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            self._do(self._core.broadcast(time.monotonic(), frame.buffer))
 
     def _wait(self) -> None:
         poller = zmq.Poller()
@@ -139,9 +126,9 @@ class _Daemon:
             raise
         except A3cdError as error:
             self._do(self._core.failed(time.monotonic(), error))
-            return
-        if complete:
-            self._do(self._core.advanced(time.monotonic()))
+        else:
+            if complete:
+                self._do(self._core.advanced(time.monotonic()))
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -172,19 +159,18 @@ class _Daemon:
             check_module(named, self._modules)
         self._close_player()
         self._core.player = build(welcome, settings, effect.body, self._core.outbox)
-        if welcome.codec:
-            self._subscribe(welcome)
+        if welcome.codec:  # a learner that chooses the actions broadcasts no weights
+            self._subscribe(welcome.weights_port)
         self._playing = f"playing {settings.environment.id} x{settings.environment.num_envs} in run {welcome.run}"
         way = f"codec {welcome.codec}" if welcome.codec else "actions from the learner"
         _log.info("%s, epoch %d, %s", self._playing, welcome.epoch, way)
         self._notifier.ready(self._playing)
 
-    def _subscribe(self, welcome: Welcome) -> None:
-        """To the weights of a learner to which this actor contributes; one that acts for it sends none."""
+    def _subscribe(self, port: int) -> None:
         if self._subscriber is not None:
-            if self._weights_port == welcome.weights_port:
+            if self._weights_port == port:
                 return
             self._subscriber.close(linger=0)
-        self._weights_port = welcome.weights_port
-        where = str(self._access.address.with_port(welcome.weights_port))
+        self._weights_port = port
+        where = str(self._access.address.with_port(port))
         self._subscriber = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)

@@ -31,7 +31,6 @@ class Outbox:
 
     @property
     def deadline(self) -> float:
-        """When `due` has a message to send."""
         return min((due for *_, due in self._kept.values()), default=math.inf)
 
     def add(self, number: int, send: Send, resend_seconds: float) -> None:
@@ -39,7 +38,7 @@ class Outbox:
         self._kept[number] = (send, resend_seconds, -math.inf)
 
     def remove(self, number: int) -> bool:
-        """Drops a message that was answered; False: there is none with this number."""
+        """A message was answered; False: there is none with this number."""
         return self._kept.pop(number, None) is not None
 
     def due(self, now: float, *, all_of_them: bool = False) -> list[Send]:
@@ -52,5 +51,4 @@ class Outbox:
         return sends
 
     def clear(self) -> None:
-        """Drops all messages."""
         self._kept.clear()

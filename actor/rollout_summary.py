@@ -36,7 +36,4 @@ class RolloutSummary:
 
     def fields(self) -> dict[str, Any]:
         """Arguments for the header. Only a Gradient has statistics; a trajectory's are computed by the learner."""
-        fields = dict(vars(self))
-        if not self.statistics:
-            del fields["statistics"]
-        return fields
+        return {name: value for name, value in vars(self).items() if name != "statistics" or value}

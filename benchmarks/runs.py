@@ -204,7 +204,7 @@ class Gathered(_Run):
         self._config = self.folder.path.with_suffix(".toml")
         self._config.write_text(dump(override(presets.show(preset).settings(), assigned)), encoding="utf-8")
         self._address = _free_address()
-        slots = ("--slots", str(actors), "--warm", str(actors))
+        slots = ("--slots", str(actors), "--prestart", str(actors))
         self._launcher = self._stack.enter_context(
             Command("launcher", self._address, *slots, "--name", LAUNCHER, "--lifeline")
         )

@@ -13,8 +13,8 @@ from rich.console import Console
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from deploy.cli.observer import Observer
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import WIDTH, render
+from deploy.cli.view.progress import History
 
 
 def main(address: str = "tcp://localhost:5555", seconds: str = "60") -> None:
@@ -27,7 +27,7 @@ def main(address: str = "tcp://localhost:5555", seconds: str = "60") -> None:
             if status is not None:
                 history.add(status)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(render(status, history))
+    console.print(render(status, history.returns))
     # Without rich's web fonts: a picture in a document fetches nothing.
     drawn = re.sub(r"\s*@font-face \{.*?\n\s*\}", "", console.export_svg(title="a3cd train"), flags=re.DOTALL)
     Path(__file__).with_name("panel.svg").write_text(drawn, encoding="utf-8")

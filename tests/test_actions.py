@@ -12,7 +12,8 @@ import pytest
 from actor.core import ActorCore, Effect, Prepare
 from actor.outbox import Send
 from actor.players import base
-from actor.players.action_requests import RESEND_SECONDS, ActionRequests, StepSummary
+from actor.players.action_requests import RESEND_SECONDS, ActionRequests
+from actor.rollout_summary import RolloutSummary
 from common.wire.frames import Buffer, split
 from common.wire.messages import Act, AnyMessage, Welcome
 from learner.effects import Effect as LearnerEffect
@@ -65,7 +66,7 @@ class Player(base.Player):
         group = self.requests.ready
         assert group is not None
         self.taken[group] += not self.requests.begins(group)
-        self.requests.ask(group, json.dumps([self.name, group, self.taken[group]]).encode(), StepSummary())
+        self.requests.ask(group, json.dumps([self.name, group, self.taken[group]]).encode(), RolloutSummary())
         return True
 
     def handle(self, message: AnyMessage, body: Buffer | None) -> None:

@@ -268,8 +268,8 @@ def test_a_broadcast_of_a_newer_epoch_makes_actors_join_again_without_waiting_fo
     link.deliver_news(idle)
     assert idle.core.state == "joining"
     link.settle()
-    assert idle.core.welcome is not None
-    assert (idle.core.welcome.epoch, idle.loaded[-1]) == (2, (2, 51))
+    assert idle.core.membership.welcome is not None
+    assert (idle.core.membership.welcome.epoch, idle.loaded[-1]) == (2, (2, 51))
 
 
 def test_an_actor_that_never_hears_a_broadcast_pulls_and_goes_on_learning() -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from actor.agent.limits import EPISODE_STEPS
+from actor.agent import EPISODE_STEPS
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
-from common.rl.environments.base import Actions, Environments, Observations
 
 NUM_ENVS = 16
 """Environments stepped at once."""
+PlayedEpisode = tuple[float, int, bool]
+"""Its return, its length in steps, and whether it was cut off."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an evaluation; returns are undiscounted, as the environment gives rewards."""
+    """Returns are undiscounted, as the environment gives rewards."""
 
     env: str
     version: int
@@ -41,27 +41,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     lengths: list[int]
 
 
-class PlayedEpisode(NamedTuple):
-    """One evaluated episode."""
-
-    episode_return: float
-    length: int
-    capped: bool
-
-
-class Policy(Protocol):
-    """Chooses actions, and may remember each environment's episode so far."""
-
-    def begin(self) -> None:
-        """Forget everything: the next observations begin an episode in every environment."""
-
-    def keep(self, valid: NDArray[np.bool_]) -> None:
-        """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
-
-    def act(self, observations: Observations) -> Actions:
-        """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-
-
 def evaluate(
     run: Path,
     *,
@@ -71,15 +50,14 @@ def evaluate(
     max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
 ) -> Evaluation:
-    """Play `episodes` episodes with a run's agent; the same arguments give the same result.
+    """Play `episodes` episodes with a run's agent. The same arguments give the same result.
 
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
     trained = open_run(run, checkpoint)
     with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=seed, sampled=sampled)) as agent:
-        played = play_episodes(agent.environments, agent, episodes=episodes, max_steps=max_steps, seed=seed)
-    returns = [episode.episode_return for episode in played]
-    lengths = [episode.length for episode in played]
+        played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seed=seed)
+    returns, lengths, capped = (list(column) for column in zip(*played, strict=True))
     return Evaluation(
         env=trained.settings.environment.id,
         version=trained.checkpoint.version,
@@ -91,16 +69,14 @@ def evaluate(
         minimum=min(returns),
         maximum=max(returns),
         length_mean=float(np.mean(lengths)),
-        capped=sum(episode.capped for episode in played),
+        capped=sum(capped),
         max_steps=max_steps,
         returns=returns,
         lengths=lengths,
     )
 
 
-def play_episodes(
-    environments: Environments, policy: Policy, *, episodes: int, max_steps: int, seed: int
-) -> list[PlayedEpisode]:
+def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seed: int) -> list[PlayedEpisode]:
     """Play `episodes` episodes (1 or more) of at most `max_steps` steps each.
 
     Counting the first episodes that end would favour short ones. Each environment is therefore given its number of
@@ -108,41 +84,35 @@ def play_episodes(
     others, because only the whole batch can be reset; the episodes still to be played are then shared out anew.
     """
     played: list[PlayedEpisode] = []
-    round_ = 0
+    count = agent.environments.count
     while len(played) < episodes:
-        shares = _shares(episodes - len(played), environments.count)
-        played += _play_round(environments, policy, shares, max_steps, seed + round_)
-        round_ += 1
+        each, more = divmod(episodes - len(played), count)
+        shares = each + (np.arange(count) < more)
+        played += _play_round(agent, shares, max_steps, seed)
+        seed += 1
     return played
 
 
-def _play_round(
-    environments: Environments, policy: Policy, shares: NDArray[np.int64], max_steps: int, seed: int
-) -> list[PlayedEpisode]:
+def _play_round(agent: TrainedAgent, shares: NDArray[np.int64], max_steps: int, seed: int) -> list[PlayedEpisode]:
     """Play from a reset until every environment has played its share or reached the cap."""
-    observations = environments.reset(seed)
-    policy.begin()
+    observations = agent.environments.reset(seed)
+    agent.begin()
     left = shares.copy()
     returns = np.zeros(len(left))
     lengths = np.zeros(len(left), np.int64)
     fresh = np.zeros(len(left), np.bool_)
     played: list[PlayedEpisode] = []
     while left.any():
-        observations, rewards, terminated, truncated, _ = environments.step(policy.act(observations))
-        policy.keep(~fresh)
+        observations, rewards, terminated, truncated, _ = agent.environments.step(agent.act(observations))
+        agent.keep(~fresh)
         # The step after the end of an episode is a dummy, which only resets that environment.
         returns += np.where(fresh, 0.0, rewards)
         lengths += ~fresh
         ended = terminated | truncated
         capped = ~ended & (lengths >= max_steps)
         counted = np.flatnonzero((ended | capped) & (left > 0))
-        ends = zip(returns[counted].tolist(), lengths[counted].tolist(), capped[counted].tolist(), strict=True)
-        played += [PlayedEpisode(*end) for end in ends]
+        played += zip(returns[counted].tolist(), lengths[counted].tolist(), capped[counted].tolist(), strict=True)
         left = np.where(capped, 0, left - (ended & (left > 0)))
         returns[ended], lengths[ended] = 0.0, 0
         fresh = ended
     return played
-
-
-def _shares(episodes: int, num_envs: int) -> NDArray[np.int64]:
-    return np.full(num_envs, episodes // num_envs) + (np.arange(num_envs) < episodes % num_envs)

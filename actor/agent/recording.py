@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from actor.agent.limits import EPISODE_STEPS, GIF_STEPS
+from actor.agent import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError
@@ -24,15 +23,6 @@ Writer = Callable[[Path, Iterator[Pixels], float], None]
 """Writes frames (height, width, 3), RGB, to a file at a rate in frames per second; raises OSError."""
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A file that was written."""
-
-    path: Path
-    returns: list[float]
-    """Of each episode; undiscounted, as the environment gives rewards."""
-
-
 def record(
     run: Path,
     out: Path,
@@ -42,11 +32,11 @@ def record(
     seed: int = 0,
     max_steps: int | None = None,
     checkpoint: Which = "best",
-) -> Recording:
+) -> list[float]:
     """Play episodes with a run's agent into the file `out` (.gif, .mp4 or .webm), which is overwritten.
 
     Ends after `episodes` episodes or `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif, else
-    EPISODE_STEPS.
+    EPISODE_STEPS. Gives the return of each episode; undiscounted, as the environment gives rewards.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
     missing, the file cannot be written) and UnavailableError (the environment fails).
     """
@@ -70,7 +60,7 @@ def record(
         except OSError as error:
             reason = error.strerror or str(error).partition("\n")[0]
             raise ConfigurationError(f"{out}: cannot be written: {reason}") from error
-    return Recording(out, returns)
+    return returns
 
 
 def _writer(out: Path) -> tuple[Writer, int]:
@@ -87,9 +77,8 @@ def _writer(out: Path) -> tuple[Writer, int]:
 
         get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
-        ) from error
+        text = f"{kind} files need ffmpeg: pip install 'a3cd[video]'; .gif files need nothing"
+        raise ConfigurationError(text) from error
     return _write_video, EPISODE_STEPS
 
 

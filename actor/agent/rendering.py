@@ -29,8 +29,6 @@ class Picture:
     """So far."""
     length: int
     """Steps so far."""
-    last: bool
-    """Whether the episode ended here, or was cut off."""
 
 
 def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Picture]:
@@ -43,14 +41,14 @@ def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Pict
     agent.begin()
     episode_return = 0.0
     length = 0
-    last = False
-    yield Picture(_draw(agent), episode_return, length, last)
-    while not last:
+    ended = False
+    yield Picture(_draw(agent), episode_return, length)
+    while not ended and length < max_steps:
         observations, rewards, terminated, truncated, _ = environments.step(agent.act(observations))
         episode_return += float(rewards[0])
         length += 1
-        last = bool(terminated[0] or truncated[0]) or length >= max_steps
-        yield Picture(_draw(agent), episode_return, length, last)
+        ended = bool(terminated[0] or truncated[0])
+        yield Picture(_draw(agent), episode_return, length)
 
 
 def _draw(agent: TrainedAgent) -> NDArray[np.uint8]:

@@ -27,8 +27,6 @@ Which = Literal["best", "newest"]
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """The settings of a run and one of its checkpoints."""
-
     settings: Settings
     checkpoint: Checkpoint
 
@@ -69,12 +67,10 @@ class TrainedAgent:
         self._sampled = sampled
         try:
             observation = describe(self.environments.observation_space)
-            model = build(run.settings, observation, self.environments.action)
-            self._model = model
+            self._model = model = build(run.settings, observation, self.environments.action)
             flat = model.flat
             rng = np.random.default_rng(seed)
-            algorithm = run.settings.algorithm
-            self._exploration = exploration(algorithm, model.network.action, num_envs, rng, None)
+            self._exploration = exploration(run.settings.algorithm, model.network.action, num_envs, rng, None)
             trained = run.checkpoint.state.get("model", flat.hash)
             if trained != flat.hash or run.checkpoint.weights.size != flat.size:
                 raise ConfigurationError(
@@ -105,5 +101,4 @@ class TrainedAgent:
         return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 
     def close(self) -> None:
-        """Close the environments."""
         self.environments.close()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from actor.agent.limits import EPISODE_STEPS
+from actor.agent import EPISODE_STEPS
 from actor.agent.rendering import Picture, natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError, UnavailableError
@@ -72,7 +72,7 @@ class _Window:
         self._clock = pygame.time.Clock()
 
     def show(self, picture: Picture, episode: int) -> None:
-        """Show a picture; return when the next one is due."""
+        """Returns when the next picture is due."""
         pygame = self._pygame
         height, width = picture.pixels.shape[:2]
         factor = max(1, -(-MIN_HEIGHT // height))
@@ -87,11 +87,10 @@ class _Window:
     def closed(self) -> bool:
         """Whether the window was closed, or Escape or Q pressed."""
         pygame = self._pygame
-        keys = (pygame.K_ESCAPE, pygame.K_q)
         events = pygame.event.get()
-        return any(
-            event.type == pygame.QUIT or (event.type == pygame.KEYDOWN and event.key in keys) for event in events
-        )
+        pressed = {event.key for event in events if event.type == pygame.KEYDOWN}
+        closed = any(event.type == pygame.QUIT for event in events)
+        return closed or not pressed.isdisjoint((pygame.K_ESCAPE, pygame.K_q))
 
 
 def _pygame() -> ModuleType:

@@ -9,23 +9,13 @@ A welcome begins every group anew, because the learner may have forgotten them.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 
 from actor.outbox import Outbox, Send
-from common.rl.episode import Episode
+from actor.rollout_summary import RolloutSummary
 from common.wire.messages import Act, Observe, Welcome
 
 RESEND_SECONDS = 2.0
 """After this time an unanswered `observe` is sent again; the learner knows it by its step and answers it once."""
-
-
-@dataclass(frozen=True)
-class StepSummary:
-    """What the header says about a step."""
-
-    steps: int = 0
-    emulator_frames: int = 0
-    episodes: list[Episode] = field(default_factory=list)
 
 
 class ActionRequests:
@@ -38,7 +28,7 @@ class ActionRequests:
 
     @property
     def ready(self) -> int | None:
-        """The group whose turn it is to step, or to begin."""
+        """The group whose turn it is to step, or to begin; None: all wait."""
         return self._ready[0] if self._ready else None
 
     def begins(self, group: int) -> bool:
@@ -46,7 +36,6 @@ class ActionRequests:
         return group in self._beginning
 
     def welcomed(self, welcome: Welcome) -> None:
-        """All groups begin."""
         self._welcome = welcome
         self._outbox.clear()
         self._ready = deque(range(len(self._steps)))
@@ -58,8 +47,8 @@ class ActionRequests:
         self._ready.append(group)
         self._beginning.add(group)
 
-    def ask(self, group: int, body: bytes, summary: StepSummary) -> None:
-        """Puts the observations of the group's turn into a message for the outbox; the group waits."""
+    def ask(self, group: int, body: bytes, summary: RolloutSummary) -> None:
+        """Puts the group's observations (packed in `body`) into a message for the outbox; the group waits."""
         self._ready.remove(group)
         self._steps[group] += 1
         message = Observe(

@@ -1,4 +1,4 @@
-"""What the actor's core and daemon know of a player, whatever the run exchanges."""
+"""The interface of a player towards the actor's core and daemon, whatever the run exchanges."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Player:
     def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:
         """The pending rollouts, which are no longer pending.
 
-        sequence: `answered` will be told what became of this number; None: nobody waits for an answer.
+        sequence: `answered` will be called with this number; None: nobody waits for an answer.
         """
         raise NotImplementedError
 

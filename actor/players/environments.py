@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actor.outbox import Outbox
-from actor.players.action_requests import ActionRequests, StepSummary
+from actor.players.action_requests import ActionRequests
 from actor.players.base import Player
+from actor.rollout_summary import RolloutSummary
 from common.errors import A3cdError, UnavailableError
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
@@ -70,13 +71,13 @@ class EnvironmentPlayer(Player):
                 self._requests.welcomed(message)
             case Act() if message.group < len(self._groups):
                 group = self._groups[message.group]
-                actions = group.read_actions(body or b"")
+                actions = group.bodies.read_actions(body or b"")
                 if self._requests.answered(message):
                     group.actions = actions
 
     def close(self) -> None:
         for group in self._groups:
-            group.close()
+            group.environments.close()
 
 
 class _EnvironmentGroup:
@@ -86,55 +87,44 @@ class _EnvironmentGroup:
         self.actions: NDArray[Any] | None = None
         """For the next step."""
         self._name = section.id
-        self._environments: Environments = make_environments(unstacking(section), num_envs=num_envs, seed=seed)
-        self._bodies = ObservationCodec(
-            describe(self._environments.observation_space), self._environments.action, num_envs
-        )
+        plain = msgspec.structs.replace(section, frame_stack=1)  # the learner stacks frames
+        self.environments: Environments = make_environments(plain, num_envs=num_envs, seed=seed)
+        observation = describe(self.environments.observation_space)
+        self.bodies = ObservationCodec(observation, self.environments.action, num_envs)
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
         """None: new episodes are to be begun."""
         self._started = False
         self._observations: NDArray[Any] = np.zeros(0)
 
-    def show(self) -> tuple[bytes, StepSummary]:
+    def show(self) -> tuple[bytes, RolloutSummary]:
         """The observations as they are, or those of new episodes if the last step failed."""
         if self._tracker is None:
             seed = int(self._seeds.integers(2**31)) if self._started else None
             self._started = True
-            self._observations = self._finite(self._environments.reset(seed))
-            self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
-        count = self._environments.count
+            self._observations = self._finite(self.environments.reset(seed))
+            self._tracker = EpisodeTracker(self.environments.count, time.monotonic())
+        count = self.environments.count
         nothing = np.zeros(count, np.bool_)
         batch = StepBatch(self._observations, np.zeros(count, np.float32), nothing, nothing)
-        return self._bodies.pack_seen(batch, begins=True), StepSummary()
+        return self.bodies.pack_seen(batch, begins=True), RolloutSummary()
 
-    def step(self) -> tuple[bytes, StepSummary]:
+    def step(self) -> tuple[bytes, RolloutSummary]:
         """One step, with the actions that came."""
         assert self._tracker is not None and self.actions is not None
         tracker, self._tracker = self._tracker, None  # until the step has gone well
         valid = tracker.valid
-        step = self._environments.step(self.actions)
+        step = self.environments.step(self.actions)
         self._observations = step.observations
         finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
         batch = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
         steps = int(np.count_nonzero(valid))
         self._tracker = tracker
-        summary = StepSummary(steps, steps * self._environments.frames_per_step, list(finished))
-        return self._bodies.pack_seen(batch, begins=False), summary
-
-    def read_actions(self, body: Buffer) -> NDArray[Any]:
-        """Raises CodecError."""
-        return self._bodies.read_actions(body)
-
-    def close(self) -> None:
-        self._environments.close()
+        frames = steps * self.environments.frames_per_step
+        summary = RolloutSummary(steps=steps, emulator_frames=frames, episodes=list(finished))
+        return self.bodies.pack_seen(batch, begins=False), summary
 
     def _finite(self, values: NDArray[Any]) -> NDArray[Any]:
         if not np.isfinite(values).all():
             raise UnavailableError(f"environment {self._name} gave a value that is no finite number")
         return values
-
-
-def unstacking(section: Environment) -> Environment:
-    """The same environment without stacked frames: the learner stacks them."""
-    return msgspec.structs.replace(section, frame_stack=1) if section.frame_stack > 1 else section

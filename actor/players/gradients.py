@@ -6,8 +6,7 @@ import math
 
 import torch
 
-from actor.players.base import Player
-from actor.players.rollouts import Rollouts
+from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
 from common.rl.algorithms.registry import METHODS
@@ -22,47 +21,40 @@ from common.wire.frames import Buffer
 from common.wire.messages import Gradient, Welcome
 
 
-class GradientPlayer(Player):
+class GradientPlayer(RolloutPlayer):
     """Adds up gradients until they are packed."""
 
     contribution = Gradient
 
     def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
-        """Raises as `Rollouts`."""
-        self._rollouts = Rollouts(welcome, settings, body)
-        self._model = self._rollouts.model
+        super().__init__(welcome, settings, body)
         self._algorithm = settings.algorithm
         self._epochs = settings.algorithm.epochs if METHODS[settings.algorithm.kind].repeats else 1
         self._again: tuple[Rollout, int] | None = None
         """A rollout whose gradient is computed again (PPO), and how many times."""
         exchange = settings.exchange
-        self._codec = make_codec(welcome.codec, self._model.flat.size, exchange.top_k)
+        self._codec = make_codec(welcome.codec, self.model.flat.size, exchange.top_k)
         self._feedback = ErrorFeedback(self._codec) if feeds_back(exchange.error_feedback, welcome.codec) else None
-        self._sum = torch.zeros_like(self._model.flat.gradient)
-        self._summary = RolloutSummary()
-
-    @property
-    def pending(self) -> int:
-        return self._summary.count
+        self._sum = torch.zeros_like(self.model.flat.gradient)
 
     def advance(self, until: float) -> bool:
         """Plays a rollout and adds its gradient; PPO's later gradients of it take a call each."""
         repeated = self._again
         if repeated is None:
-            played = self._rollouts.advance(until)
+            played = self.play(until)
             if played is None:
                 return False
             rollout, summary = played
-            left = self._epochs - 1
+            left = self._epochs
         else:
             rollout, left = repeated
-            left -= 1
             summary = RolloutSummary(count=1)  # its steps were counted with its first gradient
+        left -= 1
         statistics = self._add_gradient(rollout)
         summary.statistics = statistics._asdict()
         if self._epochs > 1:
             # The ratio is against the policy that acted, so the lag counts from the weights of this gradient.
-            summary.version = self._rollouts.weights.version
+            summary.version = self.weights.version
         too_far = repeated is not None and 0 < self._algorithm.target_kl < statistics.kl
         self._again = (rollout, left) if left and not too_far else None
         self._summary.add(summary)
@@ -72,36 +64,28 @@ class GradientPlayer(Player):
         feedback = self._feedback
         body = self._codec.encode(self._sum) if feedback is None else feedback.encode(self._sum, sequence)
         self._sum.zero_()
-        summary, self._summary = self._summary, RolloutSummary()
-        return summary, body
+        return self._take_summary(), body
 
     def answered(self, sequence: int, *, dropped: bool) -> None:
         if self._feedback is not None:
             self._feedback.answered(sequence, dropped=dropped)
 
-    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
-        return self._rollouts.weights.offer(version, body, delta=delta)
-
     def restart(self) -> None:
+        super().restart()
         self._again = None
-        self._rollouts.restart()
 
     def forget(self) -> None:
+        super().forget()
         self._sum.zero_()
-        self._summary = RolloutSummary()
         self._again = None
-        self._rollouts.forget()
         if self._feedback is not None:
             self._feedback.reset()
 
-    def close(self) -> None:
-        self._rollouts.close()
-
     def _add_gradient(self, rollout: Rollout) -> Statistics:
         if self._algorithm.refresh:
-            self._rollouts.weights.load()
-        statistics = gradient(self._model, rollout, self._algorithm)
+            self.weights.load()
+        statistics = gradient(self.model, rollout, self._algorithm)
         if not math.isfinite(statistics.gradient_norm):
             raise NonFiniteError("the gradient is not finite: rollout dropped")
-        self._sum += self._model.flat.gradient
+        self._sum += self.model.flat.gradient
         return statistics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from actor.collector import Collector
+from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from actor.weight_inbox import WeightInbox
 from common.errors import RefusedError
@@ -19,8 +20,8 @@ from common.wire.frames import Buffer
 from common.wire.messages import Welcome
 
 
-class Rollouts:
-    """Environments, network, collector and weights of one run, as its welcome describes them."""
+class RolloutPlayer(Player):
+    """Environments, network, collector and weights of one run, and the summary of its pending rollouts."""
 
     def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
         """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
@@ -42,10 +43,11 @@ class Rollouts:
         self._mixes = algorithm.refresh and per_step
         """Whether one rollout may be of several versions: the loss uses each step's own probability, or none."""
         self._acted: list[int] = []
-        """Versions that played the rollout under way, one for each call of `advance`."""
+        """Versions that played the rollout under way, one for each call of `play`."""
         self._foreign = False
         """Whether the rollout under way was begun in the epoch before."""
         self._failed = False
+        self._summary = RolloutSummary()
         count = self._environments.count
         rng = np.random.default_rng([welcome.seed, 1])
         self._collector = Collector(
@@ -61,7 +63,11 @@ class Rollouts:
             self.weights.offer(welcome.version, body)
             self.weights.load()
 
-    def advance(self, until: float) -> tuple[Rollout, RolloutSummary] | None:
+    @property
+    def pending(self) -> int:
+        return self._summary.count
+
+    def play(self, until: float) -> tuple[Rollout, RolloutSummary] | None:
         """Plays until the rollout is complete or until the time `until`; its data is valid until the next call.
 
         Newer weights are loaded before a rollout's first step, and before later ones only where the loss allows it.
@@ -92,18 +98,21 @@ class Rollouts:
             moments=[] if played.moments is None else [played.moments.plain()],
         )
 
+    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
+        return self.weights.offer(version, body, delta=delta)
+
     def restart(self) -> None:
-        """Drops the rollout under way; the next `advance` begins new episodes."""
         self._failed = True
 
     def forget(self) -> None:
-        """Drops the weights of the epoch before.
-
-        The weights that began the rollout under way are no version of the new epoch: it counts as played by version 0.
-        """
+        """The weights that began the rollout under way are no version of the new epoch: it counts as version 0."""
         self.weights.forget()
         self._foreign = True
+        self._summary = RolloutSummary()
 
     def close(self) -> None:
-        """Closes the environments."""
         self._environments.close()
+
+    def _take_summary(self) -> RolloutSummary:
+        summary, self._summary = self._summary, RolloutSummary()
+        return summary

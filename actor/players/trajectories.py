@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from actor.players.base import Player
-from actor.players.rollouts import Rollouts
+from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
 from common.rl.rollout import Rollout
@@ -13,26 +12,19 @@ from common.wire.frames import Buffer
 from common.wire.messages import Trajectory, Welcome
 
 
-class TrajectoryPlayer(Player):
+class TrajectoryPlayer(RolloutPlayer):
     """Keeps rollouts until they are packed."""
 
     contribution = Trajectory
 
     def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
-        """Raises as `Rollouts`."""
-        self._rollouts = rollouts = Rollouts(welcome, settings, body)
-        state_size = rollouts.model.network.state_size
-        self._format = trajectory_format(settings, rollouts.observation, rollouts.action, state_size)
+        super().__init__(welcome, settings, body)
+        self._format = trajectory_format(settings, self.observation, self.action, self.model.network.state_size)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
-        self._summary = RolloutSummary()
-
-    @property
-    def pending(self) -> int:
-        return len(self._kept)
 
     def advance(self, until: float) -> bool:
-        played = self._rollouts.advance(until)
+        played = self.play(until)
         if played is None:
             return False
         rollout, summary = played
@@ -44,23 +36,9 @@ class TrajectoryPlayer(Player):
 
     def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:  # noqa: ARG002  nothing is lost in packing
         body = self._format.pack(self._kept, self._codec)
-        summary = self._summary
-        self._clear()
-        return summary, body
-
-    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
-        return self._rollouts.weights.offer(version, body, delta=delta)
-
-    def restart(self) -> None:
-        self._rollouts.restart()
+        self._kept = []
+        return self._take_summary(), body
 
     def forget(self) -> None:
-        self._clear()
-        self._rollouts.forget()
-
-    def close(self) -> None:
-        self._rollouts.close()
-
-    def _clear(self) -> None:
+        super().forget()
         self._kept = []
-        self._summary = RolloutSummary()

@@ -59,25 +59,24 @@ class RangeType(click.ParamType[tuple[int, int]]):
         except ValueError:
             self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
         if not 1 <= bounds[0] <= bounds[1]:
-            self.fail(
-                f"{value!r}: a range has at least 1 actor, and a maximum that is not below its minimum", param, ctx
-            )
+            self.fail(f"{value!r}: a range has at least 1 actor, and its maximum is not below its minimum", param, ctx)
         return bounds
 
 
-lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, help="End when standard input is closed.")
+def _hold_on(_: click.Context, __: click.Parameter, lifeline: bool) -> None:
+    """End with the process that started this one: when standard input is closed."""
+    if lifeline:
+        from common.host.service.lifeline import watch
+
+        watch()
+
+
+lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, expose_value=False, callback=_hold_on)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )
 
-modules_option = click.option(
-    "--allow-module",
-    "modules",
-    multiple=True,
-    metavar="MODULE",
-    help="A module the learner may have actors import for its environment; may be repeated.",
-)
 _keys_option = click.option(
     "--keys", type=click.Path(path_type=Path, file_okay=False), help="The key folder (see `a3cd keys --help`)."
 )
@@ -90,17 +89,13 @@ _insecure_option = click.option(
 
 
 def agent_options(command: _Command) -> _Command:
-    """RUN and which agent of it plays: --seed, --sampled, and --newest, which becomes `checkpoint`."""
-
-    @click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-    @click.option("--seed", type=int, default=0, show_default=True)
-    @click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
-    @click.option("--newest", is_flag=True, help="The newest checkpoint instead of the best.")
-    @wraps(command)
-    def call(*, newest: bool, **others: Any) -> Any:
-        return command(checkpoint="newest" if newest else "best", **others)
-
-    return call
+    """RUN and which agent of it plays."""
+    which = "The newest checkpoint instead of the best."
+    newest = click.option("--newest", "checkpoint", flag_value="newest", default="best", help=which)
+    sampled = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+    seed = click.option("--seed", type=int, default=0, show_default=True)
+    run = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
+    return run(seed(sampled(newest(command))))
 
 
 def security_options(command: _Command) -> _Command:
@@ -115,8 +110,8 @@ def learner_argument(command: _Command) -> _Command:
 
 def learner_option(command: _Command) -> _Command:
     """The same as the option --learner; without it `access` is None."""
-    help_text = "Also check the connection to this learner."
-    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=help_text))
+    what = "Also check the connection to this learner."
+    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=what))
 
 
 def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> _Command:
@@ -124,13 +119,12 @@ def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> 
     def call(
         *, learner: Address | str | None, keys: Path | None, credential: Path | None, insecure: bool, **others: Any
     ) -> Any:
+        access: LearnerEndpoint | None = None
         if isinstance(learner, str):
-            access: LearnerEndpoint | None = endpoints.accept(learner, keys)
+            access = endpoints.accept(learner, keys)
             _hide_invitation()
         elif learner is not None:
             access = endpoints.find(learner, folder=keys, credential=credential, insecure=insecure)
-        else:
-            access = None
         return command(access=access, **others)
 
     return learner(_keys_option(_credential_option(_insecure_option(call))))
@@ -141,14 +135,6 @@ def _hide_invitation() -> None:
     if os.name == "posix":
         words = [word.partition("#")[0] if word.startswith("tcp://") else word for word in sys.orig_argv[1:]]
         os.execv(sys.executable, [sys.executable, *words])
-
-
-def hold_on(lifeline: bool) -> None:
-    """End this process when the one that started it has ended."""
-    if lifeline:
-        from common.host.service.lifeline import watch
-
-        watch()
 
 
 def finish(code: int) -> NoReturn:

@@ -5,38 +5,36 @@ Each part is imported only when its command runs: `a3cd --help` and the launcher
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from actor.agent.limits import EPISODE_STEPS, GIF_STEPS
+from actor.agent import EPISODE_STEPS, GIF_STEPS
 from common.errors import EXIT_SIGINT, A3cdError
-from common.host.addresses import DEFAULT_PORT
+from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
-from deploy.cli import daemons, keys
 from deploy.cli.arguments import (
+    AddressType,
     RangeType,
     agent_options,
     finish,
     json_option,
     learner_argument,
     learner_option,
+    lifeline_option,
+    security_options,
     set_option,
 )
-from deploy.cli.bench import bench
+from deploy.cli.keys import keys
 from deploy.install.command import deploy
 from deploy.launcher.command import launcher
 
-
-def _version() -> str:
-    try:
-        return version("a3cd")
-    except PackageNotFoundError:
-        return "not installed"
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 class Group(click.Group):
@@ -52,7 +50,7 @@ class Group(click.Group):
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(_version(), prog_name="a3cd")
+@click.version_option(package_name="a3cd", prog_name="a3cd")
 def cli() -> None:
     """Asynchronous actor-learner reinforcement learning as ordinary network daemons.
 
@@ -73,7 +71,7 @@ def cli() -> None:
 @click.option("--seconds", type=float, help="Stop after this time.")
 @click.option("--until-return", type=float, help="Stop at this mean training return.")
 @set_option
-@click.option("--run-dir", type=click.Path(path_type=Path, file_okay=False), help="Default: runs/ENV-DATE-TIME.")
+@click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
 @json_option
 def train(env: str, as_json: bool, **given: Any) -> None:
@@ -88,6 +86,83 @@ def train(env: str, as_json: bool, **given: Any) -> None:
 
 
 @cli.command()
+@click.option("--config", type=_FILE, help="The run settings (TOML).")
+@click.option(
+    "--bind",
+    type=AddressType(connect=False),
+    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
+    show_default=True,
+    help="Where to listen; the next port is used for the weights.",
+)
+@click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
+@click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
+@click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
+@click.option("--allowed", type=_FILE, help="The file of allowed peers; default: `allowed` in the key folder.")
+@set_option
+@security_options
+@lifeline_option
+def learner(
+    config: Path | None,
+    bind: Address,
+    listeners: str | None,
+    run_dir: Path | None,
+    resume: bool,
+    resume_or_create: bool,
+    assignments: tuple[str, ...],
+    **security: Any,
+) -> None:
+    """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
+    from common.run.folder import RunFolder, default_path
+    from common.settings.toml import override, read
+    from common.wire import sockets
+    from learner.authentication import LearnerKeys
+    from learner.daemon import run
+
+    logs.setup("learner")
+    if (resume or resume_or_create) and run_dir is None:
+        raise click.UsageError("--resume needs --run-dir")
+    if resume_or_create and run_dir is not None:
+        resume = resume or RunFolder(run_dir).run_file.exists()
+    settings = None
+    if config is not None:
+        settings = override(read(config), assignments)
+    elif assignments:
+        raise click.UsageError("--set needs --config")
+    elif not resume:
+        raise click.UsageError("a learner needs --config FILE (see `a3cd presets show NAME`), or a run to --resume")
+    own_keys = LearnerKeys.find(bind, **security)
+    where = run_dir or default_path(settings.environment.id if settings else "")
+    inherited = None if listeners is None else sockets.inherit(listeners)
+    finish(run(settings, bind=bind, listeners=inherited, keys=own_keys, run_dir=where, resume=resume))
+
+
+@cli.command()
+@learner_argument
+@click.option("--name", default="", help="This actor's name in status; default: host and process id.")
+@click.option("--launcher", default="", hidden=True)
+@click.option(
+    "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
+)
+@click.option(
+    "--allow-module",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A module the learner may have actors import for its environment; may be repeated.",
+)
+@lifeline_option
+def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...]) -> None:
+    """Play for the learner at LEARNER: tcp://host:5555, or an invitation. Its welcome brings all other settings."""
+    from actor.daemon import run
+
+    logs.setup("actor")
+    if nice and hasattr(os, "nice"):
+        os.nice(nice)
+    finish(run(access, name=name, launcher=launcher, modules=modules))
+
+
+@cli.command()
 @learner_argument
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
@@ -96,7 +171,7 @@ def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float) 
     """Show the state of the run at LEARNER."""
     from deploy.cli.view import report
 
-    finish(report.run(access, watch=watch, as_json=as_json, timeout=timeout))
+    report.run(access, watch=watch, as_json=as_json, timeout=timeout)
 
 
 @cli.command()
@@ -133,7 +208,7 @@ def play(run_dir: Path, **options: Any) -> None:
 
 @cli.command()
 @agent_options
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True, help=".gif, .mp4 or .webm")
+@click.option("--out", type=_FILE, required=True, help=".gif, .mp4 or .webm")
 @click.option("--episodes", type=click.IntRange(1), default=1, show_default=True)
 @click.option(
     "--max-steps",
@@ -169,7 +244,7 @@ def presets_show(name: str) -> None:
 
 
 @cli.command("check-config")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=_FILE)
 def check_config(file: Path) -> None:
     """Check the run settings in FILE without starting anything."""
     from common.settings.toml import read
@@ -183,14 +258,40 @@ def check_config(file: Path) -> None:
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
 def doctor(access: LearnerEndpoint | None, port: int) -> None:
     """Check this machine (versions, ports, threads, GPU), and say how to mend what is wrong."""
-    from deploy.cli import doctor as examination
+    from deploy.cli.doctor import connectivity, finding, machine, software
 
-    findings = examination.run(access, port)
-    examination.show(findings)
-    finish(examination.exit_code(findings))
+    findings = software.look() + machine.look(port, Path("runs"))
+    if access is not None:
+        findings += connectivity.look(access)
+    finish(finding.show(findings))
 
 
-for command in (daemons.learner, daemons.actor, launcher, keys.keys, deploy, bench):
+@cli.group()
+def bench() -> None:
+    """Measure on this machine which settings are faster."""
+
+
+@bench.command()
+@click.argument("env")
+@click.option("--seconds", type=click.FloatRange(5), default=20.0, show_default=True, help="Length of each run.")
+@click.option("--actors", type=RangeType(), help="As in `a3cd train`.")
+@click.option("--algorithm", help="As in `a3cd train`.")
+@click.option("--network", help="As in `a3cd train`.")
+@click.option("--all", "also_actions", is_flag=True, help="Measure exchange.kind = actions, too.")
+@set_option
+@json_option
+def exchange(env: str, **given: Any) -> None:
+    """Train ENV for a short time with each exchange.kind, and say which one to set.
+
+    The runs are those of `a3cd train`; their folders are deleted. Frames per second are not everything: with a smaller
+    lag, a frame teaches more.
+    """
+    from deploy.cli.exchange_bench import exchange as run
+
+    finish(run(env, **given))
+
+
+for command in (launcher, keys, deploy):
     cli.add_command(command)
 
 

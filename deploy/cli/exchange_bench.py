@@ -21,7 +21,7 @@ from deploy.cli.train import TrainRequest, request, supervise
 from deploy.cli.view.formatting import number, share
 
 ENDLESS_FRAMES = 10**9
-"""So that a run ends by its seconds alone, and a learning rate that falls with the frames stays as it is."""
+"""A run ends by its seconds alone, and a learning rate that falls with the frames stays as it is."""
 WARM_UP = 1 / 3
 """Part of the rows since the first frame that is left out: actors start one after another."""
 ALIKE = 1.1
@@ -29,8 +29,6 @@ ALIKE = 1.1
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What one way to exchange gave."""
-
     exchange: str
     frames_per_second: float
     uploads_per_second: float
@@ -49,9 +47,8 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
     `given` are further options of `a3cd train`: actors, algorithm, network, assignments.
     """
     unset = dict.fromkeys(("seed", "frames", "episodes", "seconds", "until_return"))
-    settings = msgspec.structs.replace(
-        request(env, **{**unset, **given}).settings, limits=Limits(frames=ENDLESS_FRAMES, seconds=seconds)
-    )
+    limits = Limits(frames=ENDLESS_FRAMES, seconds=seconds)
+    settings = msgspec.structs.replace(request(env, **{**unset, **given}).settings, limits=limits)
     results: list[Measured] = []
     for kind in EXCHANGES[settings.algorithm.kind]:
         if kind == "actions" and not also_actions:
@@ -69,8 +66,8 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
             lines = RunFolder(run.run_dir).metrics_file.read_text(encoding="utf-8").splitlines()
             results.append(measured(kind, [json.loads(line) for line in lines], summary))
     if as_json:
-        ways = msgspec.to_builtins(results)
-        click.echo(json.dumps({"env": env, "seconds": seconds, "ways": ways, "fastest": fastest(results).exchange}))
+        shown = {"env": env, "seconds": seconds, "ways": results, "fastest": ranked(results)[0].exchange}
+        click.echo(msgspec.json.encode(shown).decode())
     else:
         Console().print(table(results))
         click.echo(advice(results))
@@ -86,8 +83,7 @@ def measured(kind: str, rows: list[dict[str, Any]], summary: dict[str, Any]) -> 
     played = played[int(len(played) * WARM_UP) :]
     if len(played) < 2:
         raise UnavailableError(f"exchange.kind = {kind}: the actors hardly began to play; give them more --seconds")
-    first = played[0]
-    last = played[-1]
+    first, last = played[0], played[-1]
     seconds = last["seconds"] - first["seconds"]
     return Measured(
         exchange=kind,
@@ -101,7 +97,6 @@ def measured(kind: str, rows: list[dict[str, Any]], summary: dict[str, Any]) -> 
 
 
 def table(results: list[Measured]) -> Table:
-    """One row for each way."""
     shown = Table(box=None, pad_edge=False)
     shown.add_column("exchange.kind")
     for heading in ("frames/s", "uploads/s", "bytes up/frame", "lag", "lag p95", "learner busy"):
@@ -112,18 +107,16 @@ def table(results: list[Measured]) -> Table:
     return shown
 
 
-def fastest(results: list[Measured]) -> Measured:
-    """The way with the most frames per second."""
-    return max(results, key=lambda way: way.frames_per_second)
+def ranked(results: list[Measured]) -> list[Measured]:
+    return sorted(results, key=lambda way: -way.frames_per_second)
 
 
 def advice(results: list[Measured]) -> str:
     """Which exchange.kind to set, in one line."""
-    best = fastest(results)
-    others = [way for way in results if way is not best]
+    best, *others = ranked(results)
     if not others:
         return f'exchange.kind = "{best.exchange}" is the only way that was measured'
-    second = fastest(others)
+    second = others[0]
     factor = best.frames_per_second / second.frames_per_second if second.frames_per_second else float("inf")
     if factor < ALIKE:
         return f'{best.exchange} and {second.exchange} are about equally fast: exchange.kind = "auto" will do'

@@ -15,8 +15,6 @@ from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
 from deploy.cli.arguments import AddressType
 
-_SUFFIX = ".key"
-_LEARNER = "learner"
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
 
@@ -40,16 +38,16 @@ def keys(ctx: click.Context, folder: Path | None) -> None:
 def new(folder: Path, name: str) -> None:
     """Make the pair NAME (`learner` for the learner's own)."""
     pair = KeyPair.generate(name)
-    pair.write(folder / f"{name}{_SUFFIX}")
+    pair.write(folder / f"{name}.key")
     click.echo(pair.public)
 
 
 @keys.command()
-@click.argument("name", default=_LEARNER)
+@click.argument("name", default="learner")
 @click.pass_obj
 def show(folder: Path, name: str) -> None:
     """Print the public key of the pair NAME."""
-    click.echo(KeyPair.read(folder / f"{name}{_SUFFIX}").public)
+    click.echo(KeyPair.read(folder / f"{name}.key").public)
 
 
 @keys.command(context_settings=_KEY_AS_ARGUMENT)
@@ -93,7 +91,7 @@ def invite(folder: Path, host: str, learner: Address) -> None:
 def invitation(folder: Path, host: str, learner: Address) -> Credential:
     """Make a key for `host` and allow it; raises ConfigurationError."""
     if not (folder / LEARNER_PAIR).exists():
-        raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new {_LEARNER}` makes it")
+        raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner` makes it")
     own = KeyPair.read(folder / LEARNER_PAIR)
     pair = KeyPair.generate(host)
     allowed.allow(folder / ALLOWED, pair.public, host)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Self
 
 import msgspec
@@ -22,7 +23,7 @@ ASK_SECONDS = 0.5
 LOST_SECONDS = 5.0
 """After a question was unanswered for this long, the observer joins again: the learner has probably restarted."""
 LOOK_SECONDS = 0.2
-"""Longest wait of `fetch` and `watch` before they look at the clock again."""
+"""Longest wait of `watch` before it looks at the clock again."""
 
 
 class Observer:
@@ -33,12 +34,11 @@ class Observer:
         hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link = LearnerLink(self._context, access, hello)
-        self._membership = Membership(hello, now)
+        self.membership = Membership(hello, now)
         self._ask_seconds = ask_seconds
         self._ask_due = now
         self._asked: float | None = None
         """When the oldest unanswered question was asked."""
-        self._answered = now
         self.ended: Stop | None = None
         """The learner's stop message; None again once it is back."""
 
@@ -46,12 +46,10 @@ class Observer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the last answer, or since the beginning."""
-        return time.monotonic() - self._answered
+        if self.membership.member:
+            self._link.send(Goodbye(reason="done"))
+        self._link.close()
+        self._context.term()
 
     def next(self, seconds: float) -> RunStatus | None:
         """The next status; None if none comes within `seconds`. Raises RefusedError (another protocol)."""
@@ -64,33 +62,22 @@ class Observer:
             self._speak(now)
             if now >= until:
                 return None
-            self._link.socket.poll(max(1, math.ceil(1000 * (min(until, self._deadline) - now))))
-
-    def notice(self) -> float | None:
-        """Seconds without a learner, when it is time to log them again; else None."""
-        return self._membership.notice(time.monotonic())
-
-    def close(self) -> None:
-        """Say goodbye and close the sockets."""
-        if self._membership.member:
-            self._link.send(Goodbye(reason="done"))
-        self._link.close()
-        self._context.term()
+            due = self.membership.deadline
+            if self.membership.member:
+                due = min(due, self._ask_due)
+            self._link.socket.poll(max(1, math.ceil(1000 * (min(until, due) - now))))
 
     def _take(self, now: float) -> RunStatus | None:
         newest: Status | None = None
         for message, _ in self._link.receive():
-            self._membership.handle(now, message)
-            match message:
-                case Status():
-                    newest, self.ended = message, None
-                case Stop():
-                    self.ended = message
-                case _:
-                    pass
+            self.membership.handle(now, message)
+            if isinstance(message, Status):
+                newest, self.ended = message, None
+            elif isinstance(message, Stop):
+                self.ended = message
         if newest is None:
             return None
-        self._asked, self._answered = None, now
+        self._asked = None
         try:
             return RunStatus.read(newest.report)
         except msgspec.ValidationError as error:
@@ -98,59 +85,43 @@ class Observer:
             raise RefusedError(text) from None
 
     def _speak(self, now: float) -> None:
-        if self._membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
-            self._membership.lost(now)
+        if self.membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
+            self.membership.lost(now)
             self._asked = None
-        due = self._membership.tick(now, state="watching")
+        due = self.membership.tick(now, state="watching")
         if due is not None and not self._link.send(due):
-            self._membership.unsent(now)
-        if self._membership.member and now >= self._ask_due:
+            self.membership.unsent(now)
+        if self.membership.member and now >= self._ask_due:
             self._ask_due = now + self._ask_seconds
             self._asked = now if self._asked is None else self._asked
             self._link.send(Inspect())
 
-    @property
-    def _deadline(self) -> float:
-        joined = self._membership.member
-        return min(self._membership.deadline, self._ask_due) if joined else self._membership.deadline
-
 
 def fetch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
-    """The status of the run at `access`; `say` takes lines about a learner that does not answer yet.
-
-    Raises UnavailableError when there is no answer for `timeout` seconds.
-    """
-    with Observer(access) as observer:
-        return _first(observer, access, timeout, say)
+    """The status of the run at `access`, the first of `watch`; raises alike."""
+    with closing(watch(access, timeout, say)) as statuses:
+        return next(statuses)
 
 
-def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> Iterator[RunStatus]:
+def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> Generator[RunStatus]:
     """Every status until the run is over; `say` takes lines about a silent learner and the end of the run.
 
     Raises UnavailableError when there is no first answer for `timeout` seconds; later, a silent learner is waited for.
     """
+    until = time.monotonic() + timeout
+    answered = False
     with Observer(access) as observer:
-        yield _first(observer, access, timeout, say)
-        while observer.ended is None or not observer.ended.final:
-            status = observer.next(LOOK_SECONDS)
+        while not answered or observer.ended is None or not observer.ended.final:
+            status = observer.next(min(LOOK_SECONDS, timeout))
             if status is not None:
+                answered = True
                 yield status
-            _tell(observer, access, say)
+            elif not answered and time.monotonic() >= until:
+                raise UnavailableError(
+                    f"no learner answers at {access.address} (waited {timeout:g} s): "
+                    f"is it running there? `a3cd doctor --learner {access.address}` checks the connection"
+                )
+            waited = observer.membership.notice(time.monotonic())
+            if waited is not None:
+                say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")
         say(f"the run is over: {observer.ended.reason}")
-
-
-def _first(observer: Observer, access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
-    while (status := observer.next(min(LOOK_SECONDS, timeout))) is None:
-        if observer.silence >= timeout:
-            raise UnavailableError(
-                f"no learner answers at {access.address} (waited {timeout:g} s): "
-                f"is it running there? `a3cd doctor --learner {access.address}` checks the connection"
-            )
-        _tell(observer, access, say)
-    return status
-
-
-def _tell(observer: Observer, access: LearnerEndpoint, say: Callable[[str], None]) -> None:
-    waited = observer.notice()
-    if waited is not None:
-        say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")

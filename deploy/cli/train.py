@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +38,15 @@ from common.wire import sockets
 from deploy.children import Child, Children, a3cd
 from deploy.cli.elapsed import since_start
 from deploy.cli.observer import Observer
-from deploy.cli.view.progress import View, open_view
+from deploy.cli.view.progress import open_view
 
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
 LOOK_SECONDS = 0.1
 EXPLAINED = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
 """Exit codes that a learner has explained itself."""
+Start = Callable[..., Child]
+"""Starts `a3cd` with the words given; it inherits the descriptors `keep_open`."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ def request(
             policy = "episode-duration"
         given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
     given = {path: value for path, value in given.items() if value is not None}
-    settings = replace_at(settings, given, "the command line")
-    if assignments:
-        settings = override(settings, assignments)
+    settings = override(replace_at(settings, given, "the command line"), assignments)
     return TrainRequest(settings, run_dir or default_path(env), resume)
 
 
@@ -119,7 +117,7 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
 def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
     """Run until the learner has ended; progress goes to stderr.
 
-    Returns the learner's exit code and its summary; None: this run wrote none.
+    Returns the learner's exit code, or that of a signal to this process, and the run's summary; None: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
     ever could be.
     """
@@ -131,112 +129,86 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(folder), "run.toml")
         config.write_text(dump(request.settings), encoding="utf-8")
-        start = partial(_start, children, view)
+
+        def start(*words: str, keep_open: Sequence[int] = ()) -> Child:
+            return children.start(a3cd(*words, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
+
         learner, address = _start_learner(start, request, config)
         launcher = _start_launcher(start, request, address)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
-        code = Training(learner, launcher, observer, view, signals, folder).run()
+        while learner.exit_code is None and signals.requested is None:
+            status = observer.next(LOOK_SECONDS)
+            if status is not None:
+                folder.cleanup()  # the learner has read it; now, so that a training that is killed leaves nothing
+                view.show(status)
+                _check(status, launcher, learner)
+            if launcher.exit_code:
+                _stop(learner)
+                raise _died("launcher", launcher.exit_code)
+        if learner.exit_code is None:
+            _stop(launcher, learner)
+            code = signals.exit_code
+        else:
+            code = learner.exit_code
+            if code != EXIT_DONE:
+                launcher.terminate()  # it would wait for a learner that comes back
+            launcher.wait(STOP_SECONDS)
+            if code not in EXPLAINED:
+                raise _died("learner", code)
     summary = _summary(request.run_dir)
     # A learner that was refused the folder leaves the summary of the run that the folder holds.
     return code, None if summary == earlier else summary
 
 
-@dataclass
-class Training:
-    """Learner and launcher at work."""
+def _start_learner(start: Start, request: TrainRequest, config: Path) -> tuple[Child, Address]:
+    """It inherits its listening ports, so that nobody takes them on the way; on Windows it must bind them itself."""
+    usual = Address("127.0.0.1", DEFAULT_PORT)
+    try:
+        control, weights = sockets.reserve_pair(usual)
+    except UnavailableError:
+        control, weights = sockets.reserve_pair(usual.with_port(0))
+    address = usual.with_port(control.getsockname()[1])
+    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(request.run_dir)]
+    words += ["--resume"] if request.resume else []
+    with closing(control), closing(weights):
+        if sys.platform != "win32":
+            inherited = (control.fileno(), weights.fileno())
+            return start(*words, "--listeners", ",".join(map(str, inherited)), keep_open=inherited), address
+    return start(*words), address
 
-    learner: Child
-    launcher: Child
-    observer: Observer
-    view: View
-    signals: Signals
-    folder: tempfile.TemporaryDirectory[str]
-    """Holds the settings until the learner has read them."""
 
-    def run(self) -> int:
-        """Show progress until the learner has ended; returns its exit code, or that of a signal to this process."""
-        while self.learner.exit_code is None:
-            if self.signals.requested is not None:
-                self._stop(self.launcher, self.learner)
-                return self.signals.exit_code
-            status = self.observer.next(LOOK_SECONDS)
-            if status is not None:
-                self.folder.cleanup()  # now, so that a training that is killed leaves nothing
-                self.view.show(status)
-                self._check(status)
-            if self.launcher.exit_code:
-                self._stop(self.learner)
-                raise _died("launcher", self.launcher.exit_code)
-        code = self.learner.exit_code
-        if code != EXIT_DONE:
-            self.launcher.terminate()  # it would wait for a learner that comes back
-        self.launcher.wait(STOP_SECONDS)
-        if code not in EXPLAINED:
-            raise _died("learner", code)
-        return code
+def _start_launcher(start: Start, request: TrainRequest, address: Address) -> Child:
+    settings = request.settings
+    prestart = min(settings.scaling.minimum, request.slots)
+    words = ["launcher", str(address), "--slots", str(request.slots), "--prestart", str(prestart), "--name", "here"]
+    for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
+        words += ["--allow-module", module]
+    return start(*words)
 
-    def _check(self, status: RunStatus) -> None:
-        """End the run if it cannot go on: the only launcher gave up, and no actor is left."""
-        for launcher in status.launchers:
-            if launcher.gave_up and not status.actors_now:
-                self._stop(self.launcher, self.learner)
-                for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
-                kind = ConfigurationError if for_good else UnavailableError
-                raise kind(f"no actor can be started: {launcher.why}")
 
-    def _stop(self, *children: Child) -> None:
-        """Tell all, then wait for all; a child that does not end in time is killed."""
-        for child in children:
-            child.terminate()
-        until = time.monotonic() + STOP_SECONDS
-        for child in children:
-            child.wait(until - time.monotonic())
+def _check(status: RunStatus, *children: Child) -> None:
+    """End the run if it cannot go on: the only launcher gave up, and no actor is left."""
+    for launcher in status.launchers:
+        if launcher.gave_up and not status.actors_now:
+            _stop(*children)
+            for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
+            kind = ConfigurationError if for_good else UnavailableError
+            raise kind(f"no actor can be started: {launcher.why}")
+
+
+def _stop(*children: Child) -> None:
+    """Tell all, then wait for all; a child that does not end in time is killed."""
+    for child in children:
+        child.terminate()
+    until = time.monotonic() + STOP_SECONDS
+    for child in children:
+        child.wait(until - time.monotonic())
 
 
 def _died(daemon: str, code: int) -> UnavailableError:
     return UnavailableError(
         f"the {daemon} ended with exit code {code}; go on from the last checkpoint with --resume and this --run-dir"
     )
-
-
-def _start(children: Children, view: View, *arguments: str, keep_open: Sequence[int] = ()) -> Child:
-    """Start a daemon that ends with this process; it inherits the descriptors `keep_open`, and its log is shown."""
-    return children.start(a3cd(*arguments, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
-
-
-def _start_learner(start: Callable[..., Child], request: TrainRequest, config: Path) -> tuple[Child, Address]:
-    """It inherits its listening ports, so that nobody takes them on the way; on Windows it must bind them itself."""
-    listeners = _listeners()
-    address = Address("127.0.0.1", listeners[0].getsockname()[1])
-    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(request.run_dir)]
-    words += ["--resume"] if request.resume else []
-    with ExitStack() as closing:
-        for listener in listeners:
-            closing.callback(listener.close)
-        if sys.platform == "win32":
-            closing.close()
-            return start(*words), address
-        inherited = [listener.fileno() for listener in listeners]
-        words += ["--listeners", ",".join(map(str, inherited))]
-        return start(*words, keep_open=inherited), address
-
-
-def _listeners() -> tuple[socket.socket, socket.socket]:
-    """The usual ports where they are free, else any two."""
-    usual = Address("127.0.0.1", DEFAULT_PORT)
-    try:
-        return sockets.reserve_pair(usual)
-    except UnavailableError:
-        return sockets.reserve_pair(usual.with_port(0))
-
-
-def _start_launcher(start: Callable[..., Child], request: TrainRequest, address: Address) -> Child:
-    settings = request.settings
-    warm = min(settings.scaling.minimum, request.slots)
-    words = ["launcher", str(address), "--slots", str(request.slots), "--warm", str(warm), "--name", "here"]
-    for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
-        words += ["--allow-module", module]
-    return start(*words)
 
 
 def _summary(run_dir: Path) -> dict[str, Any] | None:

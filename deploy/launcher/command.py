@@ -10,7 +10,7 @@ from common.errors import ConfigurationError
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.backends.hosts import MOST_SLOTS
-from deploy.cli.arguments import finish, hold_on, learner_argument, lifeline_option
+from deploy.cli.arguments import finish, learner_argument, lifeline_option
 from deploy.launcher.options import OPTIONS, WAYS, check_ways
 
 
@@ -30,7 +30,6 @@ def launcher(
     slots: int | None,
     start_with: str,
     name: str,
-    lifeline: bool,
     **options: Any,
 ) -> None:
     """Start and stop actors, as many as the learner at LEARNER orders, in the way that --start-with says.
@@ -49,8 +48,7 @@ def launcher(
         found = places(start_with, access, name, slots, options)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
-    hold_on(lifeline)
-    finish(run(access, found, name=name, warm=options["warm"]))
+    finish(run(access, found, name=name, prestart=options["prestart"]))
 
 
 launcher.params += OPTIONS

@@ -37,13 +37,13 @@ class Step:
 class LauncherCore:
     """State of a launcher; knows no clock and no socket."""
 
-    def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), warm: int = 0) -> None:
-        """`slots` and host name of each place. `warm` actors are started before the first order.
+    def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), prestart: int = 0) -> None:
+        """`slots` and host name of each place. `prestart` actors are started before the first order.
 
         They load their libraries while the learner loads its own.
         """
         self.slots = sum(slots)
-        self.wanted = min(warm, self.slots)
+        self.wanted = min(prestart, self.slots)
         self.ordered = False
         """Whether the learner has said how many it wants."""
         self.stopping = False

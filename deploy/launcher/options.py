@@ -110,7 +110,7 @@ OPTIONS = (
         "--allow-module", ("process", "ssh", "slurm"), "a module the learner may have actors import for its "
         "environment; may be repeated.", multiple=True, metavar="MODULE",
     ),
-    WayOption("--warm", ("process",), type=click.IntRange(0), default=0, hidden=True),
+    WayOption("--prestart", ("process",), type=click.IntRange(0), default=0, hidden=True),
 )  # fmt: skip
 
 

@@ -28,12 +28,12 @@ LOOK_MILLISECONDS = 50
 _log = logging.getLogger(__name__)
 
 
-def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", warm: int = 0) -> int:
+def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", prestart: int = 0) -> int:
     """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
-    At most as many as `places` have slots, and `warm` of them before the first order. The learner need not be there,
-    and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130 or 143
-    (signal).
+    At most as many as `places` have slots, and `prestart` of them before the first order. The learner need not be
+    there, and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130
+    or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
         loops = [BackgroundLoop(place) for place in places]
@@ -43,7 +43,7 @@ def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", war
         stack.callback(context.term)
         link = LearnerLink(context, access, hello)
         stack.callback(link.close)
-        core = LauncherCore([place.slots for place in places], [place.name for place in places], warm)
+        core = LauncherCore([place.slots for place in places], [place.name for place in places], prestart)
         return _Launcher(link, Membership(hello, time.monotonic()), core, loops, signals, access.address).run()
 
 

@@ -5,8 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from actor.core import PULL_SECONDS, RESEND_SECONDS, ActorCore, Leave, Prepare, Warn
-from actor.failures import FAILURES_IN_A_ROW
+from actor.core import (
+    FAILING_SECONDS,
+    FAILURES_IN_A_ROW,
+    PULL_SECONDS,
+    RESEND_SECONDS,
+    ActorCore,
+    FailureRule,
+    Leave,
+    Prepare,
+    Warn,
+)
 from actor.outbox import Send
 from common.errors import RefusedError, UnavailableError
 from common.rl.episode import Episode
@@ -47,7 +56,7 @@ def test_hello_is_said_at_once_and_every_second_until_it_is_answered() -> None:
     assert core.deadline == 3.0
     effects = core.handle(2.1, welcome_of(settings={}), BODY)
     assert effects == [Prepare(welcome_of(settings={}), Settings(), BODY)]
-    assert (core.state, core.version, core.welcome) == ("working", 10, welcome_of(settings={}))
+    assert (core.state, core.version, core.membership.welcome) == ("working", 10, welcome_of(settings={}))
 
 
 def test_a_refusal_for_good_is_raised_with_the_learner_s_reason() -> None:
@@ -335,3 +344,32 @@ def test_messages_that_are_none_of_its_business_change_nothing() -> None:
     assert core.handle(1.0, Heartbeat(), None) == []
     assert core.handle(1.0, Goodbye(reason="?"), None) == []
     assert core.state == "working"
+
+
+ERROR = UnavailableError("it broke")
+
+
+def test_failures_in_a_row_are_no_reason_to_give_up_before_their_time() -> None:
+    rule = FailureRule()
+    for _ in range(3 * FAILURES_IN_A_ROW):
+        rule.failed(10.0, ERROR)
+    rule.failed(10.0 + 0.9 * FAILING_SECONDS, ERROR)
+    with pytest.raises(UnavailableError, match="gave up after 32 failures in a row: it broke"):
+        rule.failed(10.0 + FAILING_SECONDS, ERROR)
+
+
+def test_a_long_time_is_no_reason_to_give_up_without_many_failures() -> None:
+    rule = FailureRule()
+    for number in range(FAILURES_IN_A_ROW - 1):
+        rule.failed(100.0 * number, ERROR)
+    with pytest.raises(UnavailableError):
+        rule.failed(1000.0, ERROR)
+
+
+def test_a_success_begins_the_count_and_the_time_anew() -> None:
+    rule = FailureRule()
+    for number in range(FAILURES_IN_A_ROW - 1):
+        rule.failed(100.0 * number, ERROR)
+    rule.succeeded()
+    for _ in range(3 * FAILURES_IN_A_ROW):
+        rule.failed(1000.0, ERROR)

@@ -14,10 +14,10 @@ from deploy.launcher.reconciler import Slot
 class Bench:
     """Every request is checked: no slot is started twice or stopped when empty."""
 
-    def __init__(self, slots: int = 4, warm: int = 0, hosts: Sequence[str] = ("",), seen: bool = True) -> None:
+    def __init__(self, slots: int = 4, prestart: int = 0, hosts: Sequence[str] = ("",), seen: bool = True) -> None:
         """`slots` on each of the hosts; `seen`: each was observed once."""
         self.places = range(len(hosts))
-        self.core = LauncherCore([slots] * len(hosts), hosts, warm)
+        self.core = LauncherCore([slots] * len(hosts), hosts, prestart)
         self.now = 1000.0
         self.reports: list[FleetReport] = []
         self.alive: set[Slot] = set()

@@ -98,7 +98,7 @@ def lasting() -> Actors:
     return actors
 
 
-def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, warm: int = 0) -> int:
+def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0) -> int:
     """Exit code of a launcher in this thread, while `script` plays in another."""
     failures: list[BaseException] = []
     over = threading.Event()
@@ -114,7 +114,7 @@ def launch(script: Callable[[], None], address: Address, backend: Backend, slots
     thread = threading.Thread(target=play)
     thread.start()
     try:
-        return shell.run(LearnerEndpoint(address), [Place(backend, slots)], name="lab", warm=warm)
+        return shell.run(LearnerEndpoint(address), [Place(backend, slots)], name="lab", prestart=prestart)
     finally:
         over.set()
         thread.join()

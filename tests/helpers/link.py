@@ -108,8 +108,8 @@ class ActorShell(Player):
         self._summary = RolloutSummary()
 
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
-        assert self.core.welcome is not None
-        epoch = self.core.welcome.epoch
+        assert self.core.membership.welcome is not None
+        epoch = self.core.membership.welcome.epoch
         if delta and keyframe_of(body) != self.keyframe[1]:
             return False
         if delta:

@@ -28,15 +28,14 @@ def look(access: LearnerEndpoint) -> list[Finding]:
     """The findings up to the first step that fails; the steps after it would fail too."""
     address = access.address
     findings = [name(address)]
-    if findings[-1].state != "bad":
+    if findings[0].state == "ok":
         findings += [port(address), port(address.with_port(address.port + 1), "weights port")]
-    if findings[-1].state != "bad" and findings[-2].state != "bad":
-        findings += answer(access)
+        if all(finding.state == "ok" for finding in findings):
+            findings += answer(access)
     return findings
 
 
 def name(address: Address) -> Finding:
-    """Whether this host can resolve the learner's name."""
     try:
         known = socket.getaddrinfo(address.host.strip("[]"), address.port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -47,17 +46,13 @@ def name(address: Address) -> Finding:
 
 
 def port(address: Address, called: str = "learner's port") -> Finding:
-    """Whether this host can connect to the port."""
     try:
         with socket.create_connection((address.host.strip("[]"), address.port), CONNECT_SECONDS) as connection:
             own = connection.getsockname()[0]
     except OSError as error:
-        refused = isinstance(error, ConnectionRefusedError)
-        mend = (
-            "is the learner running? it listens to other hosts with --bind tcp://0.0.0.0:PORT, not with 127.0.0.1"
-            if refused
-            else "open the port, and the next one, in the firewalls between here and there"
-        )
+        mend = "open the port, and the next one, in the firewalls between here and there"
+        if isinstance(error, ConnectionRefusedError):
+            mend = "is the learner running? other hosts reach it with --bind tcp://0.0.0.0:PORT, not with 127.0.0.1"
         return Finding(called, "bad", f"{address}: {error.strerror or 'no answer'}", mend)
     return Finding(called, "ok", f"{address} is open, reached from {own}")
 
@@ -103,7 +98,6 @@ def likeness(there: Mapping[str, str], here: Mapping[str, str]) -> Finding:
 
 
 def playable(env: str) -> Finding:
-    """Whether this host has the run's environment."""
     if module_of(env):
         return module("environment", env)
     try:

@@ -27,17 +27,11 @@ MIN_COLUMNS, MIN_ROWS = 80, 24
 def look(port: int, runs: Path) -> list[Finding]:
     """All findings. port: where a learner would listen. runs: where run folders would be made."""
     columns, rows = shutil.get_terminal_size()
-    return [
-        ports(port),
-        threads(os.environ),
-        disk(runs),
-        descriptors(),
-        terminal(sys.stderr.isatty(), columns, rows),
-    ]
+    on_terminal = terminal(sys.stderr.isatty(), columns, rows)
+    return [ports(port), threads(os.environ), disk(runs), descriptors(), on_terminal]
 
 
 def ports(port: int) -> Finding:
-    """Whether a learner could listen on `port` and the next one."""
     name = f"ports {port}, {port + 1}"
     try:
         for listener in sockets.reserve_pair(Address("*", port)):
@@ -50,7 +44,8 @@ def ports(port: int) -> Finding:
 
 def threads(environ: Mapping[str, str]) -> Finding:
     """The cores, and whether OMP_NUM_THREADS asks for more than the one thread per daemon that is fastest."""
-    cores = _cores()
+    process = psutil.Process()
+    cores = len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
     text = f"{cores} {'core' if cores == 1 else 'cores'}, each actor and the learner use one thread"
     asked = environ.get("OMP_NUM_THREADS", "1")
     if asked != "1":
@@ -59,14 +54,7 @@ def threads(environ: Mapping[str, str]) -> Finding:
     return Finding("threads", "ok", text)
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    process = psutil.Process()
-    return len(process.cpu_affinity()) if hasattr(process, "cpu_affinity") else psutil.cpu_count() or 1
-
-
 def disk(runs: Path) -> Finding:
-    """Whether run folders can be made, and how much room there is."""
     place = runs.absolute()
     while not place.exists():
         place = place.parent
@@ -82,7 +70,6 @@ def disk(runs: Path) -> Finding:
 
 
 def descriptors() -> Finding:
-    """How many files and connections a process may open."""
     if sys.platform == "win32":
         return Finding("open files", "ok", "no limit of its own")
     import resource
@@ -95,7 +82,6 @@ def descriptors() -> Finding:
 
 
 def terminal(is_terminal: bool, columns: int, rows: int) -> Finding:
-    """Whether the live panel fits the terminal."""
     if not is_terminal:
         return Finding("terminal", "ok", "stderr is no terminal: progress comes as plain lines")
     text = f"{columns} x {rows}"

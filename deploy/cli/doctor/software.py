@@ -30,16 +30,14 @@ def look() -> list[Finding]:
 
 
 def python() -> Finding:
-    """The version of Python."""
     text = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info[:2] < PYTHON:
-        minimum = ".".join(map(str, PYTHON))
-        return Finding("python", "bad", text, f"a3cd needs Python {minimum}: make a virtual environment with it")
+    if sys.version_info < PYTHON:
+        mend = f"a3cd needs Python {PYTHON[0]}.{PYTHON[1]}: make a virtual environment with it"
+        return Finding("python", "bad", text, mend)
     return Finding("python", "ok", text)
 
 
 def package(name: str, minimum: str) -> Finding:
-    """Whether the distribution `name` is installed in version `minimum` or newer."""
     mend = f"pip install '{name}>={minimum}'"
     try:
         found = version(name)
@@ -57,7 +55,6 @@ def release(text: str) -> tuple[int, ...]:
 
 
 def libzmq() -> Finding:
-    """The version of the library under pyzmq."""
     try:
         import zmq
     except ImportError as error:
@@ -66,7 +63,6 @@ def libzmq() -> Finding:
 
 
 def gpu() -> Finding:
-    """Whether torch can use a GPU; a machine without one is fine."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -87,10 +83,8 @@ def gpu() -> Finding:
 
 
 def environment(distribution: str, extra: str, brings: str) -> Finding:
-    """Whether a package of environments is installed; only those who use them need it."""
     try:
         return Finding(distribution, "ok", f"{version(distribution)}: {brings}")
     except PackageNotFoundError:
-        return Finding(
-            distribution, "warn", f"not installed: {brings} cannot be played", f"pip install 'a3cd[{extra}]'"
-        )
+        text = f"not installed: {brings} cannot be played"
+        return Finding(distribution, "warn", text, f"pip install 'a3cd[{extra}]'")

@@ -21,18 +21,19 @@ def number(value: float | None) -> str:
 
 def amount(value: float) -> str:
     """A count in about five characters: 950, 12.3k, 1.2M."""
-    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= unit:
-            return f"{value / unit:.1f}{name}"
-    return f"{value:.0f}"
+    return _prefixed(value, "")
 
 
 def size(octets: float) -> str:
     """Bytes in decimal units: 950 B, 12.3 kB, 1.2 MB."""
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if octets >= unit:
-            return f"{octets / unit:.1f} {name}"
-    return f"{octets:.0f} B"
+    return f"{_prefixed(octets, ' ')}B"
+
+
+def _prefixed(value: float, space: str) -> str:
+    for unit, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:.1f}{space}{prefix}"
+    return f"{value:.0f}{space}"
 
 
 def share(fraction: float) -> str:

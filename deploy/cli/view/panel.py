@@ -5,6 +5,7 @@ Text from the network is stripped of control characters and never read as markup
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.box import ROUNDED
@@ -17,7 +18,6 @@ from rich.text import Text
 from common.host.service.logs import printable
 from common.run.status import FleetStatus, PeerStatus, RunStatus
 from deploy.cli.view.formatting import NOTHING, amount, duration, number, share, size, spark
-from deploy.cli.view.history import History
 
 WIDTH, HEIGHT = 80, 24
 """The smallest terminal in which everything fits."""
@@ -32,10 +32,13 @@ _STATES = {"running": "green", "reached": "bold green", "finished": "bold", "sto
 _BUSY_WARN = 0.8
 
 
-def render(status: RunStatus, history: History, height: int = HEIGHT) -> RenderableType:
-    """The panel in at most `height` rows; actors, those with errors first, get the rows that are left."""
+def render(status: RunStatus, returns: Sequence[float], height: int = HEIGHT) -> RenderableType:
+    """The panel in at most `height` rows; actors, those with errors first, get the rows that are left.
+
+    returns: the course of the mean return.
+    """
     warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
-    table = figures(status, history)
+    table = figures(status, returns)
     blocks: list[RenderableType] = [table, Text(), progress(status)]
     fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
     room = height - table.row_count - len(warnings) - fixed
@@ -45,7 +48,6 @@ def render(status: RunStatus, history: History, height: int = HEIGHT) -> Rendera
 
 
 def frame(status: RunStatus, body: RenderableType) -> Panel:
-    """`body` in a border with the run's name, state and duration."""
     state = Text(printable(status.state), style=_STATES.get(status.state, "")) + Text(f" {duration(status.seconds)}")
     parts = ("a3cd", status.env, status.algorithm, status.network)
     title = Text(" · ".join(map(printable, parts)), style=_STRONG)
@@ -55,55 +57,44 @@ def frame(status: RunStatus, body: RenderableType) -> Panel:
     )
 
 
-def figures(status: RunStatus, history: History, whole: bool = False) -> Table:
+def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) -> Table:
     """Label, value and details, a row each; `whole`: fold long details instead of cutting them."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style=_LABEL, no_wrap=True)
     table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
     table.add_column(no_wrap=not whole, overflow="fold" if whole else "ellipsis", ratio=1)
-    for label, value, detail in _rows(status, history):
-        table.add_row(label, value, detail)
-    return table
-
-
-def _rows(status: RunStatus, history: History) -> list[tuple[str, Text, Text]]:
     busy_style = _WARN if status.learner_busy > _BUSY_WARN else ""
     goal = f"   goal {status.goal:g}" if status.goal is not None else ""
-    length = number(status.episode_length)
-    seconds = number(status.episode_seconds)
-    out = size(status.weight_bytes + status.action_bytes)
+    episode = f"{number(status.episode_length)} steps   {number(status.episode_seconds)} s each"
+    transfer = f"in {size(status.gradient_bytes)}   out {size(status.weight_bytes + status.action_bytes)}"
+    epoch = f"   epoch {status.epoch}" if status.epoch > 1 else ""
+    learner = f"{amount(status.parameters)} parameters on {printable(status.device)}{epoch}"
+    too_few = _WARN if status.actors_now < status.actors_wanted else ""
     exchange = printable(f"{status.exchange} {status.codec}".strip())
+    course = Text(spark(returns, _SPARK), style="green") + Text("  " if returns else "")
+    applied = (
+        Text(f"{number(status.gradients_per_second)}/s")
+        + _count("stale", status.stale)
+        + _count("refused", status.refused)
+        + _count("duplicate", status.duplicates)
+    )
     rows = [
-        (
-            "return",
-            Text(number(status.mean_return)),
-            Text(spark(history.returns, _SPARK), style="green")
-            + Text(f"{'  ' if history.returns else ''}best {number(status.best_return)}{goal}"),
-        ),
-        ("episodes", Text(f"{status.episodes:,}"), Text(f"{length} steps   {seconds} s each")),
+        ("return", Text(number(status.mean_return)), course + Text(f"best {number(status.best_return)}{goal}")),
+        ("episodes", Text(f"{status.episodes:,}"), Text(episode)),
         ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s")),
-        (
-            "gradients",
-            Text(f"{status.gradients:,}"),
-            Text(f"{number(status.gradients_per_second)}/s")
-            + _count("stale", status.stale)
-            + _count("refused", status.refused)
-            + _count("duplicate", status.duplicates),
-        ),
+        ("gradients", Text(f"{status.gradients:,}"), applied),
         ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
-        ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + _learner(status)),
-        (
-            "network",
-            Text(f"{size(status.bytes_per_second)}/s"),
-            Text(f"in {size(status.gradient_bytes)}   out {out}   {exchange}"),
-        ),
-        ("actors", _actors(status), Text(printable(status.why))),
+        ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + Text(learner, style=_DIM)),
+        ("network", Text(f"{size(status.bytes_per_second)}/s"), Text(f"{transfer}   {exchange}")),
+        ("actors", Text(f"{status.actors_now} / {status.actors_wanted}", style=too_few), Text(printable(status.why))),
     ]
     if status.losses:
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
         rows.append(("losses", Text(number(value)), Text(losses)))
-    return rows
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _short(name: str) -> str:
@@ -113,17 +104,6 @@ def _short(name: str) -> str:
 
 def _count(name: str, count: int) -> Text:
     return Text(f"   {name} {count:,}", style=_WARN) if count else Text()
-
-
-def _learner(status: RunStatus) -> Text:
-    epoch = f"   epoch {status.epoch}" if status.epoch > 1 else ""
-    return Text(f"{amount(status.parameters)} parameters on {printable(status.device)}{epoch}", style=_DIM)
-
-
-def _actors(status: RunStatus) -> Text:
-    return Text(
-        f"{status.actors_now} / {status.actors_wanted}", style=_WARN if status.actors_now < status.actors_wanted else ""
-    )
 
 
 def limit(status: RunStatus) -> tuple[float, str] | None:
@@ -146,16 +126,14 @@ def _done(past: float, left: float) -> float:
 
 
 def progress(status: RunStatus) -> RenderableType:
-    """A bar towards the nearest limit, in one row."""
     nearest = limit(status)
     if nearest is None:
         return Text("no limit is set: the run goes on until it is stopped", style=_DIM)
     fraction, text = nearest
     row = Table.grid(padding=(0, 2))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True, style=_STRONG)
-    row.add_column(no_wrap=True, overflow="ellipsis")
-    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), share(fraction), text)
+    row.add_row(ProgressBar(total=1.0, completed=fraction, width=30), Text(share(fraction), style=_STRONG), text)
+    for column in row.columns:
+        column.no_wrap = True
     return row
 
 
@@ -177,21 +155,14 @@ def actors_table(actors: list[PeerStatus], rows: int) -> Table:
     table = _table("actor", ("frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
     for actor in shown:
         said = Text(printable(actor.last_error or actor.state), style=_WARN if actor.last_error else _DIM)
-        table.add_row(
-            Text(printable(actor.name)),
-            amount(actor.frames),
-            number(actor.frames_per_second),
-            f"{actor.lag:.1f}",
-            f"{actor.seen:.0f} s",
-            said,
-        )
+        figures = (amount(actor.frames), number(actor.frames_per_second), f"{actor.lag:.1f}", f"{actor.seen:.0f} s")
+        table.add_row(Text(printable(actor.name)), *figures, said)
     if len(shown) < len(ordered):
         table.add_row(Text(f"and {len(ordered) - len(shown)} more", style=_DIM))
     return table
 
 
 def launchers_table(launchers: list[FleetStatus]) -> Table:
-    """A row per launcher."""
     table = _table("launcher", ("slots", "ordered", "running", "starting", "failed"), "", overflow="fold")
     for launcher in launchers:
         said = Text(printable(launcher.why))

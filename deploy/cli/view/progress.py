@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -15,65 +15,73 @@ from rich.text import Text
 
 from common.host.service.logs import printable
 from common.run.status import RunStatus
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import line, render
 
-FIRST_LINES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds after the start at which the first plain lines are written."""
+FIRST_SECONDS = 1.0
+"""From the start to the first plain line; the time between two lines doubles from there."""
 LINE_SECONDS = 5.0
-"""Between two plain lines after those."""
+"""Longest time between two plain lines."""
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 """A smaller terminal gets plain lines."""
-
-
-class View(Protocol):
-    """Shows a run's progress."""
-
-    def show(self, status: RunStatus) -> None:
-        """Show the newest status."""
-
-    def say(self, text: str) -> None:
-        """Write a line, such as one of a daemon's log; may be called from any thread."""
+MAX_POINTS = 256
+"""When a history has more, every second one is dropped, and from then on points are taken half as often."""
 
 
 @contextmanager
-def open_view(stream: TextIO | None = None) -> Iterator[View]:
+def open_view(stream: TextIO | None = None) -> Iterator[Panel | Lines]:
     """A panel where `stream` (default: stderr) is a terminal large enough for it, else plain lines."""
     console = Console(file=stream) if stream is not None else Console(stderr=True)
     small = console.width < MIN_WIDTH or console.height < MIN_HEIGHT
     if not console.is_terminal or console.is_dumb_terminal or small:
         yield Lines(stream or sys.stderr, time.monotonic())
         return
-    with Live(
-        console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=True, vertical_overflow="crop"
-    ) as live:
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, vertical_overflow="crop") as live:
         yield Panel(live)
+
+
+class History:
+    """The course of the mean return over a whole run, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, status: RunStatus) -> None:
+        if status.mean_return is None:
+            return
+        if self._seen % self._every == 0:
+            self.returns.append(status.mean_return)
+        self._seen += 1
+        if len(self.returns) == MAX_POINTS:
+            self.returns = self.returns[::2]
+            self._every *= 2
 
 
 class Panel:
     """Drawn again, in one write, for each status; lines scroll by above it."""
 
     def __init__(self, live: Live) -> None:
-        """live: started, without automatic refresh."""
         self._live = live
         self._history = History()
 
     def show(self, status: RunStatus) -> None:
         self._history.add(status)
         height = self._live.console.height - 1  # the cursor stands below; a full screen would scroll
-        self._live.update(render(status, self._history, height), refresh=True)
+        self._live.update(render(status, self._history.returns, height), refresh=True)
 
     def say(self, text: str) -> None:
         self._live.console.print(Text(printable(text)))
 
 
 class Lines:
-    """A plain line at `FIRST_LINES` after `now`, then every `LINE_SECONDS`; new warnings at once."""
+    """Plain lines: 1, 2, 4 and 8 s after `now`, then every 5 s; new warnings at once."""
 
     def __init__(self, stream: TextIO, now: float) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._dues = [now + seconds for seconds in FIRST_LINES]
+        self._start = now
+        self._due = now + FIRST_SECONDS
         self._warnings: list[str] = []
 
     def show(self, status: RunStatus) -> None:
@@ -81,20 +89,13 @@ class Lines:
             if warning not in self._warnings:
                 self.say(f"warning: {warning}")
         self._warnings = status.warnings
-        if self._is_time(time.monotonic()):
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + min(now - self._start, LINE_SECONDS)
             self.say(f"{time.strftime('%H:%M:%S')}  {line(status)}")
 
     def say(self, text: str) -> None:
+        """May be called from any thread, as `Panel.say`."""
         with self._lock:
             self._stream.write(printable(text) + "\n")
             self._stream.flush()
-
-    def _is_time(self, now: float) -> bool:
-        if now < self._dues[0]:
-            return False
-        last = self._dues[-1]
-        while self._dues and self._dues[0] <= now:
-            self._dues.pop(0)
-        if not self._dues:
-            self._dues.append(max(last, now) + LINE_SECONDS)
-        return True

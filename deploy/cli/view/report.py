@@ -11,54 +11,43 @@ import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from common.errors import EXIT_DONE, EXIT_SIGINT
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.run.status import RunStatus
 from deploy.cli import observer
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
 from deploy.cli.view.progress import open_view
 
 _log = logging.getLogger(__name__)
 
 
-def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> int:
-    """Show the run at `access` and return the exit code.
+def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) -> None:
+    """Show the run at `access`.
 
     as_json: print the `RunStatus` as one JSON object; with `watch`, one on each line.
     Raises UnavailableError when no learner has answered for `timeout` seconds.
     """
-    try:
-        if watch:
-            _watch(access, as_json, timeout)
-        else:
-            _once(access, as_json, timeout)
-    except KeyboardInterrupt:
-        return EXIT_SIGINT
-    return EXIT_DONE
-
-
-def _once(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
-    status = observer.fetch(access, timeout, _log.info)
-    if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(status)))
+    if watch:
+        with open_view() as view:
+            show = _print_json if as_json else view.show
+            for status in observer.watch(access, timeout, view.say):
+                show(status)
     else:
-        Console(file=sys.stdout).print(render(status))
+        show = _print_json if as_json else _print
+        show(observer.fetch(access, timeout, _log.info))
 
 
-def _watch(access: LearnerEndpoint, as_json: bool, timeout: float) -> None:
-    with open_view() as view:
-        for status in observer.watch(access, timeout, view.say):
-            if as_json:
-                click.echo(json.dumps(msgspec.to_builtins(status)))
-            else:
-                view.show(status)
+def _print_json(status: RunStatus) -> None:
+    click.echo(json.dumps(msgspec.to_builtins(status)))
+
+
+def _print(status: RunStatus) -> None:
+    Console(file=sys.stdout).print(render(status))
 
 
 def render(status: RunStatus) -> RenderableType:
     """Like the live panel, but with all actors, launchers and warnings in full."""
-    blocks: list[RenderableType] = [figures(status, History(), whole=True), Text(), progress(status)]
+    blocks: list[RenderableType] = [figures(status, (), whole=True), Text(), progress(status)]
     if status.actors:
         blocks += [Text(), actors_table(status.actors, len(status.actors))]
     if status.launchers:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from actor.agent.evaluation import evaluate, play_episodes
+from actor.agent.trained_agent import TrainedAgent
 from common.errors import ConfigurationError
 from common.rl.environments.base import Environments, Step
 
@@ -55,8 +56,11 @@ class Scripted(Environments):
         raise NotImplementedError
 
 
-class Echo:
+class Echo(TrainedAgent):
     """Its actions are its observations, which `Scripted` checks; it counts the steps of each copy's episode itself."""
+
+    def __init__(self, environments: Environments) -> None:
+        self.environments = environments
 
     def begin(self) -> None:
         self._seen: NDArray[np.int64] | None = None
@@ -76,7 +80,7 @@ class Echo:
 def played(
     lengths: list[list[int]], episodes: int, max_steps: int = 1000, **keywords: Any
 ) -> list[tuple[float, int, bool]]:
-    return play_episodes(Scripted(lengths, **keywords), Echo(), episodes=episodes, max_steps=max_steps, seed=5)
+    return play_episodes(Echo(Scripted(lengths, **keywords)), episodes=episodes, max_steps=max_steps, seed=5)
 
 
 def test_short_episodes_are_not_favoured() -> None:
@@ -102,7 +106,7 @@ def test_an_end_by_the_environments_own_limit_is_not_capped() -> None:
 
 def test_endless_episodes_are_capped_and_the_rest_is_shared_out_anew() -> None:
     environments = Scripted([[3, FOR_EVER], [4]])
-    result = play_episodes(environments, Echo(), episodes=8, max_steps=20, seed=5)
+    result = play_episodes(Echo(environments), episodes=8, max_steps=20, seed=5)
     assert len(result) == 8
     # First 3 and the cap on one copy, 4 four times on the other; then two episodes are left, one for each.
     assert Counter(result) == {(3.0, 3, False): 2, (20.0, 20, True): 1, (4.0, 4, False): 5}
@@ -119,7 +123,7 @@ def test_a_copy_that_has_played_its_share_is_not_capped() -> None:
 
 def test_play_ends_with_the_last_episode() -> None:
     environments = Scripted([[7], [3]])
-    play_episodes(environments, Echo(), episodes=2, max_steps=100, seed=0)
+    play_episodes(Echo(environments), episodes=2, max_steps=100, seed=0)
     assert environments.steps == 7
 
 

@@ -31,30 +31,29 @@ def about(video: Path) -> tuple[str, str, int]:
 
 def test_gif(trained_run: MakeRun, tmp_path: Path) -> None:
     out = tmp_path / "cart.gif"
-    result = record(trained_run(), out, episodes=2, seed=3)
-    assert result.path == out
-    assert len(result.returns) == 2
+    returns = record(trained_run(), out, episodes=2, seed=3)
+    assert len(returns) == 2
     with Image.open(out) as image:
         assert (image.format, image.size) == ("GIF", (600, 400))
         # A GIF shows pictures that are alike as one, for longer; CartPole is made for 50 a second.
         shown = sum(frame.info["duration"] for frame in ImageSequence.Iterator(image))
-    assert shown == 20 * (sum(result.returns) + 2)
+    assert shown == 20 * (sum(returns) + 2)
 
 
 @pytest.mark.usefixtures("nothing_left_behind")
 @pytest.mark.parametrize("name", ["cart.mp4", "cart.webm", "cart.MP4"])
 def test_video(trained_run: MakeRun, tmp_path: Path, name: str) -> None:
-    result = record(trained_run(), tmp_path / name)
-    assert about(tmp_path / name) == ("600x400", "50", result.returns[0] + 1)
+    returns = record(trained_run(), tmp_path / name)
+    assert about(tmp_path / name) == ("600x400", "50", returns[0] + 1)
 
 
 def test_capped(trained_run: MakeRun, tmp_path: Path) -> None:
-    assert record(trained_run(), tmp_path / "cart.gif", max_steps=3).returns == [3.0]
+    assert record(trained_run(), tmp_path / "cart.gif", max_steps=3) == [3.0]
 
 
 def test_the_limit_is_for_all_episodes_together(trained_run: MakeRun, tmp_path: Path) -> None:
     """The cart falls after 9 or 10 steps; a GIF is in memory until it is written."""
-    returns = record(trained_run(), tmp_path / "cart.gif", episodes=50, max_steps=25).returns
+    returns = record(trained_run(), tmp_path / "cart.gif", episodes=50, max_steps=25)
     assert len(returns) == 3
     assert sum(returns) == 25
 
@@ -67,7 +66,7 @@ def test_the_limit_of_each_kind_of_file(
 
     def one_picture(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Picture]:
         asked.append(max_steps)
-        yield Picture(np.zeros((32, 32, 3), np.uint8), 0.0, 1, True)
+        yield Picture(np.zeros((32, 32, 3), np.uint8), 0.0, 1)
 
     monkeypatch.setattr(recording, "pictures", one_picture)
     record(trained_run(), tmp_path / name)

@@ -28,14 +28,13 @@ def test_an_episode(agent: TrainedAgent) -> None:
     assert {picture.pixels.shape for picture in shown} == {(400, 600, 3)}
     assert [picture.length for picture in shown] == list(range(len(shown)))
     assert [picture.episode_return for picture in shown] == [float(n) for n in range(len(shown))]
-    assert [picture.last for picture in shown] == [False] * (len(shown) - 1) + [True]
     assert 9 <= len(shown) <= 11
     assert (shown[0].pixels != shown[-1].pixels).any()
 
 
 def test_a_capped_episode(agent: TrainedAgent) -> None:
     shown = list(pictures(agent, max_steps=3, seed=0))
-    assert [picture.last for picture in shown] == [False, False, False, True]
+    assert [picture.length for picture in shown] == [0, 1, 2, 3]
 
 
 def test_episodes_follow_their_seed(agent: TrainedAgent) -> None:

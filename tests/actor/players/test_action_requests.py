@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from actor.outbox import Outbox, Send
-from actor.players.action_requests import RESEND_SECONDS, ActionRequests, StepSummary
+from actor.players.action_requests import RESEND_SECONDS, ActionRequests
+from actor.rollout_summary import RolloutSummary
 from common.rl.episode import Episode
 from common.wire.messages import Act, Observe
 from tests.helpers.run import welcome_of
@@ -15,11 +16,11 @@ class Requests(ActionRequests):
         super().__init__(groups, welcome_of(), self.outbox)
 
 
-def turn(requests: Requests, now: float = 0.0, summary: StepSummary | None = None) -> Observe:
+def turn(requests: Requests, now: float = 0.0, summary: RolloutSummary | None = None) -> Observe:
     """The next group's turn; its message has been sent."""
     group = requests.ready
     assert group is not None
-    requests.ask(group, f"body of {group}".encode(), summary or StepSummary())
+    requests.ask(group, f"body of {group}".encode(), summary or RolloutSummary())
     (send,) = requests.outbox.due(now)
     assert isinstance(send.message, Observe) and send.body == f"body of {group}".encode()
     return send.message
@@ -50,7 +51,7 @@ def test_the_message_has_the_step_s_number_and_summary() -> None:
     turn(requests)
     requests.answered(Act(group=0, step=1))
     assert not requests.begins(0)
-    message = turn(requests, summary=StepSummary(7, 28, [Episode(1.0, 2, 3.0)]))
+    message = turn(requests, summary=RolloutSummary(steps=7, emulator_frames=28, episodes=[Episode(1.0, 2, 3.0)]))
     assert (message.step, message.begins, message.steps, message.emulator_frames) == (2, False, 7, 28)
     assert message.episodes == [Episode(1.0, 2, 3.0)]
 

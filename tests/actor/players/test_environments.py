@@ -10,7 +10,7 @@ import pytest
 
 import actor.players.environments
 from actor.outbox import Outbox, Send
-from actor.players.environments import EnvironmentPlayer, unstacking
+from actor.players.environments import EnvironmentPlayer
 from common.errors import CodecError, UnavailableError
 from common.rl.action_spec import discrete
 from common.rl.observation_spec import ObservationSpec
@@ -31,7 +31,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Scripted]]:
     made: list[Scripted] = []
 
     def make(section: Environment, *, num_envs: int, seed: int) -> Scripted:
-        assert num_envs == len(LENGTHS)
+        assert (num_envs, section.frame_stack) == (len(LENGTHS), 1), "the learner stacks frames"
         made.append(Scripted(LENGTHS, rewards=(1.0, 2.0), cut=(1,)))
         return made[-1]
 
@@ -45,7 +45,9 @@ class Playing:
 
     def __init__(self, welcome: Welcome) -> None:
         self.outbox = Outbox()
-        self.player = EnvironmentPlayer(welcome, settings_of("environment.num_envs=4"), self.outbox)
+        self.player = EnvironmentPlayer(
+            welcome, settings_of("environment.num_envs=4", "environment.frame_stack=4"), self.outbox
+        )
 
     def advance(self) -> tuple[Observe, StepBatch]:
         """A step, and its message."""
@@ -176,11 +178,6 @@ def test_actions_that_cannot_be_are_not_taken(playing: Playing) -> None:
     playing.player.handle(Act(group=9, step=1), ACTIONS)
     playing.answer(message, ACTIONS)
     assert playing.player.ready
-
-
-def test_stacked_frames_are_not_made() -> None:
-    assert unstacking(Environment(frame_stack=4)).frame_stack == 1
-    assert unstacking(Environment(frame_stack=1)) == Environment(frame_stack=1)
 
 
 def test_no_torch_is_needed() -> None:

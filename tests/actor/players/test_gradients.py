@@ -80,7 +80,7 @@ def test_with_refresh_the_gradient_uses_newer_weights_and_keeps_the_version_that
     assert player.load(11, weights(0.25))
     player.advance(FOREVER)
     summary, _ = player.pack(1)
-    assert (summary.version, player._rollouts.weights.version) == (10, 11)
+    assert (summary.version, player.weights.version) == (10, 11)
 
 
 def test_a_gradient_that_is_not_finite_adds_nothing(environments: Scripted, make: Make, weights: Weights) -> None:

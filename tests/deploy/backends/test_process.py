@@ -105,7 +105,8 @@ def test_stopping_one_that_is_gone_but_not_observed_yet(make: Make) -> None:
     assert end_of(backend).exit_code == 1
 
 
-def test_close_ends_everything() -> None:
+def test_close_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     backend = ProcessBackend(lambda slot: [sys.executable, "-c", DEAF], str)
     backend.start([0, 1, 2])
     children = psutil.Process().children()

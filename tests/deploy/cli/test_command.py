@@ -10,9 +10,11 @@ import pytest
 
 from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
+from common.host.addresses import Address
+from common.settings.sections import Settings
 from common.settings.toml import parse
 from deploy.cli.command import main
-from deploy.cli.doctor import Finding
+from deploy.cli.doctor.finding import Finding
 from deploy.cli.train import TrainRequest
 from tests.helpers.command_line import AT, a3cd
 
@@ -47,9 +49,116 @@ def test_train(stand: Any, tmp_path: Path) -> None:
     assert run.options == {"as_json": True}
 
 
+def test_learner(stand: Any, tmp_path: Path) -> None:
+    run = stand("learner.daemon.run", 75)
+    config = tmp_path / "run.toml"
+    config.write_text("seed = 1\n[optimizer]\nlearning_rate = 0.5")
+    result = a3cd(
+        "learner",
+        "--config",
+        config,
+        "--set",
+        "seed=2",
+        "--bind",
+        "tcp://*:0",
+        "--insecure",
+        "--run-dir",
+        tmp_path / "x",
+    )
+    assert result.exit_code == 75
+    assert run.arguments == (parse("seed = 2\n[optimizer]\nlearning_rate = 0.5", ""),)
+    assert run.options == {
+        "bind": Address("*", 0),
+        "listeners": None,
+        "run_dir": tmp_path / "x",
+        "resume": False,
+        "keys": None,
+    }
+
+    a3cd("learner", "--config", config)
+    assert run.options["bind"] == Address("127.0.0.1", 5555)
+    assert str(run.options["run_dir"]).startswith(str(Path("runs", "CartPole-v1-")))
+
+    a3cd("learner", "--resume", "--run-dir", tmp_path)
+    assert run.arguments == (None,)
+    assert run.options["resume"] is True
+
+
+def test_a_learner_that_begins_a_run_or_goes_on_with_it(stand: Any, tmp_path: Path) -> None:
+    run = stand("learner.daemon.run")
+    config = tmp_path / "run.toml"
+    config.touch()
+    for folder in (tmp_path / "new", tmp_path):  # an empty folder may have been made for it
+        a3cd("learner", "--config", config, "--resume-or-create", "--run-dir", folder)
+        assert run.options["resume"] is False
+    (tmp_path / "run.json").touch()
+    a3cd("learner", "--config", config, "--resume-or-create", "--run-dir", tmp_path)
+    assert run.options["resume"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "a learner needs --config FILE"),
+        (["--resume"], "--resume needs --run-dir"),
+        (["--resume-or-create"], "--resume needs --run-dir"),
+        (["--resume-or-create", "--run-dir", "x"], "a learner needs --config FILE"),
+        (["--resume", "--run-dir", "x", "--set", "seed=1"], "--set needs --config"),
+        (["--bind", "nonsense:::"], "is no address"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_learner_misused(stand: Any, arguments: list[str], text: str) -> None:
+    stand("learner.daemon.run", AssertionError())
+    result = a3cd("learner", *arguments)
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_actor_and_launcher(stand: Any) -> None:
+    run = stand("actor.daemon.run", 130)
+    assert (
+        a3cd("actor", "tcp://localhost:5555", "--name", "a", "--launcher", "here", "--allow-module", "envs").exit_code
+        == 130
+    )
+    assert (run.arguments, run.options) == ((AT,), {"name": "a", "launcher": "here", "modules": ("envs",)})
+    start = stand("deploy.launcher.shell.run", 78)
+    assert a3cd("launcher", "localhost", "--slots", 4, "--name", "here", "--prestart", 2).exit_code == 78
+    assert start.arguments[0] == AT
+    assert start.options == {"name": "here", "prestart": 2}
+    assert a3cd("launcher", "localhost").exit_code == 2
+    assert a3cd("launcher", "localhost", "--slots", 0).exit_code == 2
+    assert a3cd("actor", "tcp://*:5555").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["learner", "actor", "launcher"])
+def test_daemons_end_with_their_parent_when_told_to(stand: Any, command: str, tmp_path: Path) -> None:
+    watch = stand("common.host.service.lifeline.watch", None)
+    for name in ("learner.daemon.run", "actor.daemon.run", "deploy.launcher.shell.run"):
+        stand(name)
+    arguments = {
+        "learner": ["--resume", "--run-dir", tmp_path],
+        "actor": ["localhost"],
+        "launcher": ["localhost", "--slots", 1],
+    }[command]
+    watch.options = None
+    assert a3cd(command, *arguments).exit_code == 0
+    assert watch.options is None
+    assert a3cd(command, *arguments, "--lifeline").exit_code == 0
+    assert watch.options == {}
+
+
+def test_defaults_are_the_settings_own(stand: Any, tmp_path: Path) -> None:
+    run = stand("learner.daemon.run")
+    config = tmp_path / "run.toml"
+    config.write_text("")
+    a3cd("learner", "--config", config, "--run-dir", tmp_path / "x")
+    assert run.arguments == (Settings(),)
+
+
 def test_status(stand: Any) -> None:
-    run = stand("deploy.cli.view.report.run", 75)
-    assert a3cd("status", "localhost", "--json", "--timeout", 2).exit_code == 75
+    run = stand("deploy.cli.view.report.run")
+    assert a3cd("status", "localhost", "--json", "--timeout", 2).exit_code == 0
     assert (run.arguments, run.options) == ((AT,), {"watch": False, "as_json": True, "timeout": 2.0})
 
 
@@ -139,11 +248,25 @@ def test_check_config(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warn", 0), ("bad", 78)])
 def test_doctor(stand: Any, state: Any, code: int) -> None:
-    look = stand("deploy.cli.doctor.run", [Finding("python", state, "3.11")])
-    result = a3cd("doctor", "--learner", "localhost", "--port", 6000)
+    stand("deploy.cli.doctor.software.look", [Finding("python", state, "3.11")])
+    machine = stand("deploy.cli.doctor.machine.look", [Finding("disk", "ok", "1 TB free")])
+    connection = stand("deploy.cli.doctor.connectivity.look", [Finding("learner", "ok", "answers")])
+    result = a3cd("doctor", "--port", 6000)
     assert result.exit_code == code
-    assert "python" in result.output
-    assert look.arguments == (AT, 6000)
+    assert "python" in result.output and "disk" in result.output
+    assert machine.arguments == (6000, Path("runs"))
+    assert connection.arguments == ()
+    assert "answers" in a3cd("doctor", "--learner", "localhost").output
+    assert connection.arguments == (AT,)
+
+
+def test_bench_exchange(stand: Any) -> None:
+    run = stand("deploy.cli.exchange_bench.exchange", 3)
+    assert a3cd("bench", "exchange", "CartPole-v1", "--actors", 2, "--algorithm", "ppo", "--json").exit_code == 3
+    assert run.arguments == ("CartPole-v1",)
+    chosen = {"actors": (2, 2), "algorithm": "ppo", "network": None, "assignments": ()}
+    assert run.options == {"seconds": 20.0, "also_actions": False, "as_json": True, **chosen}
+    assert a3cd("bench", "exchange", "CartPole-v1", "--seconds", 1).exit_code == 2
 
 
 @pytest.mark.parametrize(

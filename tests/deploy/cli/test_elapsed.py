@@ -14,9 +14,8 @@ from deploy.cli import elapsed
 STAT = "7900 (a3cd (x) train) R 7874 7874 19338 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 182794 3133440 387"
 
 
-def test_both_readings_are_in_seconds_since_boot() -> None:
-    assert elapsed.since_boot_tick(STAT, 100, 1850.44) == pytest.approx(22.5)
-    assert elapsed.since_boot_tick(STAT, 1000, 182.794) == pytest.approx(0.0)
+def test_the_start_is_found_after_a_name_with_brackets() -> None:
+    assert elapsed.start_ticks(STAT) == 182794
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")

@@ -39,7 +39,6 @@ def test_asks_again_and_again(start_learner: Start) -> None:
         until(observer, lambda status: status.frames == 1)
         learner.report["frames"] = 2
         until(observer, lambda status: status.frames == 2)
-        assert observer.silence < PATIENCE
     hello, *others = learner.heard
     assert isinstance(hello, Hello)
     assert hello.role == "observer"

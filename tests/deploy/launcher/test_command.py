@@ -25,14 +25,14 @@ def test_where_actors_may_run(run: Stand) -> None:
         (SshBackend, 4, "h2"),
         (SshBackend, 2, "h3"),
     ]
-    assert run.options == {"name": "x", "warm": 0}
+    assert run.options == {"name": "x", "prestart": 0}
     a3cd("launcher", "localhost", "--start-with", "systemd", "--slots", 2, "--user")
     _, (place,) = run.arguments
     assert (type(place.backend), place.slots) == (SystemdBackend, 2)
-    a3cd("launcher", "localhost", "--slots", 3, "--warm", 2)
+    a3cd("launcher", "localhost", "--slots", 3, "--prestart", 2)
     _, (place,) = run.arguments
     assert isinstance(place.backend, ProcessBackend)
-    assert run.options["warm"] == 2
+    assert run.options["prestart"] == 2
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ def test_nothing_before_an_order() -> None:
     assert bench.report == FleetReport(slots=4, running=0, starting=0, failed=0)
 
 
-def test_warm_actors_start_before_the_order_and_count_towards_it() -> None:
-    bench = Bench(warm=2, seen=False)
+def test_prestarted_actors_start_before_the_order_and_count_towards_it() -> None:
+    bench = Bench(prestart=2, seen=False)
     assert bench.observe() == ["start 0", "start 1"]
     assert bench.order(3) == ["start 2"]
-    assert Bench(slots=1, warm=9, seen=False).observe() == ["start 0"]
+    assert Bench(slots=1, prestart=9, seen=False).observe() == ["start 0"]
 
 
 def test_an_order_beyond_the_slots_is_clamped_and_said() -> None:
@@ -209,7 +209,7 @@ def test_what_does_not_work_yet_is_starting_and_has_not_lived() -> None:
 
 
 def test_a_backend_is_told_how_many_are_planned_once_there_is_an_order() -> None:
-    core = LauncherCore([3], warm=1)
+    core = LauncherCore([3], prestart=1)
     report = Report(Observation())
     assert core.observe(1.0, 0, report).requests == Requests(start=frozenset({0}))
     core.handle(1.0, FleetOrder(actors=0, why="test"))
@@ -226,7 +226,7 @@ def test_a_launcher_that_detaches_leaves_its_actors_alone() -> None:
 
 
 def test_why_a_request_failed_is_reported_until_it_is_made() -> None:
-    core = LauncherCore([1], warm=1)
+    core = LauncherCore([1], prestart=1)
     core.observe(0.0, 0, Report(Observation()))
     core.observe(0.0, 0, Report(Observation(), problem="no such unit"))
     core.observe(0.4, 0, Report(Observation()))

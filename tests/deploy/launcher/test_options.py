@@ -25,7 +25,7 @@ NOTHING = {
     **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
     "user": False,
     "unit": "a3cd-actor@",
-    "warm": 0,
+    "prestart": 0,
 }
 
 

@@ -75,7 +75,7 @@ def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) ->
         learner.hear(Hello)
         learner.say(Refused(code="protocol", reason="another a3cd"))
 
-    assert launch(script, learner.address, actors, warm=1) == 78
+    assert launch(script, learner.address, actors, prestart=1) == 78
     assert actors.calls == ["start 0", "stop 0", "close"]
     assert "the learner refused this launcher: another a3cd" in caplog.text
 
@@ -112,7 +112,7 @@ def test_a_learner_that_comes_late(
     ear = Ear()
     logging.getLogger(shell.__name__).addHandler(ear)
     try:
-        assert launch(script, address, actors, warm=1) == 0
+        assert launch(script, address, actors, prestart=1) == 0
     finally:
         logging.getLogger(shell.__name__).removeHandler(ear)
     assert actors.calls == ["start 0", "start 1", "close"]

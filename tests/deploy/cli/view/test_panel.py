@@ -7,7 +7,6 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from common.run.status import FleetStatus, PeerStatus, RunStatus
-from deploy.cli.view.history import History
 from deploy.cli.view.panel import (
     HEIGHT,
     WIDTH,
@@ -29,22 +28,11 @@ def text(renderable: RenderableType, width: int = WIDTH) -> str:
     return console.export_text()
 
 
-def course(run_status: Run) -> History:
-    history = History()
-    for second in range(60):
-        history.add(
-            run_status(
-                seconds=float(second),
-                mean_return=float(second),
-                gradient_bytes=1_600_000 * second,
-                weight_bytes=4_500_000 * second,
-            )
-        )
-    return history
+COURSE = list(map(float, range(60)))
 
 
 def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
-    shown = text(render(run_status(actors=[peer()], warnings=["lab-01: it hurts"]), course(run_status)))
+    shown = text(render(run_status(actors=[peer()], warnings=["lab-01: it hurts"]), COURSE))
     for figure in (
         *("FlappyBird-v0", "a3c", "dense", "running", "12:04"),
         *("87.3", "▁", "█", "best 92.1", "goal 100", "12,345", "86.4 steps", "23.1 s each"),
@@ -70,7 +58,7 @@ def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, wa
         duplicates=10**9,
         refused=10**9,
     )
-    rows = text(render(status, course(run_status), HEIGHT), width).splitlines()
+    rows = text(render(status, COURSE, HEIGHT), width).splitlines()
     assert len(rows) <= HEIGHT
     assert {cell_len(row) for row in rows} == {width}
 
@@ -78,8 +66,8 @@ def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, wa
 def test_a_lower_terminal_gets_fewer_actors(run_status: Run, peer: Peer) -> None:
     status = run_status(actors=[peer(name=f"lab-{number:02d}") for number in range(40)])
     for height in (30, 20, 18, 16):
-        assert len(text(render(status, History(), height)).splitlines()) <= height
-    assert "lab-00" not in text(render(status, History(), 16))
+        assert len(text(render(status, (), height)).splitlines()) <= height
+    assert "lab-00" not in text(render(status, (), 16))
 
 
 def test_a_run_that_has_just_begun(run_status: Run) -> None:
@@ -94,7 +82,7 @@ def test_a_run_that_has_just_begun(run_status: Run) -> None:
         stale=0,
         frames_per_second=0.0,
     )
-    shown = text(render(status, History()))
+    shown = text(render(status, ()))
     assert "best –" in shown
     assert "5.0 MB/s" in shown
     assert "no limit is set" in shown
@@ -108,7 +96,7 @@ def test_figures_that_are_no_numbers_do_no_harm(run_status: Run, peer: Peer) -> 
         ("mean_return", "learner_busy", "lag_mean", "frames_per_second", "episode_seconds"), math.nan
     )
     status = run_status(**broken, seconds=math.inf, actors=[peer(lag=math.nan, seen=math.inf)])
-    assert "nan" in text(render(status, course(run_status)))
+    assert "nan" in text(render(status, COURSE))
     assert line(status)
 
 
@@ -123,7 +111,7 @@ def test_text_from_the_network_is_neither_markup_nor_an_escape(
         actors=[peer(name=evil, last_error=evil), peer(state=evil)],
     )
     for shown in (
-        text(render(status, History()), 300),
+        text(render(status, ()), 300),
         text(launchers_table([fleet(name=evil, why=evil)]), 300),
         line(status) + "\n",
     ):
@@ -166,4 +154,4 @@ def test_the_line(run_status: Run) -> None:
 
 
 def test_the_exchange_is_shown_with_its_codec(run_status: Run) -> None:
-    assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), History()))
+    assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), ()))

@@ -5,7 +5,7 @@ import pytest
 
 from common.run.status import RunStatus
 from deploy.cli.view import progress as view
-from deploy.cli.view.progress import FIRST_LINES, LINE_SECONDS, Lines, Panel, open_view
+from deploy.cli.view.progress import LINE_SECONDS, MAX_POINTS, History, Lines, Panel, open_view
 
 
 class Clock:
@@ -51,8 +51,7 @@ def test_lines_come_soon_at_first_and_then_every_few_seconds(
         lines.show(run_status())
         if stream.tell() != before:
             times.append(tenth / 10)
-    assert tuple(times[:4]) == FIRST_LINES
-    assert times[4:] == [FIRST_LINES[-1] + LINE_SECONDS * count for count in range(1, 5)]
+    assert times == [1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
     assert stream.getvalue().startswith("12:34:56  frames 1,204,320  return 87.3  ")
 
 
@@ -103,3 +102,20 @@ def test_a_terminal_too_small_or_dumb_gets_lines(
     monkeypatch.setenv(name, value)
     with open_view(terminal) as opened:
         assert isinstance(opened, Lines)
+
+
+def test_remembers_the_course_of_the_return(run_status: Callable[..., RunStatus]) -> None:
+    history = History()
+    for value in (None, 1.0, 2.0):
+        history.add(run_status(mean_return=value))
+    assert history.returns == [1.0, 2.0]
+
+
+def test_the_whole_course_stays_in_bounded_memory(run_status: Callable[..., RunStatus]) -> None:
+    history = History()
+    for value in range(20 * MAX_POINTS):
+        history.add(run_status(mean_return=float(value)))
+    assert MAX_POINTS / 2 <= len(history.returns) < MAX_POINTS
+    steps = {later - earlier for earlier, later in zip(history.returns, history.returns[1:], strict=False)}
+    assert (history.returns[0], len(steps)) == (0.0, 1)
+    assert history.returns[-1] > 19 * MAX_POINTS
