@@ -11,7 +11,8 @@ import zmq
 
 from actor.core import ActorCore, Effect, Leave, Prepare, Warn
 from actor.outbox import Send
-from actor.players.base import Player, build
+from actor.players.base import Player
+from actor.players.build import build
 from common.errors import EXIT_DONE, A3cdError, RefusedError
 from common.host.modules import check_module
 from common.host.security.access import LearnerEndpoint

@@ -15,7 +15,7 @@ import torch
 
 from actor.outbox import Outbox
 from actor.players.base import Player
-from actor.players.base import build as build_player
+from actor.players.build import build as build_player
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.spaces import describe
 from common.rl.model import Model, build

@@ -17,7 +17,7 @@ from common.errors import EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
-from deploy.cli.arguments import (
+from deploy.arguments import (
     AddressType,
     RangeType,
     agent_options,
@@ -29,8 +29,8 @@ from deploy.cli.arguments import (
     security_options,
     set_option,
 )
-from deploy.cli.keys import keys
 from deploy.install.command import deploy
+from deploy.keys import keys
 from deploy.launcher.command import launcher
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -11,8 +11,8 @@ import click
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
+from deploy.arguments import AddressType
 from deploy.backends.hosts import MOST_SLOTS
-from deploy.cli.arguments import AddressType
 from deploy.install import credentials, payload
 from deploy.install.layout import SYSTEM, USER, Layout
 from deploy.install.payload import Payload

@@ -9,8 +9,8 @@ import click
 from common.errors import ConfigurationError
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
+from deploy.arguments import finish, learner_argument, lifeline_option
 from deploy.backends.hosts import MOST_SLOTS
-from deploy.cli.arguments import finish, learner_argument, lifeline_option
 from deploy.launcher.options import OPTIONS, WAYS, check_ways
 
 

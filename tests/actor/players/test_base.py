@@ -1,32 +1,25 @@
+"""A player that only plays: the core may call all else of it."""
+
 from __future__ import annotations
 
 import pytest
-import torch
 
-from actor.outbox import Outbox
-from actor.players.base import Player, build
-from actor.players.environments import EnvironmentPlayer
-from actor.players.gradients import GradientPlayer
-from actor.players.trajectories import TrajectoryPlayer
-from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
-from common.rl.model import build as build_model
-from tests.helpers.run import settings_of, welcome_of
+from actor.players.base import Player
+from tests.helpers.run import welcome_of
 
 
-@pytest.mark.parametrize(
-    ("exchange", "kind"),
-    [("gradients", GradientPlayer), ("trajectories", TrajectoryPlayer), ("actions", EnvironmentPlayer)],
-)
-def test_the_player_is_that_of_the_run_s_exchange(
-    exchange: str, kind: type[Player], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
-    settings = settings_of(f"exchange.kind={exchange}", "network.hidden=[4]", "environment.num_envs=2")
-    environments = make(settings.environment, num_envs=1, seed=0)
-    model = build_model(settings, describe(environments.observation_space), environments.action).flat.hash
-    environments.close()
-    player = build(welcome_of(model=model), settings, None, Outbox())
-    assert type(player) is kind
+def test_what_a_player_need_not_do() -> None:
+    player = Player()
+    player.handle(welcome_of(), None)
+    player.answered(1, dropped=False)
+    player.restart()
+    player.forget()
     assert player.ready and player.pending == 0
-    player.close()
+    assert player.load(3, b"weights"), "a player without a network has no use for a keyframe"
+
+
+def test_what_each_player_must_do() -> None:
+    player = Player()
+    for do in (lambda: player.advance(0.0), lambda: player.pack(1), player.close):
+        with pytest.raises(NotImplementedError):
+            do()

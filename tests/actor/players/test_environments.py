@@ -185,7 +185,7 @@ def test_no_torch_is_needed() -> None:
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r}); sys.modules['torch'] = None\n"
         "import actor.daemon\n"
         "from actor.outbox import Outbox\n"
-        "from actor.players.base import build\n"
+        "from actor.players.build import build\n"
         "from common.settings.sections import Exchange, Settings\n"
         "from common.wire.messages import Welcome\n"
         "welcome = Welcome(run='r', epoch=1, heartbeat_seconds=1.0, expiry_seconds=9.0)\n"

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from common.host.addresses import Address
-from deploy.cli.arguments import AddressType, RangeType
+from deploy.arguments import AddressType, RangeType
 
 
 @pytest.mark.parametrize(("text", "bounds"), [("4", (4, 4)), ("1", (1, 1)), ("2..8", (2, 8)), ("3..3", (3, 3))])

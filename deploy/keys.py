@@ -13,7 +13,7 @@ from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
-from deploy.cli.arguments import AddressType
+from deploy.arguments import AddressType
 
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
