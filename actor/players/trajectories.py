@@ -8,7 +8,7 @@ from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import trajectory_format, usable
+from common.wire.bodies.trajectory import TrajectoryFormat, usable
 from common.wire.frames import Buffer
 from common.wire.messages import Trajectory, Welcome
 
@@ -22,7 +22,7 @@ class TrajectoryPlayer(Player):
         """Raises as `Rollouts`."""
         self._rollouts = rollouts = Rollouts(welcome, settings, body)
         state_size = rollouts.model.network.state_size
-        self._format = trajectory_format(settings, rollouts.observation, rollouts.action, state_size)
+        self._format = TrajectoryFormat(settings, rollouts.observation, rollouts.action, state_size)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
         self._summary = RolloutSummary()

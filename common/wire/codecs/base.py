@@ -35,22 +35,17 @@ class Codec(ABC):
         """Length of every body."""
 
     def encode(self, vector: torch.Tensor) -> memoryview:
-        """Packs `vector`, shape (size,).
+        """Packs `vector`, shape (size,); raises ValueError for another shape, type or layout.
 
-        The view is of memory that the next `encode` or `bound` overwrites, or of `vector` itself.
-
-        Raises:
-            ValueError: `vector` is not of the size, type or layout this codec was made for.
+        The view is of memory that the next `encode` overwrites, or of `vector` itself.
         """
         self._check(vector)
         return self._pack(vector.detach())
 
     def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Unpacks `body` into `out`, shape (size,).
+        """Unpacks `body` into `out`, shape (size,); raises ValueError for another shape, type or layout.
 
-        Raises:
-            CodecError: `body` has another length, or cannot be decoded; `out` is unchanged.
-            ValueError: `out` is not of the size, type or layout this codec was made for.
+        Raises CodecError, with `out` unchanged, for a body that has another length or cannot be decoded.
         """
         self._check(out)
         if nbytes(body) != self.raw_bytes:
