@@ -20,30 +20,23 @@ FIRST_NOTICE_SECONDS = 5.0
 
 
 class Membership:
-    """State of one peer towards the learner."""
+    """State of one peer towards the learner; the first `hello` is due at once."""
 
     def __init__(self, hello: Hello, now: float) -> None:
-        """The first `hello` is due at once."""
         self.hello = hello
         self.welcome: Welcome | None = None
         """The last one, also while joining again."""
         self._state: State = "joining"
         self._heard = now
-        self._hello_due = now
         self._heartbeat_due = math.inf
-        self._waiting_since = now
-        self._notice_due = now + FIRST_NOTICE_SECONDS
+        self._join(now)
 
     @property
     def member(self) -> bool:
         return self._state == "member"
 
     def handle(self, now: float, message: AnyMessage) -> None:
-        """Any message from the learner.
-
-        Raises:
-            RefusedError, UnavailableError: the learner refuses this peer for good.
-        """
+        """Any message from the learner; raises RefusedError or UnavailableError if it refuses this peer for good."""
         self._heard = now
         match message:
             case Welcome():
@@ -64,9 +57,12 @@ class Membership:
     def _change(self, now: float, event: Event) -> None:
         self._state = TRANSITIONS[self._state, event]
         if self._state == "joining":
-            self._hello_due = now
-            self._waiting_since = now
-            self._notice_due = now + FIRST_NOTICE_SECONDS
+            self._join(now)
+
+    def _join(self, now: float) -> None:
+        self._hello_due = now
+        self._waiting_since = now
+        self._notice_due = now + FIRST_NOTICE_SECONDS
 
     def tick(self, now: float, state: str = "", last_error: str = "") -> AnyMessage | None:
         """The hello or heartbeat that is due, if any; `state` and `last_error` go into the heartbeat."""
