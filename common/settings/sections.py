@@ -15,7 +15,10 @@ NonNegative = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1)]
 Amount = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, lt=1)]
 Scalar = bool | int | float | str
+Fractions = Annotated[list[Fraction], Meta(min_length=1, max_length=16)]
+Widths = Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)]
 
 NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala")
 
@@ -67,9 +70,7 @@ class Network(Section, frozen=True):
     ] = "auto"
     """`auto`: dense for vectors, conv-a3c for pictures. conv-nature, conv-impala: larger, of Mnih et al. 2015 and
     Espeholt et al. 2018. conv-students: conv-nature with 128 dense units. module:Class: your own (docs/networks.md)."""
-    hidden: Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [128]
-    )
+    hidden: Widths = msgspec.field(default_factory=lambda: [128])
     """Units of the dense layers (dense only)."""
     activation: Literal["relu", "tanh"] = "tanh"
     """Between dense layers (dense only)."""
@@ -120,13 +121,9 @@ class Algorithm(Section, frozen=True):
     """Parts of a batch, of whole environments, with an optimizer step each (ppo with trajectories only)."""
     target_kl: NonNegative = 0.0
     """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo only)."""
-    epsilon_finals: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [0.1, 0.01, 0.5]
-    )
+    epsilon_finals: Fractions = msgspec.field(default_factory=lambda: [0.1, 0.01, 0.5])
     """Final exploration probabilities, one drawn for each environment (Q-learning and Sarsa only)."""
-    epsilon_probabilities: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [0.4, 0.3, 0.3]
-    )
+    epsilon_probabilities: Fractions = msgspec.field(default_factory=lambda: [0.4, 0.3, 0.3])
     """Probability of each of epsilon_finals; their sum is 1."""
     epsilon_frames: Amount = 4_000_000
     """Frames of the run over which exploration falls from 1."""
@@ -142,11 +139,11 @@ class Optimizer(Section, frozen=True):
     learning_rate: Positive = 1e-3
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
-    beta1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
-    decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    decay: Share = 0.99
     """RMSProp's alpha."""
-    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    momentum: Share = 0.0
     """SGD's momentum."""
     epsilon: Positive = 1e-5
     """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""

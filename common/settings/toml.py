@@ -170,7 +170,7 @@ def _suggestion(key: str, known: list[str], above: str) -> str:
     for section, keys in msgspec.to_builtins(Settings()).items():
         if isinstance(keys, dict) and key in keys:
             return f"; did you mean {section}.{key}?"
-    return f"; {above.rstrip('.') or 'the top'} has {", ".join(known)}"
+    return f"; {above.rstrip('.') or 'the top'} has {', '.join(known)}"
 
 
 def _value(text: str) -> object:

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from common.errors import EXIT_SIGTERM
 
@@ -18,10 +19,9 @@ GRACE_SECONDS = 5.0
 
 
 class Lifeline:
-    """The parent's side, one for all its children."""
+    """The parent's side, one for all its children: each gets `child_end` as its standard input."""
 
     def __init__(self) -> None:
-        """Give each child `child_end` as its standard input; neither end is inherited otherwise."""
         self.child_end, self._held = os.pipe()
 
     def close(self) -> None:
@@ -49,11 +49,9 @@ def watch(
 
 def _wait(on_lost: Callable[[], None], grace_seconds: float, descriptor: int) -> None:
     # Not sys.stdin: a thread blocked in its buffer makes the interpreter abort when it shuts down.
-    try:
+    with suppress(OSError):
         while os.read(descriptor, 1024):
             pass
-    except OSError:
-        pass
     try:
         on_lost()
     finally:

@@ -15,8 +15,7 @@ from collections.abc import Hashable
 
 from common.errors import A3cdError
 
-_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-_DEBUG_PRIORITY = 7
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): " | ", ord("\t"): " "}
 _MAX_KEYS = 256
 
@@ -48,12 +47,10 @@ class _Line(logging.Formatter):
             text = f"{record.levelname.lower()}: {text}"
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
-        clock = time.strftime("%H:%M:%S ", time.localtime(record.created))
-        return f"{_priority(record.levelno) if self._journal else clock}{self._name:<8} {printable(text)}"
-
-
-def _priority(level: int) -> str:
-    return f"<{next((priority for least, priority in _PRIORITIES if level >= least), _DEBUG_PRIORITY)}>"
+        start = time.strftime("%H:%M:%S ", time.localtime(record.created))
+        if self._journal:
+            start = f"<{_PRIORITIES.get(record.levelno, 6)}>"
+        return f"{start}{self._name:<8} {printable(text)}"
 
 
 class _Stderr(logging.Handler):
