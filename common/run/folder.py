@@ -160,9 +160,7 @@ class RunFolder:
 
     def best(self) -> CheckpointPaths | None:
         """The readable checkpoint with the highest score, the newer of two; the newest if none has a score."""
-        ranked = max(
-            self._whole(), key=lambda entry: -math.inf if entry[1].score is None else entry[1].score, default=None
-        )
+        ranked = max(self._whole(), key=lambda one: (one[1].score is not None, one[1].score or 0.0), default=None)
         return ranked and ranked[0]
 
     def _whole(self) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
