@@ -111,9 +111,8 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
-            raise ConfigurationError(
-                f"{source} {assignment}: must be section.key=value, such as optimizer.learning_rate=1e-3"
-            )
+            example = "section.key=value, such as optimizer.learning_rate=1e-3"
+            raise ConfigurationError(f"{source} {assignment}: must be {example}")
         values[path.strip()] = _value(text.strip())
     return replace_at(settings, values, source)
 
@@ -133,7 +132,6 @@ def replace_at(settings: Settings, values: Mapping[str, object], source: str = "
 
 
 def _build(document: Mapping[str, Any], source: str) -> Settings:
-    """Turn a document into settings, key by key, so that an error names the key that is wrong."""
     _refuse_wrong(document, Settings, "", source)
     settings = msgspec.convert(document, Settings)
     check(settings, source)
@@ -183,5 +181,4 @@ def _value(text: str) -> object:
 
 
 def _shown(value: object) -> str:
-    """A value in an error message."""
     return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)

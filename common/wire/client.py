@@ -41,10 +41,7 @@ def introduce(
     launcher: str = "",
     codecs: tuple[str, ...] = (),
 ) -> Hello:
-    """The hello of this process; `name` defaults to host and process id, prefixed with the name of its key.
-
-    Raises ConfigurationError for a name that is too long.
-    """
+    """The hello of this process; `name` defaults to host and process id. Raises ConfigurationError for a long name."""
     host = platform.node() or "unknown"
     name = access.name(name or f"{host}-{os.getpid()}")
     if len(name) > MAX_NAME:

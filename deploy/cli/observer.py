@@ -92,7 +92,7 @@ class Observer:
             return None
         self._asked, self._answered = None, now
         try:
-            return RunStatus.read(newest.report)
+            return msgspec.convert(newest.report, RunStatus)
         except msgspec.ValidationError as error:
             text = f"the learner's report cannot be read ({error}): install the same a3cd on both ends"
             raise RefusedError(text) from None
