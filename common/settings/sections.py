@@ -65,7 +65,7 @@ class Network(Section, frozen=True):
             description=f"one of {', '.join(NETWORKS)}, or module:Class",
         ),
     ] = "auto"
-    """`auto`: dense for vectors, conv-a3c for pictures. Larger: conv-nature (Mnih et al. 2015) and conv-impala (Espeholt
+    """`auto`: dense for vectors, conv-a3c for pictures. Larger: conv-nature (Mnih et al. 2015), conv-impala (Espeholt
     et al. 2018). conv-students: conv-nature with 128 dense units. module:Class: your own (docs/networks.md)."""
     hidden: Widths = msgspec.field(default_factory=lambda: [128])
     """Units of the dense layers (dense only)."""

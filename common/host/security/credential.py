@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tomli_w
@@ -39,7 +39,7 @@ class Credential:
 
     def text(self) -> str:
         """The content of the file."""
-        table = {"learner": str(self.learner), "learner_key": self.learner_key, **self.pair.table()}
+        table = {"learner": str(self.learner), "learner_key": self.learner_key, **asdict(self.pair)}
         return "# a3cd: this host's credential for a learner. Keep it secret.\n" + tomli_w.dumps(table)
 
     def write(self, path: Path) -> None:

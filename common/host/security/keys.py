@@ -7,7 +7,7 @@ import re
 import stat
 import struct
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class KeyPair:
 
     name: str
     public: str
-    secret: str
+    secret: str = field(repr=False)
 
     @classmethod
     def generate(cls, name: str) -> KeyPair:
@@ -51,13 +51,7 @@ class KeyPair:
 
     def write(self, path: Path) -> None:
         """Write a new file that only its owner can read; raises ConfigurationError, also if the file exists."""
-        write_secret(path, "# a3cd key pair: keep it secret\n" + tomli_w.dumps(self.table()))
-
-    def table(self) -> dict[str, str]:
-        return {"name": self.name, "public": self.public, "secret": self.secret}
-
-    def __repr__(self) -> str:
-        return f"KeyPair(name={self.name!r}, public={self.public!r})"
+        write_secret(path, "# a3cd key pair: keep it secret\n" + tomli_w.dumps(asdict(self)))
 
 
 def check_key(key: str, what: str = "key") -> str:

@@ -35,10 +35,12 @@ def _value(value: object) -> str:
     return repr(text) if not text or " " in text else text
 
 
-class _Line(logging.Formatter):
-    def __init__(self, name: str, journal: bool) -> None:
+class _Stderr(logging.Handler):
+    """Looks up sys.stderr each time, since the live panel replaces it."""
+
+    def __init__(self, daemon: str, journal: bool) -> None:
         super().__init__()
-        self._name = name
+        self._daemon = daemon
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
@@ -46,15 +48,11 @@ class _Line(logging.Formatter):
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
         if record.exc_info:
-            text = f"{text}\n{self.formatException(record.exc_info)}"
+            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         start = time.strftime("%H:%M:%S ", time.localtime(record.created))
         if self._journal:
             start = f"<{_PRIORITIES.get(record.levelno, 6)}>"
-        return f"{start}{self._name:<8} {printable(text)}"
-
-
-class _Stderr(logging.Handler):
-    """Looks up sys.stderr each time, since the live panel replaces it."""
+        return f"{start}{self._daemon:<8} {printable(text)}"
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -70,9 +68,7 @@ def setup(name: str, level: int | str = logging.INFO) -> None:
     for handler in root.handlers[:]:
         if isinstance(handler, _Stderr):
             root.removeHandler(handler)
-    handler = _Stderr()
-    handler.setFormatter(_Line(name, _stderr_is_journal()))
-    root.addHandler(handler)
+    root.addHandler(_Stderr(name, _stderr_is_journal()))
     root.setLevel(level)
 
 

@@ -61,12 +61,8 @@ class Codec(ABC):
     def _unpack(self, body: Buffer, out: torch.Tensor) -> None: ...
 
     def _check(self, vector: torch.Tensor) -> None:
-        if (
-            vector.shape != (self.size,)
-            or vector.dtype != torch.float32
-            or vector.device.type != "cpu"
-            or not vector.is_contiguous()
-        ):
+        layout = vector.shape, vector.dtype, vector.device.type, vector.is_contiguous()
+        if layout != ((self.size,), torch.float32, "cpu", True):
             raise ValueError(
                 f"{self.name} takes a contiguous float32 CPU vector of {self.size} elements, "
                 f"not {vector.dtype} {tuple(vector.shape)} on {vector.device}"

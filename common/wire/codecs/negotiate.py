@@ -22,13 +22,8 @@ SLOW_MBIT = 500.0
 def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loopback: bool, link_mbit: float) -> str:
     """The name of the codec for this peer: the first of the preferred ones that it offers; else raises RefusedError.
 
-    Args:
-        codec: `exchange.codec`.
-        entropy: `exchange.entropy_coder`.
-        offered: names of the codecs that the peer has; unknown names are ignored.
-        size: elements of the vector.
-        loopback: the peer is on this machine; `link_mbit` is then ignored.
-        link_mbit: speed of the slowest link in Mbit/s; 0: not known.
+    `codec`, `entropy` and `link_mbit` are settings of the exchange; `size`: elements of the vector; `loopback`: the
+    peer is on this machine, so that `link_mbit` does not count. Offered names that are unknown are ignored.
     """
     automatic, stages = _preferences(size, loopback, link_mbit)
     kinds = automatic if codec == "auto" else [kind for kind in CODECS if kind == codec]
