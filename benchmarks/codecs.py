@@ -23,12 +23,12 @@ import torch
 from benchmarks import tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
-from common.settings.codec_names import CODECS
-from common.wire.bodies.broadcast import CODECS as FORMATS
+from common.settings.codec_names import CODECS, NAMES
+from common.wire.bodies.broadcast import FORMATS
 from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.codecs.feedback import ErrorFeedback
-from common.wire.codecs.registry import NAMES, make
+from common.wire.codecs.registry import make
 
 SIZES = {"17.5k": (128, 137), "678k": (256, 2650)}
 """Shape of the layer (outputs, inputs) per model."""

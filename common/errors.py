@@ -33,7 +33,7 @@ class RefusedError(A3cdError):
 
 
 class UnavailableError(A3cdError):
-    """Something needed is not available now (a port in use, an environment that keeps failing)."""
+    """Something is not available now (a port in use, an environment that keeps failing)."""
 
 
 class WireError(A3cdError):

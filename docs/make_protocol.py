@@ -11,10 +11,9 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect
 
-from common.host.addresses import DEFAULT_PORT
 from common.wire import messages
 from common.wire.messages import AnyMessage, Message
-from common.wire.protocol import PEERS, PORTS, REFUSALS, RULES, TRANSITIONS
+from common.wire.protocol import PEERS, REFUSALS, RULES
 
 DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
@@ -45,9 +44,7 @@ def generate(document: str) -> str:
     """The document with everything between its markers written anew."""
     parts = {
         "number": f"The protocol's number is {messages.PROTOCOL}.",
-        "ports": port_table(),
         "messages": message_tables(),
-        "membership": membership_picture(),
         "refusals": refusal_table(),
         "constants": constant_table(),
     }
@@ -60,21 +57,6 @@ def generate(document: str) -> str:
             raise ValueError(f"{DOCUMENT.name} has no {begin} ... {end}")
         document = f"{before}{begin}\n\n{text}\n\n{end}{after}"
     return document
-
-
-def port_table() -> str:
-    """The learner's two ports."""
-    rows = [
-        [
-            f"that of `--bind`, {DEFAULT_PORT} by default" if port.offset == 0 else "the next one",
-            port.learner,
-            port.peer,
-            ", ".join(port.roles),
-            port.carries,
-        ]
-        for port in PORTS
-    ]
-    return _table(["port", "learner", "peer", "peers", "carries"], rows)
 
 
 def message_tables() -> str:
@@ -106,14 +88,6 @@ def _roles(roles: tuple[str, ...]) -> str:
     if set(PEERS) <= set(roles):
         return "any peer or the learner" if "learner" in roles else "any peer"
     return ", ".join(roles)
-
-
-def membership_picture() -> str:
-    """The states of a peer, for Mermaid."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> joining"]
-    lines += [f"    {state} --> {after}: {event}" for (state, event), after in TRANSITIONS.items()]
-    lines += [f"    {state} --> [*]: goodbye, refused otherwise" for state in ("joining", "member")]
-    return "\n".join([*lines, "```"])
 
 
 def refusal_table() -> str:

@@ -27,7 +27,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import trajectory_format
+from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.core import LearnerCore
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
@@ -183,7 +183,7 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, step_rule(settings), trainer, server)
-    packing = trajectory_format(settings, observation, action, model.network.state_size)
+    packing = TrajectoryFormat(settings, observation, action, model.network.state_size)
     exchange = TrajectoryExchange(run, staleness, step_rule(settings), trainer, packing)
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(

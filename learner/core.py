@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from common.errors import A3cdError, ProtocolError, WireError
-from common.host.security.names import is_name_under
+from common.host.security.keys import is_name_under
 from common.wire.frames import Buffer
 from common.wire.messages import (
     AnyMessage,

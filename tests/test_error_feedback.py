@@ -13,8 +13,7 @@ from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from common.settings.codec_names import COARSE
 from common.wire.codecs.feedback import ErrorFeedback
-from common.wire.codecs.packed import PackedCodec
-from common.wire.codecs.registry import make
+from common.wire.codecs.registry import PackedCodec, make
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Gradient, Refused, Verdict, Welcome
 from tests.common.wire.codecs.test_feedback import SIZE, decoded, gradients

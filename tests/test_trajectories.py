@@ -22,7 +22,7 @@ from common.rl.model import Model, build
 from common.rl.networks.normalization import Normalization
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import trajectory_format
+from common.wire.bodies.trajectory import TrajectoryFormat
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement, Trajectory
 from learner.daemon import run
@@ -44,7 +44,7 @@ def model_of(settings: Settings) -> tuple[Model, Any]:
     try:
         observation = describe(environments.observation_space)
         model = build(settings, observation, environments.action)
-        return model, trajectory_format(settings, observation, environments.action, model.network.state_size)
+        return model, TrajectoryFormat(settings, observation, environments.action, model.network.state_size)
     finally:
         environments.close()
 

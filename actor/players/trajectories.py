@@ -7,7 +7,7 @@ from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import trajectory_format, usable
+from common.wire.bodies.trajectory import TrajectoryFormat, usable
 from common.wire.frames import Buffer
 from common.wire.messages import Trajectory, Welcome
 
@@ -19,7 +19,7 @@ class TrajectoryPlayer(RolloutPlayer):
 
     def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
         super().__init__(welcome, settings, body)
-        self._format = trajectory_format(settings, self.observation, self.action, self.model.network.state_size)
+        self._format = TrajectoryFormat(settings, self.observation, self.action, self.model.network.state_size)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
 

@@ -36,7 +36,7 @@ def check_module(named: str, allowed: Collection[str]) -> None:
 
 
 def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
-    """Import a module; if that fails, raise `problem(reason)`."""
+    """Import a module; raises `problem(reason)` if that fails."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

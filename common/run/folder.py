@@ -30,7 +30,7 @@ from common.host.modules import bare
 from common.settings.sections import Settings
 from common.settings.toml import read
 
-_CHECKPOINT_NAME = re.compile(r"(\d+)(?:-(\d+))?")
+_CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
 _log = logging.getLogger(__name__)
 
 
@@ -80,16 +80,13 @@ class CheckpointPaths:
         self.weights_file = folder / "weights.safetensors"
         """One float32 vector named `weights`."""
         self.optimizer_file = folder / "optimizer.safetensors"
-        """The optimizer's tensors by name."""
         self.state_file = folder / "state.json"
-        """A `CheckpointState`."""
 
     @property
     def order(self) -> tuple[int, int]:
         """Sorts checkpoints by version, then by the order in which they were written."""
-        match = _CHECKPOINT_NAME.fullmatch(self.folder.name)
-        assert match is not None
-        return int(match[1]), int(match[2] or 0)
+        version, _, number = self.folder.name.partition("-")
+        return int(version), int(number or 0)
 
     def read(self) -> Checkpoint:
         """Read everything; raises DamagedCheckpointError if a file is missing, cut short or altered."""
@@ -127,7 +124,7 @@ class RunFolder:
         self.path = path
         self.settings_file = path / "settings.toml"
         self.run_file = path / "run.json"
-        """A `RunRecord`; a folder with this file is a run."""
+        """A folder with this file is a run."""
         self.lock_file = path / "lock"
         """Locked by the running learner; contains its process id."""
         self.metrics_file = path / "metrics.jsonl"
@@ -163,7 +160,7 @@ class RunFolder:
 
     def best(self) -> CheckpointPaths | None:
         """The readable checkpoint with the highest score, the newer of two; the newest if none has a score."""
-        ranked = max(self._whole(), key=lambda entry: _rank(entry[1].score), default=None)
+        ranked = max(self._whole(), key=lambda one: (one[1].score is not None, one[1].score or 0.0), default=None)
         return ranked and ranked[0]
 
     def _whole(self) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
@@ -172,10 +169,6 @@ class RunFolder:
                 yield paths, paths.read()
             except DamagedCheckpointError as error:
                 _log.warning("checkpoint %s is damaged and skipped: %s", paths.folder.name, error)
-
-
-def _rank(score: float | None) -> float:
-    return float("-inf") if score is None else score
 
 
 def default_path(environment: str) -> Path:

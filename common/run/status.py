@@ -24,7 +24,7 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     stale: int
     refused: int
     lag: float
-    """Mean lag of its recent gradients."""
+    """Mean, of its recent gradients."""
     seen: float
     """Seconds since its last message."""
     versions: dict[str, str] = {}
@@ -111,11 +111,6 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
 
-    @classmethod
-    def read(cls, report: dict[str, Any]) -> RunStatus:
-        """From a `Status` message; raises `msgspec.ValidationError`."""
-        return msgspec.convert(report, cls)
-
 
 SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
@@ -127,5 +122,5 @@ SUMMARY_KEYS = (
 def summary(status: RunStatus) -> dict[str, Any]:
     """The run in one flat object, as printed by `--json`; frames_per_second is over the whole run."""
     plain = msgspec.to_builtins(status)
-    whole = {"frames_per_second": status.frames / status.seconds if status.seconds > 0 else 0.0}
-    return {key: {**plain, **whole}[key] for key in SUMMARY_KEYS}
+    plain["frames_per_second"] = status.frames / status.seconds if status.seconds > 0 else 0.0
+    return {key: plain[key] for key in SUMMARY_KEYS}

@@ -17,15 +17,12 @@ TOP_K = 0.01
 
 
 def join(codec: CodecKind, stage: StageKind) -> str:
-    """The name of `codec` followed by `stage`: ("int8", "zstd") is "int8+zstd", ("int8", "none") is "int8"."""
+    """("int8", "zstd") is "int8+zstd", ("int8", "none") is "int8"."""
     return codec if stage == "none" else f"{codec}+{stage}"
 
 
-PARTS: dict[str, tuple[CodecKind, StageKind]] = {
-    join(codec, stage): (codec, stage) for codec in CODECS for stage in STAGES
-}
+PARTS = {join(codec, stage): (codec, stage) for codec in CODECS for stage in STAGES}
 """Every name, with its codec and stage."""
-
 NAMES: tuple[str, ...] = tuple(PARTS)
 
 

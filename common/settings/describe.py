@@ -19,9 +19,12 @@ def describe(kind: inspect.Type) -> str:
         case inspect.FloatType():
             return "a number" + _bounds(kind)
         case inspect.StrType():
-            return "text" + _text_form(kind)
+            if kind.pattern is not None:
+                return f"text matching {kind.pattern}"
+            return "text, not empty" if kind.min_length else "text"
         case inspect.ListType():
-            return f"a list, each {describe(kind.item_type)}{_lengths(kind)}"
+            lengths = "" if kind.max_length is None else f", {kind.min_length} to {kind.max_length} of them"
+            return f"a list, each {describe(kind.item_type)}{lengths}"
         case inspect.DictType():
             return f"a table, each value {describe(kind.value_type)}"
         case inspect.UnionType():
@@ -38,15 +41,3 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
     words = {"of at least": kind.ge, "above": kind.gt, "of at most": kind.le, "below": kind.lt}
     said = [f"{word} {bound}" for word, bound in words.items() if bound is not None]
     return " " + " and ".join(said) if said else ""
-
-
-def _text_form(kind: inspect.StrType) -> str:
-    if kind.pattern is not None:
-        return f" matching {kind.pattern}"
-    return ", not empty" if kind.min_length else ""
-
-
-def _lengths(kind: inspect.ListType) -> str:
-    if kind.min_length is None or kind.max_length is None:
-        return ""
-    return f", {kind.min_length} to {kind.max_length} of them"

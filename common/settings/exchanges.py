@@ -23,12 +23,7 @@ def resolve(kind: str, algorithm: str, network: str, device: str) -> str:
     "auto" is the algorithm's usual kind, with one exception: an algorithm whose usual kind is gradients, and which can
     use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense: a GPU
     computes the gradients of such a network faster than the actors' CPUs. `a3cd bench exchange` measures both.
-
-    Args:
-        kind: exchange.kind as given.
-        algorithm: algorithm.kind.
-        network: network.kind resolved: dense, a convolutional network, or module:Class.
-        device: optimizer.device resolved: cpu, cuda or cuda:N.
+    The arguments are settings: exchange.kind, algorithm.kind, and resolved network.kind and optimizer.device.
     """
     if kind != "auto":
         return kind

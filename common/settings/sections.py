@@ -1,7 +1,4 @@
-"""The run settings: one frozen class per TOML section, each value with its unit and its allowed range.
-
-The learner resolves `auto` values once it knows the environment; the run folder keeps the resolved settings.
-"""
+"""The run settings: one frozen class per TOML section. The run folder keeps them with `auto` resolved."""
 
 from __future__ import annotations
 
@@ -15,7 +12,10 @@ NonNegative = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1)]
 Amount = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, lt=1)]
 Scalar = bool | int | float | str
+Fractions = Annotated[list[Fraction], Meta(min_length=1, max_length=16)]
+Widths = Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)]
 
 NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala")
 
@@ -65,11 +65,9 @@ class Network(Section, frozen=True):
             description=f"one of {', '.join(NETWORKS)}, or module:Class",
         ),
     ] = "auto"
-    """`auto`: dense for vectors, conv-a3c for pictures. conv-nature, conv-impala: larger, of Mnih et al. 2015 and
-    Espeholt et al. 2018. conv-students: conv-nature with 128 dense units. module:Class: your own (docs/networks.md)."""
-    hidden: Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [128]
-    )
+    """`auto`: dense for vectors, conv-a3c for pictures. Larger: conv-nature (Mnih et al. 2015), conv-impala (Espeholt
+    et al. 2018). conv-students: conv-nature with 128 dense units. module:Class: your own (docs/networks.md)."""
+    hidden: Widths = msgspec.field(default_factory=lambda: [128])
     """Units of the dense layers (dense only)."""
     activation: Literal["relu", "tanh"] = "tanh"
     """Between dense layers (dense only)."""
@@ -120,13 +118,9 @@ class Algorithm(Section, frozen=True):
     """Parts of a batch, of whole environments, with an optimizer step each (ppo with trajectories only)."""
     target_kl: NonNegative = 0.0
     """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo only)."""
-    epsilon_finals: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [0.1, 0.01, 0.5]
-    )
+    epsilon_finals: Fractions = msgspec.field(default_factory=lambda: [0.1, 0.01, 0.5])
     """Final exploration probabilities, one drawn for each environment (Q-learning and Sarsa only)."""
-    epsilon_probabilities: Annotated[list[Fraction], Meta(min_length=1, max_length=16)] = msgspec.field(
-        default_factory=lambda: [0.4, 0.3, 0.3]
-    )
+    epsilon_probabilities: Fractions = msgspec.field(default_factory=lambda: [0.4, 0.3, 0.3])
     """Probability of each of epsilon_finals; their sum is 1."""
     epsilon_frames: Amount = 4_000_000
     """Frames of the run over which exploration falls from 1."""
@@ -142,11 +136,11 @@ class Optimizer(Section, frozen=True):
     learning_rate: Positive = 1e-3
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
-    beta1: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
-    decay: Annotated[float, Meta(ge=0, lt=1)] = 0.99
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    decay: Share = 0.99
     """RMSProp's alpha."""
-    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    momentum: Share = 0.0
     """SGD's momentum."""
     epsilon: Positive = 1e-5
     """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
@@ -158,9 +152,9 @@ class Exchange(Section, frozen=True):
     """What actors and learner exchange, and how much of it may be unanswered."""
 
     kind: Literal["auto", "gradients", "trajectories", "actions"] = "auto"
-    """gradients: actors compute them. trajectories: actors send rollouts, and the learner computes the gradients.
-    actions: actors send observations, and the learner answers with actions and computes the gradients. auto: the
-    algorithm's usual kind; with a3c trajectories, if the learner has a GPU and the network is not dense."""
+    """gradients: actors compute them. trajectories: actors send rollouts, the learner computes the gradients. actions:
+    actors send observations, the learner answers with actions and computes the gradients. auto: the algorithm's usual
+    kind; with a3c trajectories, if the learner has a GPU and the network is not dense."""
     codec: Literal["auto", "none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"] = "auto"
     """How gradients are packed; auto chooses among none, fp16, bf16 and int8 by the link and the size of the model."""
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
@@ -197,21 +191,12 @@ class Exchange(Section, frozen=True):
 
 
 class Staleness(Section, frozen=True):
-    """How gradients of older weights are treated (lag: optimizer steps since the weights that acted).
-
-    none                 scale = "none", refuse_factor = 0
-    1/sqrt(1+lag)        the default
-    1/(1+lag)            scale = "inverse"
-    drop                 scale = "none", drop_above = N
-    delay compensation   policy = "compensate", with algorithm.refresh = false and exchange.accumulate = 1
-    V-trace refresh      algorithm.refresh and algorithm.correction, both on by default; done by the actors
-    synchronous          policy = "synchronous"
-    """
+    """How gradients of older weights are treated (lag: optimizer steps since the weights that acted)."""
 
     policy: Literal["scale", "compensate", "synchronous"] = "scale"
-    """scale: the step shrinks with the lag. compensate: the gradient is corrected to the newest weights, to first
-    order. synchronous: the learner waits for all actors, takes one step with the mean of their gradients, and answers
-    them; gradients of older versions are refused."""
+    """scale: the step shrinks with the lag. compensate: the gradient is corrected to the newest weights, to first order
+    (needs algorithm.refresh = false, exchange.accumulate = 1). synchronous: the learner waits for all actors, takes one
+    step with the mean of their gradients, and answers them; gradients of older versions are refused."""
     scale: Literal["inverse-sqrt", "inverse", "none"] = "inverse-sqrt"
     """The step is multiplied by 1/sqrt(1+lag), 1/(1+lag), or not (policy scale only)."""
     refuse_factor: NonNegative = 4.0

@@ -18,7 +18,7 @@ from msgspec import inspect
 
 from common.errors import ConfigurationError
 from common.settings.describe import describe
-from common.settings.sections import Algorithm, Settings
+from common.settings.sections import Algorithm, Section, Settings
 from common.settings.validate import check
 
 RENAMED = {
@@ -71,20 +71,19 @@ def _chosen(
     """The document with its tables for one algorithm merged into its sections."""
     tables = _table(document.pop("for", {}), source, "for")
     for name, sections in tables.items():
-        _refuse_wrong({"algorithm": {"kind": name}}, _root(), (), f"{source}: for.{name}")
+        _refuse_wrong({"algorithm": {"kind": name}}, Settings, "", f"{source}: for.{name}")
         for section, keys in _table(sections, source, f"for.{name}").items():
             _table(keys, source, f"for.{name}.{section}")
     written = document.get("algorithm", {})
-    if not isinstance(written, dict):
-        return document
-    own = written.get("kind", Algorithm().kind)
+    own = written.get("kind", Algorithm().kind) if isinstance(written, dict) else None
+    if not isinstance(own, str):
+        return document  # it is refused later
     kind = algorithm or own
-    beneath = [] if kind == own else [sections for name, sections in wanted.items() if name == kind]
-    above = [sections for name, sections in tables.items() if name == kind]
-    layers = [{"algorithm": {"kind": kind}}, *beneath, *above]
-    for section, keys in (pair for layer in layers for pair in layer.items()):
-        before = document.get(section, {})
-        document[section] = {**before, **keys} if isinstance(before, dict) else before
+    beneath = {} if kind == own else wanted.get(kind, {})
+    for layer in ({"algorithm": {"kind": kind}}, beneath, tables.get(kind, {})):
+        for section, keys in layer.items():
+            before = document.get(section, {})
+            document[section] = {**before, **keys} if isinstance(before, dict) else before
     return document
 
 
@@ -92,12 +91,6 @@ def _table(value: object, source: str, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be a table")
     return value
-
-
-def _root() -> inspect.StructType:
-    root = inspect.type_info(Settings)
-    assert isinstance(root, inspect.StructType)
-    return root
 
 
 def dump(settings: Settings) -> str:
@@ -118,9 +111,8 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path.strip():
-            raise ConfigurationError(
-                f"{source} {assignment}: must be section.key=value, such as optimizer.learning_rate=1e-3"
-            )
+            example = "section.key=value, such as optimizer.learning_rate=1e-3"
+            raise ConfigurationError(f"{source} {assignment}: must be {example}")
         values[path.strip()] = _value(text.strip())
     return replace_at(settings, values, source)
 
@@ -140,53 +132,43 @@ def replace_at(settings: Settings, values: Mapping[str, object], source: str = "
 
 
 def _build(document: Mapping[str, Any], source: str) -> Settings:
-    """Turn a document into settings, key by key, so that an error names the key that is wrong."""
-    _refuse_wrong(document, _root(), (), source)
+    _refuse_wrong(document, Settings, "", source)
     settings = msgspec.convert(document, Settings)
     check(settings, source)
     return settings
 
 
-def _refuse_wrong(
-    document: Mapping[str, Any], section: inspect.StructType, above: tuple[str, ...], source: str
-) -> None:
-    kinds = {field.name: field.type for field in section.fields}
+def _refuse_wrong(document: Mapping[str, Any], section: type[Section], above: str, source: str) -> None:
+    """`above`: what stands before the section's keys in their paths, such as `algorithm.`."""
+    kinds = {field.name: field.type for field in msgspec.structs.fields(section)}
     for key, value in document.items():
-        path = (*above, key)
-        name = ".".join(path)
-        kind = kinds.get(key)
-        if kind is None:
-            raise ConfigurationError(f"{source}: {name} is no setting{_suggestion(key, kinds, above)}")
-        if isinstance(kind, inspect.StructType) and isinstance(value, dict):
-            _refuse_wrong(value, kind, path, source)
-        elif not _fits(path, value):
-            raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be {describe(kind)}")
+        name = above + key
+        if key not in kinds:
+            raise ConfigurationError(f"{source}: {name} is no setting{_suggestion(key, list(kinds), above)}")
+        kind = kinds[key]
+        if isinstance(kind, type) and issubclass(kind, Section) and isinstance(value, dict):
+            _refuse_wrong(value, kind, f"{name}.", source)
+            continue
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            words = describe(inspect.type_info(kind))
+            raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be {words}") from None
 
 
-def _fits(path: tuple[str, ...], value: object) -> bool:
-    document = value
-    for key in reversed(path):
-        document = {key: document}
-    try:
-        msgspec.convert(document, Settings)
-    except msgspec.ValidationError:
-        return False
-    return True
-
-
-def _suggestion(key: str, kinds: Mapping[str, inspect.Type], above: tuple[str, ...]) -> str:
+def _suggestion(key: str, known: list[str], above: str) -> str:
     """The new name of an old key, the nearest key here, the same key in another section, or all keys here."""
-    name = ".".join((*above, key))
+    name = above + key
     if name in RENAMED:
         return f"; it is {RENAMED[name]} now"
     if name in REMOVED:
         return "; it was removed, leave it out"
-    if near := get_close_matches(key, kinds, n=1):
+    if near := get_close_matches(key, known, n=1):
         return f"; did you mean {near[0]}?"
     for section, keys in msgspec.to_builtins(Settings()).items():
         if isinstance(keys, dict) and key in keys:
             return f"; did you mean {section}.{key}?"
-    return f"; {'.'.join(above) or 'the top'} has {', '.join(kinds)}"
+    return f"; {above.rstrip('.') or 'the top'} has {', '.join(known)}"
 
 
 def _value(text: str) -> object:
@@ -199,5 +181,4 @@ def _value(text: str) -> object:
 
 
 def _shown(value: object) -> str:
-    """A value in an error message."""
     return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)

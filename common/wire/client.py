@@ -22,8 +22,6 @@ MAX_DRAIN = 64
 """Messages that one `receive` reads."""
 MAX_ROUTING_ID = 255
 """Bytes; ZeroMQ's limit."""
-INCARNATION_BYTES = 16
-"""Random, part of the routing id: nobody can guess it and take over the peer's connection."""
 MAX_FAILED_HANDSHAKES = 50
 """In a row, about five seconds; one or two occur when a learner stops."""
 _HANDSHAKES = (
@@ -43,10 +41,7 @@ def introduce(
     launcher: str = "",
     codecs: tuple[str, ...] = (),
 ) -> Hello:
-    """The hello of this process; `name` defaults to host and process id, prefixed with the name of its key.
-
-    Raises ConfigurationError for a name that is too long.
-    """
+    """The hello of this process; `name` defaults to host and process id. Raises ConfigurationError for a long name."""
     host = platform.node() or "unknown"
     name = access.name(name or f"{host}-{os.getpid()}")
     if len(name) > MAX_NAME:
@@ -55,7 +50,7 @@ def introduce(
         protocol=PROTOCOL,
         role=role,
         name=name,
-        incarnation=secrets.token_hex(INCARNATION_BYTES),
+        incarnation=secrets.token_hex(16),  # nobody can guess it and take over the peer's connection
         host=host,
         pid=os.getpid(),
         versions=versions(),
@@ -66,8 +61,6 @@ def introduce(
 
 
 class LearnerLink:
-    """Messages to and from a learner."""
-
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, hello: Hello) -> None:
         """The routing id contains the incarnation: a restarted peer never gets its predecessor's messages."""
         identity = f"{hello.role}/{hello.incarnation}/{hello.name}".encode(errors="replace")[:MAX_ROUTING_ID]

@@ -1,7 +1,7 @@
 """A peer's membership in a run: hello until welcomed, heartbeats, hello again when the learner is silent.
 
-Pure: messages and time in, messages out. Used by actors, launchers and observers; `common.wire.protocol` has the
-states and transitions.
+Pure: messages and time in, messages out. Used by actors, launchers and observers. A welcome makes a member of the
+peer; a refusal as unknown, or silence for the welcome's `expiry_seconds`, makes it join again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from common.wire.messages import AnyMessage, Heartbeat, Hello, Refused, Welcome
-from common.wire.protocol import REFUSALS, TRANSITIONS, Event, State
+from common.wire.protocol import REFUSALS
 
 HELLO_SECONDS = 1.0
 """Between two hellos that were not answered."""
@@ -20,53 +20,40 @@ FIRST_NOTICE_SECONDS = 5.0
 
 
 class Membership:
-    """State of one peer towards the learner."""
+    """State of one peer towards the learner; the first `hello` is due at once."""
 
     def __init__(self, hello: Hello, now: float) -> None:
-        """The first `hello` is due at once."""
         self.hello = hello
         self.welcome: Welcome | None = None
         """The last one, also while joining again."""
-        self._state: State = "joining"
         self._heard = now
-        self._hello_due = now
         self._heartbeat_due = math.inf
-        self._waiting_since = now
-        self._notice_due = now + FIRST_NOTICE_SECONDS
-
-    @property
-    def member(self) -> bool:
-        return self._state == "member"
+        self._join(now)
 
     def handle(self, now: float, message: AnyMessage) -> None:
-        """Any message from the learner.
-
-        Raises:
-            RefusedError, UnavailableError: the learner refuses this peer for good.
-        """
+        """Any message from the learner; raises RefusedError or UnavailableError if it refuses this peer for good."""
         self._heard = now
         match message:
             case Welcome():
                 self.welcome = message
+                self.member = True
                 self._heartbeat_due = now
-                self._change(now, "welcome")
             case Refused():
                 error = REFUSALS[message.code].error
                 if error is not None:
                     raise error(f"the learner refused this {self.hello.role}: {message.reason}")
-                self._change(now, "refused unknown")
+                self._join(now)
 
     def lost(self, now: float) -> None:
         """The learner has restarted: join again at once."""
         if self.member:
-            self._change(now, "silence")
+            self._join(now)
 
-    def _change(self, now: float, event: Event) -> None:
-        self._state = TRANSITIONS[self._state, event]
-        if self._state == "joining":
-            self._hello_due = now
-            self._waiting_since = now
-            self._notice_due = now + FIRST_NOTICE_SECONDS
+    def _join(self, now: float) -> None:
+        self.member = False
+        self._hello_due = now
+        self._waiting_since = now
+        self._notice_due = now + FIRST_NOTICE_SECONDS
 
     def tick(self, now: float, state: str = "", last_error: str = "") -> AnyMessage | None:
         """The hello or heartbeat that is due, if any; `state` and `last_error` go into the heartbeat."""

@@ -1,6 +1,6 @@
-"""The protocol as tables: who sends which message, what answers it, and how a peer's membership changes.
+"""The protocol as tables: who sends which message, what answers it, and what a refusal means.
 
-The learner refuses by these tables, `common.wire.membership` follows them, and docs/protocol.md shows them.
+The learner refuses by these tables, and docs/protocol.md shows them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused,
 
 State = Literal["joining", "member"]
 """Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
-Event = Literal["welcome", "refused unknown", "silence"]
 Side = Role | Literal["learner"]
 PEERS: tuple[Role, ...] = ("actor", "launcher", "observer")
 ACTOR: tuple[Role, ...] = ("actor",)
@@ -22,26 +21,6 @@ LAUNCHER: tuple[Role, ...] = ("launcher",)
 OBSERVER: tuple[Role, ...] = ("observer",)
 LEARNER: tuple[Side, ...] = ("learner",)
 EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
-
-
-@dataclass(frozen=True)
-class Port:
-    """One of the learner's two TCP ports; peers only connect."""
-
-    offset: int
-    """Added to the port of `--bind`."""
-    learner: str
-    """Socket of the learner, which binds."""
-    peer: str
-    """Socket of the peers, which connect."""
-    roles: tuple[Role, ...]
-    carries: str
-
-
-PORTS = (
-    Port(0, "ROUTER", "DEALER", PEERS, "every message below, in both directions"),
-    Port(1, "PUB", "SUB", ACTOR, "broadcasts of weights, from the learner"),
-)
 
 
 @dataclass(frozen=True)
@@ -82,16 +61,6 @@ RULES: dict[type[Message], Rule] = {
 def may_send(role: Side, message: Message) -> bool:
     """Whether `role` is a sender of `message`; a learner refuses any other with the code `role`."""
     return role in RULES[type(message)].senders
-
-
-TRANSITIONS: dict[tuple[State, Event], State] = {
-    ("joining", "welcome"): "member",
-    ("joining", "refused unknown"): "joining",
-    ("member", "welcome"): "member",
-    ("member", "refused unknown"): "joining",
-    ("member", "silence"): "joining",
-}
-"""How a peer's state follows from what it hears. `silence`: nothing for the welcome's `expiry_seconds`."""
 
 
 @dataclass(frozen=True)

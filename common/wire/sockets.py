@@ -18,40 +18,29 @@ HIGH_WATER_MARK = 8
 UNREAD_MARK = 1024
 """Messages from one peer that may be unread. At this mark libzmq stops reading the connection, and if the peer then
 disconnects the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): credit keeps the number far below."""
-_HEARTBEAT_MS = 2_000
-_HEARTBEAT_TIMEOUT_MS = 10_000
+_Options = dict[int, int | bytes]
+_MARKS: _Options = {zmq.SNDHWM: HIGH_WATER_MARK, zmq.RCVHWM: UNREAD_MARK}
+_COMMON: _Options = {
+    zmq.LINGER: 0,
+    zmq.HEARTBEAT_IVL: 2_000,
+    zmq.HEARTBEAT_TIMEOUT: 10_000,
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.IPV6: 1,
+}
+"""Options of every socket; times in milliseconds."""
+_CONNECTING: _Options = {zmq.RECONNECT_IVL: 100, zmq.RECONNECT_IVL_MAX: 5_000, zmq.CONNECT_TIMEOUT: 5_000}
 _BACKLOG = 512
 _PAIR_TRIES = 50
-_RECONNECT_MS = 100
-_RECONNECT_MAX_MS = 5_000
-_CONNECT_TIMEOUT_MS = 5_000
-
-
-def _common(zsocket: zmq.Socket[bytes], max_bytes: int) -> zmq.Socket[bytes]:
-    zsocket.setsockopt(zmq.LINGER, 0)
-    zsocket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
-    zsocket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
-    zsocket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _HEARTBEAT_TIMEOUT_MS)
-    zsocket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-    zsocket.setsockopt(zmq.IPV6, 1)
-    return zsocket
 
 
 def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
     """The learner's socket for messages. Sending to a peer that is gone raises instead of losing the message."""
-    zsocket = _common(context.socket(zmq.ROUTER), max_bytes)
-    zsocket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    zsocket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-    zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
-    zsocket.setsockopt(zmq.RCVHWM, UNREAD_MARK)
-    return zsocket
+    return _socket(context, zmq.ROUTER, max_bytes, {zmq.ROUTER_MANDATORY: 1, zmq.ROUTER_HANDOVER: 1, **_MARKS})
 
 
 def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
     """The learner's socket for broadcasts. A slow subscriber misses versions instead of queueing them."""
-    zsocket = _common(context.socket(zmq.PUB), 1024)
-    zsocket.setsockopt(zmq.SNDHWM, 2)
-    return zsocket
+    return _socket(context, zmq.PUB, 1024, {zmq.SNDHWM: 2})
 
 
 def dealer(
@@ -67,14 +56,10 @@ def dealer(
 
     `monitored`: the events (`zmq.EVENT_...`) that the monitor socket of this one reports.
     """
-    zsocket = _common(context.socket(zmq.DEALER), max_bytes)
-    _show(zsocket, credential)
+    options: _Options = {zmq.ROUTING_ID: identity, zmq.IMMEDIATE: 1, **_MARKS, **_CONNECTING}
+    zsocket = _socket(context, zmq.DEALER, max_bytes, options, credential)
     if monitored:
         zsocket.get_monitor_socket(monitored)
-    zsocket.setsockopt(zmq.ROUTING_ID, identity)
-    zsocket.setsockopt(zmq.IMMEDIATE, 1)
-    zsocket.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
-    zsocket.setsockopt(zmq.RCVHWM, UNREAD_MARK)
     return _connect(zsocket, address)
 
 
@@ -82,36 +67,41 @@ def subscriber(
     context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int, credential: Credential | None = None
 ) -> zmq.Socket[bytes]:
     """An actor's socket for broadcasts. CONFLATE keeps the newest frame only."""
-    zsocket = _common(context.socket(zmq.SUB), max_bytes)
-    zsocket.setsockopt(zmq.CONFLATE, 1)
-    zsocket.setsockopt(zmq.SUBSCRIBE, b"")
-    _show(zsocket, credential)
-    return _connect(zsocket, address)
+    options: _Options = {zmq.CONFLATE: 1, zmq.SUBSCRIBE: b"", **_CONNECTING}
+    return _connect(_socket(context, zmq.SUB, max_bytes, options, credential), address)
 
 
-def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
-    """The events that a monitor socket has received (`zmq.EVENT_...`)."""
-    while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
-        yield recv_monitor_message(monitor)["event"]
-
-
-def _show(zsocket: zmq.Socket[bytes], credential: Credential | None) -> None:
+def _socket(
+    context: zmq.Context[zmq.Socket[bytes]],
+    kind: int,
+    max_bytes: int,
+    options: _Options,
+    credential: Credential | None = None,
+) -> zmq.Socket[bytes]:
+    zsocket = context.socket(kind)
+    zsocket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
+    for option, value in {**_COMMON, **options}.items():
+        zsocket.setsockopt(option, value)
     if credential is not None:
         zsocket.setsockopt(zmq.CURVE_SERVERKEY, credential.learner_key.encode())
         zsocket.setsockopt(zmq.CURVE_PUBLICKEY, credential.pair.public.encode())
         zsocket.setsockopt(zmq.CURVE_SECRETKEY, credential.pair.secret.encode())
+    return zsocket
 
 
 def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
-    zsocket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
-    zsocket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
-    zsocket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_TIMEOUT_MS)
     try:
         zsocket.connect(address)
     except zmq.ZMQError:
         zsocket.close()
         raise ConfigurationError(f"cannot connect to {address}: it must name one host and one port") from None
     return zsocket
+
+
+def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
+    """The events that a monitor socket has received (`zmq.EVENT_...`)."""
+    while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
+        yield recv_monitor_message(monitor)["event"]
 
 
 def reserve(address: Address) -> socket.socket:
@@ -128,9 +118,8 @@ def reserve(address: Address) -> socket.socket:
         return socket.create_server((host, address.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise UnavailableError(
-                f"{address} is in use: stop what listens there, or choose another port with --bind"
-            ) from None
+            why = f"{address} is in use: stop what listens there, or choose another port with --bind"
+            raise UnavailableError(why) from None
         reason = (error.strerror or str(error)).partition(" (")[0]
         raise ConfigurationError(f"cannot listen on {address}: {reason}") from None
 
@@ -157,9 +146,8 @@ def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
     try:
         numbers = [int(one) for one in descriptors.split(",")]
         first, second = [socket.socket(fileno=number) for number in numbers[:2]]
-        ports = [
-            one.getsockname()[1] for one in (first, second) if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        ]
+        listening = socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+        ports = [one.getsockname()[1] for one in (first, second) if one.getsockopt(*listening)]
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--listeners {descriptors}: no two descriptors of sockets: {error}") from None
     if len(ports) != 2 or ports[1] != ports[0] + 1:

@@ -79,7 +79,7 @@ class Observer:
             return None
         self._asked = None
         try:
-            return RunStatus.read(newest.report)
+            return msgspec.convert(newest.report, RunStatus)
         except msgspec.ValidationError as error:
             text = f"the learner's report cannot be read ({error}): install the same a3cd on both ends"
             raise RefusedError(text) from None

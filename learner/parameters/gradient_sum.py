@@ -9,8 +9,7 @@ import torch
 
 from common.errors import CodecError
 from common.settings.codec_names import NAMES, TOP_K
-from common.wire.codecs.packed import PackedCodec
-from common.wire.codecs.registry import make
+from common.wire.codecs.registry import PackedCodec, make
 from common.wire.frames import Buffer
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.weights import Weights

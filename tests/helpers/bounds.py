@@ -10,10 +10,9 @@ from torch import Tensor
 from common.wire.codecs import int8, sign, ternary
 from common.wire.codecs.base import Codec
 from common.wire.codecs.blocks import ROUNDING, UNDERFLOW
-from common.wire.codecs.half import HalfCodec
+from common.wire.codecs.floats import HalfCodec, NoneCodec
 from common.wire.codecs.int8 import Int8Codec
-from common.wire.codecs.none import NoneCodec
-from common.wire.codecs.packed import PackedCodec
+from common.wire.codecs.registry import PackedCodec
 from common.wire.codecs.sign import SignCodec
 from common.wire.codecs.ternary import TernaryCodec
 from common.wire.codecs.top_k import TopKCodec

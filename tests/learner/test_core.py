@@ -291,7 +291,7 @@ def test_a_run_stopped_by_a_signal_is_expected_back_and_observers_hear_how_it_st
     effects = core.stop(3.0)
     assert [stop.final for stop in sent(effects, Stop)] == [False, False]
     (report,) = sent(effects, Status, b"o")
-    assert RunStatus.read(report.report).state == "stopped"
+    assert msgspec.convert(report.report, RunStatus).state == "stopped"
 
 
 def test_the_end_brings_the_last_row_the_last_checkpoint_and_the_status_of_the_whole_run() -> None:
@@ -325,7 +325,7 @@ def test_the_status_reads_back_as_it_was_written() -> None:
     (answer,) = sent(core.handle(2.0, b"o", Inspect(), None), Status, b"o")
     read = unpack(pack(answer))
     assert isinstance(read, Status)
-    status = RunStatus.read(read.report)
+    status = msgspec.convert(read.report, RunStatus)
     assert status == core.run.status(2.0)
     assert (status.frames, status.frames_left, status.seconds_left, status.goal) == (20, 980, 58.0, 9.0)
     assert (status.actors[0].name, status.actors[0].gradients, status.actors_now) == ("x", 1, 1)

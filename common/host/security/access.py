@@ -9,8 +9,7 @@ from pathlib import Path
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.credential import Credential, file_name
-from common.host.security.keys import KeyPair
-from common.host.security.names import is_name_under
+from common.host.security.keys import KeyPair, is_name_under
 
 LEARNER_PAIR = "learner.key"
 ALLOWED = "allowed"
@@ -44,8 +43,7 @@ def default_folder() -> Path:
     """/etc/a3cd/keys for root, else ~/.config/a3cd/keys."""
     if os.name == "posix" and os.geteuid() == 0:
         return SYSTEM_FOLDER
-    base = os.environ.get("XDG_CONFIG_HOME") or ""
-    return (Path(base) if base else Path.home() / ".config") / "a3cd" / "keys"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "a3cd" / "keys"
 
 
 def find(
@@ -78,6 +76,6 @@ def find(
 def accept(text: str, folder: Path | None = None) -> LearnerEndpoint:
     """Save the credential of an invitation in the key folder, so that the address alone is enough later."""
     credential = Credential.from_invitation(text)
-    path = (folder or default_folder()) / credential.file_name
+    path = (folder or default_folder()) / file_name(credential.learner)
     credential.write(path)
     return LearnerEndpoint(credential.learner, credential, path.absolute())

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 from common.errors import ConfigurationError
 from common.host.atomic_file import replace_file
-from common.host.security.keys import check_key
-from common.host.security.names import check_name
+from common.host.security.keys import check_key, check_name
 
-NOBODY: Mapping[str, str] = MappingProxyType({})
 _HEADER = "# Peers that may speak to the learner: PUBLICKEY name. Read again whenever it changes.\n"
 
 
-def parse(text: str, path: Path) -> Mapping[str, str]:
+def parse(text: str, path: Path) -> dict[str, str]:
     """Names by public key; raises ConfigurationError with the number of the wrong line."""
     names: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -29,15 +26,15 @@ def parse(text: str, path: Path) -> Mapping[str, str]:
         if key in names or name in names.values():
             raise ConfigurationError(f"{where}: the key or the name {name!r} stands in the list already")
         names[key] = name
-    return MappingProxyType(names)
+    return names
 
 
-def read(path: Path) -> Mapping[str, str]:
+def read(path: Path) -> dict[str, str]:
     """Names by public key, empty if there is no file; raises ConfigurationError."""
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        return NOBODY
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tomli_w
@@ -14,7 +14,6 @@ from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.keys import KeyPair, check_key, read_secret_table, write_secret
 
-SUFFIX = ".credential"
 _KEY_BYTES = 32
 
 
@@ -35,22 +34,17 @@ class Credential:
             raise ConfigurationError(
                 f"{path} has no {', '.join(missing)}: `a3cd keys invite` on the learner's host gives a whole credential"
             )
-        secret = check_key(table["secret"], f"{path}: secret")
-        learner_key = check_key(table["learner_key"], f"{path}: learner_key")
+        secret, learner_key = (check_key(table[key], f"{path}: {key}") for key in ("secret", "learner_key"))
         return cls(Address.parse(table["learner"]), learner_key, KeyPair.from_secret(table["name"], secret))
 
     def text(self) -> str:
         """The content of the file."""
-        table = {"learner": str(self.learner), "learner_key": self.learner_key, **self.pair.table()}
+        table = {"learner": str(self.learner), "learner_key": self.learner_key, **asdict(self.pair)}
         return "# a3cd: this host's credential for a learner. Keep it secret.\n" + tomli_w.dumps(table)
 
     def write(self, path: Path) -> None:
         """Write a file that only its owner can read, replacing an older one; raises ConfigurationError."""
         write_secret(path, self.text(), replace=True)
-
-    @property
-    def file_name(self) -> str:
-        return file_name(self.learner)
 
     def invitation(self) -> str:
         """One line for the peer's command line: tcp://host:port#TOKEN."""
@@ -72,12 +66,11 @@ class Credential:
                 f"the invitation to {address} is not whole: copy the line of `a3cd keys invite` from the first "
                 "character to the last, in quotes"
             )
-        keys = raw[:_KEY_BYTES], raw[_KEY_BYTES : 2 * _KEY_BYTES]
-        learner_key, secret = (z85.encode(key).decode() for key in keys)
-        return cls(address, learner_key, KeyPair.from_secret(name, secret))
+        learner_key, secret = z85.encode(raw[:_KEY_BYTES]), z85.encode(raw[_KEY_BYTES : 2 * _KEY_BYTES])
+        return cls(address, learner_key.decode(), KeyPair.from_secret(name, secret.decode()))
 
 
 def file_name(learner: Address) -> str:
     """Name in a key folder of the credential for a learner at this address."""
     host = learner.host.strip("[]").replace(":", "-").replace("%", "-")
-    return f"{host}_{learner.port}{SUFFIX}"
+    return f"{host}_{learner.port}.credential"

@@ -1,12 +1,13 @@
-"""CURVE key pairs and their files. A key is 40 characters of Z85, as in ZeroMQ."""
+"""CURVE key pairs, their files and their names. A key is 40 characters of Z85, as in ZeroMQ."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import struct
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,9 @@ from zmq.utils import z85
 
 from common.errors import ConfigurationError
 from common.host.atomic_file import write_synced
-from common.host.security.names import check_name
 
 KEY_CHARACTERS = 40
-_SECRET_MODE = 0o600
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class KeyPair:
 
     name: str
     public: str
-    secret: str
+    secret: str = field(repr=False)
 
     @classmethod
     def generate(cls, name: str) -> KeyPair:
@@ -38,7 +38,7 @@ class KeyPair:
 
     @classmethod
     def from_secret(cls, name: str, secret: str) -> KeyPair:
-        return cls(check_name(name), public_of(secret), secret)
+        return cls(check_name(name), zmq.curve_public(secret.encode()).decode(), secret)
 
     @classmethod
     def read(cls, path: Path) -> KeyPair:
@@ -51,14 +51,7 @@ class KeyPair:
 
     def write(self, path: Path) -> None:
         """Write a new file that only its owner can read; raises ConfigurationError, also if the file exists."""
-        write_secret(path, "# a3cd key pair: keep it secret\n" + tomli_w.dumps(self.table()))
-
-    def table(self) -> dict[str, str]:
-        """As in a key file."""
-        return {"name": self.name, "public": self.public, "secret": self.secret}
-
-    def __repr__(self) -> str:
-        return f"KeyPair(name={self.name!r}, public={self.public!r})"
+        write_secret(path, "# a3cd key pair: keep it secret\n" + tomli_w.dumps(asdict(self)))
 
 
 def check_key(key: str, what: str = "key") -> str:
@@ -71,8 +64,16 @@ def check_key(key: str, what: str = "key") -> str:
     raise ConfigurationError(f"{what} is no key: {KEY_CHARACTERS} characters as `a3cd keys show` prints them")
 
 
-def public_of(secret: str) -> str:
-    return zmq.curve_public(secret.encode()).decode()
+def check_name(name: str) -> str:
+    """Return a valid name of a key; raises ConfigurationError."""
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} is no name for a key: 1 to 64 letters, digits, dots, dashes, underlines")
+    return name
+
+
+def is_name_under(key: str, name: str) -> bool:
+    """Whether a peer with the key called `key` may have this name: KEY or KEY/..."""
+    return name == key or name.startswith(f"{key}/")
 
 
 def read_public(given: str) -> str:
@@ -102,7 +103,7 @@ def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if replace:
             partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SECRET_MODE))
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         write_synced(partial, text.encode())
         partial.replace(path)
     except OSError as error:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from contextlib import suppress
 
 from common.errors import EXIT_SIGTERM
 
@@ -18,10 +18,9 @@ GRACE_SECONDS = 5.0
 
 
 class Lifeline:
-    """The parent's side, one for all its children."""
+    """The parent's side, one for all its children: each gets `child_end` as its standard input."""
 
     def __init__(self) -> None:
-        """Give each child `child_end` as its standard input; neither end is inherited otherwise."""
         self.child_end, self._held = os.pipe()
 
     def close(self) -> None:
@@ -30,32 +29,21 @@ class Lifeline:
         os.close(self.child_end)
 
 
-def terminate() -> None:
-    """Send SIGTERM to this process; unlike `os.kill`, its handler also runs on Windows."""
-    signal.raise_signal(signal.SIGTERM)
+def watch() -> None:
+    """The child's side: asks this process to stop (SIGTERM) when the parent has ended.
 
-
-def watch(
-    on_lost: Callable[[], None] = terminate, grace_seconds: float = GRACE_SECONDS, descriptor: int = 0
-) -> threading.Thread:
-    """The child's side: a daemon thread that calls `on_lost` when the parent has ended.
-
-    `grace_seconds` later it ends the process with exit code 143, unless C code never releases the interpreter's lock.
+    `GRACE_SECONDS` later it ends the process with exit code 143, unless C code never releases the interpreter's lock.
     """
-    thread = threading.Thread(target=_wait, args=(on_lost, grace_seconds, descriptor), name="lifeline", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=_wait, name="lifeline", daemon=True).start()
 
 
-def _wait(on_lost: Callable[[], None], grace_seconds: float, descriptor: int) -> None:
+def _wait() -> None:
     # Not sys.stdin: a thread blocked in its buffer makes the interpreter abort when it shuts down.
-    try:
-        while os.read(descriptor, 1024):
+    with suppress(OSError):
+        while os.read(0, 1024):
             pass
-    except OSError:
-        pass
     try:
-        on_lost()
+        signal.raise_signal(signal.SIGTERM)  # unlike os.kill, this also runs the handler on Windows
     finally:
-        time.sleep(grace_seconds)
+        time.sleep(GRACE_SECONDS)
         os._exit(EXIT_SIGTERM)

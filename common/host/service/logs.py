@@ -15,8 +15,7 @@ from collections.abc import Hashable
 
 from common.errors import A3cdError
 
-_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-_DEBUG_PRIORITY = 7
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): " | ", ord("\t"): " "}
 _MAX_KEYS = 256
 
@@ -36,10 +35,12 @@ def _value(value: object) -> str:
     return repr(text) if not text or " " in text else text
 
 
-class _Line(logging.Formatter):
-    def __init__(self, name: str, journal: bool) -> None:
+class _Stderr(logging.Handler):
+    """Looks up sys.stderr each time, since the live panel replaces it."""
+
+    def __init__(self, daemon: str, journal: bool) -> None:
         super().__init__()
-        self._name = name
+        self._daemon = daemon
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
@@ -47,17 +48,11 @@ class _Line(logging.Formatter):
         if record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
         if record.exc_info:
-            text = f"{text}\n{self.formatException(record.exc_info)}"
-        clock = time.strftime("%H:%M:%S ", time.localtime(record.created))
-        return f"{_priority(record.levelno) if self._journal else clock}{self._name:<8} {printable(text)}"
-
-
-def _priority(level: int) -> str:
-    return f"<{next((priority for least, priority in _PRIORITIES if level >= least), _DEBUG_PRIORITY)}>"
-
-
-class _Stderr(logging.Handler):
-    """Looks up sys.stderr each time, since the live panel replaces it."""
+            text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
+        start = time.strftime("%H:%M:%S ", time.localtime(record.created))
+        if self._journal:
+            start = f"<{_PRIORITIES.get(record.levelno, 6)}>"
+        return f"{start}{self._daemon:<8} {printable(text)}"
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -73,9 +68,7 @@ def setup(name: str, level: int | str = logging.INFO) -> None:
     for handler in root.handlers[:]:
         if isinstance(handler, _Stderr):
             root.removeHandler(handler)
-    handler = _Stderr()
-    handler.setFormatter(_Line(name, _stderr_is_journal()))
-    root.addHandler(handler)
+    root.addHandler(_Stderr(name, _stderr_is_journal()))
     root.setLevel(level)
 
 

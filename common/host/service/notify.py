@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from common.host.service.logs import printable
 
-_SEND_SECONDS = 1.0
 _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
@@ -20,8 +19,6 @@ def inherited() -> dict[str, str]:
 
 
 class Notifier:
-    """Notifies the service manager."""
-
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         """`environ` has systemd's variables; a socket `@name` is abstract."""
         name = environ.get("NOTIFY_SOCKET", "")
@@ -57,7 +54,7 @@ class Notifier:
         if not self._address:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as outlet:
-            outlet.settimeout(_SEND_SECONDS)
+            outlet.settimeout(1.0)
             outlet.sendto(state.encode(), self._address)
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Self
 
@@ -31,8 +31,9 @@ class Signals:
         self._undo = ExitStack()
 
     def __enter__(self) -> Self:
+        hangup = set() if _HANGUP is None or signal.getsignal(_HANGUP) is signal.SIG_IGN else {_HANGUP}
         with ExitStack() as undo:
-            for number in self._watched():
+            for number in {*_STOP, *hangup}:
                 undo.callback(signal.signal, number, signal.signal(number, self._note) or signal.SIG_DFL)
             self._reader, writer = socket.socketpair()
             for end in (self._reader, writer):
@@ -44,11 +45,6 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         self._undo.close()
-
-    @staticmethod
-    def _watched() -> set[signal.Signals]:
-        hangup = set() if _HANGUP is None or signal.getsignal(_HANGUP) is signal.SIG_IGN else {_HANGUP}
-        return {*_STOP, *hangup}
 
     def _note(self, number: int, _: FrameType | None) -> None:
         now = time.monotonic()
@@ -68,11 +64,9 @@ class Signals:
 
     def drain(self) -> None:
         """Empty the descriptor; `requested` stays."""
-        try:
+        with suppress(BlockingIOError):
             while self._reader.recv(256):
                 pass
-        except BlockingIOError:
-            pass
 
 
 def _exit_code(number: int) -> int:

@@ -1,8 +1,7 @@
-"""Tuned settings per environment: one TOML file each, which is a complete settings file.
+"""Tuned settings per environment: one complete settings file each, with its purpose as a comment in the first line.
 
-The first line of a file is a comment with its purpose; `a3cd presets show NAME` prints the file. Tables
-`[for.ALGORITHM.SECTION]` have the differences for another algorithm than the file's own; the folder `algorithms` has
-those of an algorithm in every environment.
+Tables `[for.ALGORITHM.SECTION]` have the differences for another algorithm than the file's own; the folder
+`algorithms` has those of an algorithm in every environment.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from common.wire.frames import Buffer
 
 CODEC = "int8+zstd"
 KEYFRAME = struct.Struct("<Q")
-"""The head of a delta: the version of its keyframe."""
 
 
 def keyframe_of(body: Buffer) -> int | None:
@@ -34,10 +33,9 @@ def keyframe_of(body: Buffer) -> int | None:
 
 
 class DeltaFormat:
-    """For the same vectors and extras as a `WeightsFormat`. Keeps scratch memory: one thread at a time."""
+    """As a `WeightsFormat`, for differences. Keeps scratch memory: one thread at a time."""
 
     def __init__(self, size: int, vectors: int = 1, extras: int = 0) -> None:
-        """`size`: parameters of one vector; `extras`: elements."""
         self.codec = make(CODEC, vectors * size)
         self._size = size
         self._extras = extras

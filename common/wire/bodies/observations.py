@@ -44,10 +44,9 @@ class StepBatch:
 
 
 class ObservationCodec:
-    """Packs and reads both bodies, for groups of `count` environments."""
+    """Packs and reads both bodies, for groups of `count` environments; `observation`: one frame of a stack."""
 
     def __init__(self, observation: ObservationSpec, action: ActionSpec, count: int) -> None:
-        """`observation`: one frame of those that are stacked."""
         self._count = count
         self._spec = observation
         self._action = action
@@ -57,11 +56,8 @@ class ObservationCodec:
         self._stage: EntropyStage = Lz4Stage(size) if observation.kind == "pixels" else NoStage(size)
         self._bits = -(-count // 8)
         self._head = 4 * count + 2 * self._bits
-
-    @property
-    def max_bytes(self) -> int:
+        self.max_bytes = self._head + self._stage.max_bytes
         """Length that no body exceeds."""
-        return self._head + self._stage.max_bytes
 
     def pack_seen(self, seen: StepBatch, *, begins: bool) -> bytes:
         """The body of an `observe`."""
@@ -90,21 +86,18 @@ class ObservationCodec:
             raise CodecError(f"observations of {len(raw)} bytes, {self._stage.raw_bytes} were expected")
         if not np.isfinite(rewards).all():
             raise CodecError("a reward that is no finite number")
-        observations = self._checked(np.frombuffer(raw, self._dtype).reshape(self._shape))
-        return StepBatch(observations, rewards, terminated, valid)
-
-    def _checked(self, observations: NDArray[Any]) -> NDArray[Any]:
+        observations: NDArray[Any] = np.frombuffer(raw, self._dtype).reshape(self._shape)
         if self._spec.kind == "discrete":
-            return check_discrete(observations, self._spec.size)
-        if self._spec.kind == "box" and not np.isfinite(observations).all():
+            observations = check_discrete(observations, self._spec.size)
+        elif self._spec.kind == "box" and not np.isfinite(observations).all():
             raise CodecError("an observation that is no finite number")
-        return observations
+        return StepBatch(observations, rewards, terminated, valid)
 
     def _read_flags(self, view: memoryview) -> NDArray[np.bool_]:
         return np.unpackbits(np.frombuffer(view, np.uint8, self._bits), count=self._count).view(np.bool_)
 
     def pack_actions(self, actions: NDArray[Any]) -> bytes:
-        """The body of an `act`; actions (B, *action.shape)."""
+        """The body of an `act`, from (B, *action.shape)."""
         return actions.astype(self._action.packed).tobytes()
 
     def read_actions(self, body: Buffer) -> NDArray[Any]:

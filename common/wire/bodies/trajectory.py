@@ -48,18 +48,16 @@ MAX_ABS_VALUE = 1e16
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
 Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-_NOTHING: Array = np.zeros(0, np.float32)
 
 
 class TrajectoryFormat:
-    """Packs and reads rollouts of `steps` steps of `num_envs` environments."""
+    """Packs and reads the rollouts of a run."""
 
-    def __init__(
-        self, observation: ObservationSpec, action: ActionSpec, *, steps: int, num_envs: int, stack: int, state: int = 0
-    ) -> None:
-        """`stack`: frames in an observation, along its first axis; 1: no stack. `state`: the network's state_size."""
-        self._steps = steps
-        self._num_envs = num_envs
+    def __init__(self, settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int) -> None:
+        """`settings` are resolved; `state`: the network's state_size."""
+        stack = max(1, settings.environment.frame_stack)
+        self._steps = settings.algorithm.rollout_length
+        self._num_envs = settings.environment.num_envs
         self._state = state
         self._observation = observation
         self._action = action
@@ -83,7 +81,7 @@ class TrajectoryFormat:
         parts = {
             "rewards": rollout.rewards,
             "log_probs": rollout.behaviour_log_probs,
-            "state": _NOTHING if rollout.state is None else rollout.state,
+            "state": np.zeros(0) if rollout.state is None else rollout.state,
             "first": observations[0],
             "newest": observations[1:, :, -self._frame[0] :] if self._stacked else observations[1:],
             "actions": rollout.actions,
@@ -97,10 +95,7 @@ class TrajectoryFormat:
         return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
 
     def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
-        """One rollout with all `count` rollouts of the body, copied.
-
-        Raises CodecError for a body that cannot be of this run.
-        """
+        """One rollout with all `count` rollouts of the body, copied; raises CodecError for a body of another run."""
         if not _HEAD.size <= nbytes(body) <= self.max_bytes(count):
             raise CodecError(f"{count} rollouts in {nbytes(body)} bytes, at most {self.max_bytes(count)} hold them")
         view = memoryview(body).cast("B")
@@ -130,8 +125,9 @@ class TrajectoryFormat:
         actions = parts["actions"]
         actions = _finite(actions, "an action") if self._action.kind == "box" else self._action.choices(actions)
         state = _finite(parts["state"], "a state")
+        observations = self._stack(parts["first"], parts["newest"], restarts, parts["older"])
         return Rollout(
-            observations=torch.from_numpy(self._stack(parts["first"], parts["newest"], restarts, parts["older"])),
+            observations=torch.from_numpy(self._checked(observations)),
             actions=torch.from_numpy(actions),
             rewards=torch.from_numpy(_finite(parts["rewards"], "a reward")),
             terminated=torch.from_numpy(terminated),
@@ -142,16 +138,16 @@ class TrajectoryFormat:
 
     def _layout(self, num_envs: int, restarts: int) -> Layout:
         """Shape and type of each part, in order."""
-        steps = self._steps
         floats = np.dtype("<f4")
-        flags = ((-(-steps * num_envs // 8),), np.dtype(np.uint8))
+        steps = (self._steps, num_envs)
+        flags = ((-(-self._steps * num_envs // 8),), np.dtype(np.uint8))
         return {
-            "rewards": ((steps, num_envs), floats),
-            "log_probs": ((steps, num_envs), floats),
+            "rewards": (steps, floats),
+            "log_probs": (steps, floats),
             "state": ((num_envs, self._state), floats),
             "first": ((num_envs, *self._observation.shape), self._observed),
-            "newest": ((steps, num_envs, *self._frame), self._observed),
-            "actions": ((steps, num_envs, *self._action.shape), self._action.packed),
+            "newest": ((*steps, *self._frame), self._observed),
+            "actions": ((*steps, *self._action.shape), self._action.packed),
             "terminated": flags,
             "valid": flags,
             "restarts": flags,
@@ -171,11 +167,10 @@ class TrajectoryFormat:
         return differs, older[differs]
 
     def _stack(self, first: Array, newest: Array, restarts: NDArray[np.bool_], older: Array) -> Array:
-        observations: Array = np.empty((self._steps + 1, len(first), *self._observation.shape), first.dtype)
-        observations[0] = first
         if not self._stacked:
-            observations[1:] = newest
-            return self._checked(observations)
+            return np.concatenate((first[np.newaxis], newest))
+        observations: Array = np.empty((self._steps + 1, *first.shape), first.dtype)
+        observations[0] = first
         frame, used = self._frame[0], 0
         for t, (new, begins) in enumerate(zip(newest, restarts, strict=True)):
             self._frames.push(observations[t + 1], observations[t], new)
@@ -183,26 +178,12 @@ class TrajectoryFormat:
                 here = np.flatnonzero(begins)
                 observations[t + 1, here, :-frame] = older[used : used + len(here)]
                 used += len(here)
-        return self._checked(observations)
+        return observations
 
     def _checked(self, observations: Array) -> Array:
         if self._observation.kind == "discrete":
             return check_discrete(observations, self._observation.size)
         return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
-
-
-def trajectory_format(
-    settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int
-) -> TrajectoryFormat:
-    """The format of a run, from its resolved settings and its network's state_size."""
-    return TrajectoryFormat(
-        observation,
-        action,
-        steps=settings.algorithm.rollout_length,
-        num_envs=settings.environment.num_envs,
-        stack=max(1, settings.environment.frame_stack),
-        state=state,
-    )
 
 
 def usable(rollout: Rollout) -> bool:

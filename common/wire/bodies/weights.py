@@ -19,8 +19,7 @@ from torch import Tensor
 from common.errors import CodecError
 from common.wire.codecs.base import Codec
 from common.wire.codecs.buffers import as_bytes, nbytes, read
-from common.wire.codecs.half import Fp16Codec
-from common.wire.codecs.none import NoneCodec
+from common.wire.codecs.floats import Fp16Codec, NoneCodec
 from common.wire.frames import Buffer
 
 WHOLE_FORMATS: dict[str, type[Codec]] = {"fp32": NoneCodec, "fp16": Fp16Codec}

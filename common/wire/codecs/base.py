@@ -35,22 +35,17 @@ class Codec(ABC):
         """Length of every body."""
 
     def encode(self, vector: torch.Tensor) -> memoryview:
-        """Packs `vector`, shape (size,).
+        """Packs `vector`, shape (size,); raises ValueError for another shape, type or layout.
 
-        The view is of memory that the next `encode` or `bound` overwrites, or of `vector` itself.
-
-        Raises:
-            ValueError: `vector` is not of the size, type or layout this codec was made for.
+        The view is of memory that the next `encode` overwrites, or of `vector` itself.
         """
         self._check(vector)
         return self._pack(vector.detach())
 
     def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Unpacks `body` into `out`, shape (size,).
+        """Unpacks `body` into `out`, shape (size,); raises ValueError for another shape, type or layout.
 
-        Raises:
-            CodecError: `body` has another length, or cannot be decoded; `out` is unchanged.
-            ValueError: `out` is not of the size, type or layout this codec was made for.
+        Raises CodecError, with `out` unchanged, for a body that has another length or cannot be decoded.
         """
         self._check(out)
         if nbytes(body) != self.raw_bytes:
@@ -66,12 +61,8 @@ class Codec(ABC):
     def _unpack(self, body: Buffer, out: torch.Tensor) -> None: ...
 
     def _check(self, vector: torch.Tensor) -> None:
-        if (
-            vector.shape != (self.size,)
-            or vector.dtype != torch.float32
-            or vector.device.type != "cpu"
-            or not vector.is_contiguous()
-        ):
+        layout = vector.shape, vector.dtype, vector.device.type, vector.is_contiguous()
+        if layout != ((self.size,), torch.float32, "cpu", True):
             raise ValueError(
                 f"{self.name} takes a contiguous float32 CPU vector of {self.size} elements, "
                 f"not {vector.dtype} {tuple(vector.shape)} on {vector.device}"

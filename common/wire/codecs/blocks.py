@@ -57,19 +57,15 @@ class BlockCodec(Codec):
         """Each element divided by its scale, shape (blocks, block); raises CodecError for codes that do not exist."""
 
     def _pack(self, vector: torch.Tensor) -> memoryview:
-        self._quantise(self._in_blocks(vector), self._scales, self._codes)
+        self._rows.view(-1)[: self.size].copy_(vector)
+        self._quantise(self._rows, self._scales, self._codes)
         return self._body
 
     def _unpack(self, body: Buffer, out: torch.Tensor) -> None:
-        codes = np.frombuffer(body, np.uint8, offset=4 * self.blocks).reshape(self.blocks, self.code_bytes)
-        signs = self._signs(codes)
+        signs = self._signs(np.frombuffer(body, np.uint8, offset=4 * self.blocks).reshape(self._codes.shape))
         read(body, 0, torch.float32, self._read_scales)
         rows = self._scratch.copy_(torch.from_numpy(signs)).mul_(self._read_scales.unsqueeze(1))
         out.copy_(rows.view(-1)[: self.size])
-
-    def _in_blocks(self, vector: torch.Tensor) -> torch.Tensor:
-        self._rows.view(-1)[: self.size].copy_(vector)
-        return self._rows
 
     def _means(self, rows: torch.Tensor) -> torch.Tensor:
         """The mean magnitude of each block; NaN and infinity propagate."""

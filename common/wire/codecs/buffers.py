@@ -20,9 +20,7 @@ def read(body: Buffer, offset: int, dtype: torch.dtype, out: torch.Tensor) -> No
 
     Torch converts halves thirty times as fast as numpy, but warns about read-only memory such as bytes.
     So it gets the bare address, for the duration of the copy.
-
-    Raises:
-        ValueError: `body` is too short, or not contiguous.
+    Raises ValueError for a body that is too short, or not contiguous.
     """
     source = np.frombuffer(body, np.uint8, out.numel() * dtype.itemsize, offset)
     memory = (ctypes.c_ubyte * source.size).from_address(source.ctypes.data)

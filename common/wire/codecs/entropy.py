@@ -14,17 +14,16 @@ from common.errors import CodecError
 from common.settings.codec_names import STAGES, StageKind
 from common.wire.frames import Buffer
 
+_ZSTD_LEVEL = 1
+"""On gradients, levels 2 and 3 are slower and no smaller."""
+
 
 class EntropyStage(ABC):
-    """Compresses bodies of exactly `raw_bytes` bytes. An instance keeps a context: one thread at a time."""
+    """Compresses `raw_bytes` bytes to at most `max_bytes`. An instance keeps a context: one thread at a time."""
 
     def __init__(self, raw_bytes: int) -> None:
         self.raw_bytes = raw_bytes
-
-    @property
-    @abstractmethod
-    def max_bytes(self) -> int:
-        """Length that no compressed body exceeds."""
+        self.max_bytes = raw_bytes
 
     @abstractmethod
     def compress(self, raw: Buffer) -> bytes: ...
@@ -33,18 +32,11 @@ class EntropyStage(ABC):
     def decompress(self, body: Buffer) -> Buffer:
         """The `raw_bytes` bytes in `body`, which may be `body` itself.
 
-        Raises:
-            CodecError: `body` is damaged, or has more or fewer bytes. NoStage leaves the length to the codec.
+        Raises CodecError if `body` is damaged, or has more or fewer bytes. NoStage leaves the length to the codec.
         """
 
 
 class NoStage(EntropyStage):
-    """No compression."""
-
-    @property
-    def max_bytes(self) -> int:
-        return self.raw_bytes
-
     def compress(self, raw: Buffer) -> bytes:
         return bytes(raw)
 
@@ -55,10 +47,9 @@ class NoStage(EntropyStage):
 class Lz4Stage(EntropyStage):
     """One LZ4 block without a header."""
 
-    @property
-    def max_bytes(self) -> int:
-        """LZ4_COMPRESSBOUND of lz4.h."""
-        return self.raw_bytes + self.raw_bytes // 255 + 16
+    def __init__(self, raw_bytes: int) -> None:
+        super().__init__(raw_bytes)
+        self.max_bytes = raw_bytes + raw_bytes // 255 + 16  # LZ4_COMPRESSBOUND of lz4.h
 
     def compress(self, raw: Buffer) -> bytes:
         compressed: bytes = lz4.block.compress(raw, store_size=False)
@@ -77,22 +68,13 @@ class Lz4Stage(EntropyStage):
 class ZstdStage(EntropyStage):
     """One zstd frame with its content size."""
 
-    LEVEL = 1
-    """On gradients, levels 2 and 3 are slower and no smaller."""
-
     def __init__(self, raw_bytes: int) -> None:
         super().__init__(raw_bytes)
-        self._compressor = zstandard.ZstdCompressor(level=self.LEVEL)
+        self.max_bytes = raw_bytes + (raw_bytes >> 8) + (max(0, (128 << 10) - raw_bytes) >> 11)  # ZSTD_COMPRESSBOUND
+        self._compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
         # The compressor needs no window larger than the content, rounded up to a power of two.
         window = max(1 << 10, 1 << (raw_bytes - 1).bit_length())
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=window)
-
-    @property
-    def max_bytes(self) -> int:
-        """ZSTD_COMPRESSBOUND of zstd.h."""
-        raw = self.raw_bytes
-        margin = ((128 << 10) - raw) >> 11 if raw < 128 << 10 else 0
-        return raw + (raw >> 8) + margin
 
     def compress(self, raw: Buffer) -> bytes:
         return self._compressor.compress(raw)

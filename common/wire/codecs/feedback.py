@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from common.wire.codecs.packed import PackedCodec
+from common.wire.codecs.registry import PackedCodec
 
 
 class ErrorFeedback:
@@ -35,13 +35,10 @@ class ErrorFeedback:
         return sum(self._open.values(), self._settled.clone())
 
     def encode(self, vector: torch.Tensor, number: int | None = None) -> bytes:
-        """The body for `vector` plus the residual; shape (size,), contiguous float32 on the CPU.
+        """The body for `vector` plus the residual; shape (size,), contiguous float32 on the CPU (else ValueError).
 
         With a `number`, its error is kept until `answered`; without, it joins the residual at once. A body that is not
         finite leaves no error, since the learner refuses it.
-
-        Raises:
-            ValueError: `vector` is not as described.
         """
         codec = self.packed.codec
         vector = vector.detach()

@@ -20,26 +20,14 @@ SLOW_MBIT = 500.0
 
 
 def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loopback: bool, link_mbit: float) -> str:
-    """The name of the codec for this peer: the first of the preferred ones that it offers.
+    """The name of the codec for this peer: the first of the preferred ones that it offers; else raises RefusedError.
 
-    Args:
-        codec: setting `exchange.codec`: "auto" or a codec kind.
-        entropy: setting `exchange.entropy_coder`: "auto" or an entropy stage.
-        offered: names of the codecs that the peer has; unknown names are ignored.
-        size: elements of the vector.
-        loopback: the peer is on this machine; `link_mbit` is then ignored.
-        link_mbit: speed of the slowest link in Mbit/s; 0: not known.
-
-    Raises:
-        RefusedError: the peer offers no codec that the settings allow.
+    `codec`, `entropy` and `link_mbit` are settings of the exchange; `size`: elements of the vector; `loopback`: the
+    peer is on this machine, so that `link_mbit` does not count. Offered names that are unknown are ignored.
     """
     automatic, stages = _preferences(size, loopback, link_mbit)
-    wanted = [
-        join(kind, stage)
-        for kind in (automatic if codec == "auto" else CODECS)
-        for stage in stages
-        if codec in ("auto", kind) and entropy in ("auto", stage)
-    ]
+    kinds = automatic if codec == "auto" else [kind for kind in CODECS if kind == codec]
+    wanted = [join(kind, stage) for kind in kinds for stage in stages if entropy in ("auto", stage)]
     for name in wanted:
         if name in offered:
             return name
@@ -49,13 +37,11 @@ def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loo
     )
 
 
-def _preferences(size: int, loopback: bool, link_mbit: float) -> tuple[tuple[CodecKind, ...], tuple[StageKind, ...]]:
+def _preferences(size: int, loopback: bool, link_mbit: float) -> tuple[list[CodecKind], list[StageKind]]:
     """Codec kinds and entropy stages, best first; the kind comes before the stage."""
+    if loopback and size < SMALL:
+        return ["none", "fp16", "bf16", "int8"], ["none", "lz4", "zstd"]
     if loopback:
-        stages: tuple[StageKind, ...] = ("none", "lz4", "zstd")
-        if size < SMALL:
-            return ("none", "fp16", "bf16", "int8"), stages
-        return ("fp16", "none", "bf16", "int8"), stages
-    if 0 < link_mbit < SLOW_MBIT:
-        return ("int8", "fp16", "bf16", "none"), ("zstd", "lz4", "none")
-    return ("int8", "fp16", "bf16", "none"), ("lz4", "zstd", "none")
+        return ["fp16", "none", "bf16", "int8"], ["none", "lz4", "zstd"]
+    slow = 0 < link_mbit < SLOW_MBIT
+    return ["int8", "fp16", "bf16", "none"], ["zstd", "lz4", "none"] if slow else ["lz4", "zstd", "none"]

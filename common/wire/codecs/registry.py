@@ -1,20 +1,20 @@
-"""The codec of each name."""
+"""The codec of each name, such as "int8+zstd": a codec kind, and the entropy stage behind it."""
 
 from __future__ import annotations
+
+import torch
 
 from common.errors import CodecError
 from common.settings.codec_names import CODECS, NAMES, PARTS, TOP_K, CodecKind
 from common.wire.codecs.base import Codec
-from common.wire.codecs.entropy import ENTROPY_STAGES
-from common.wire.codecs.half import Bf16Codec, Fp16Codec
+from common.wire.codecs.buffers import nbytes
+from common.wire.codecs.entropy import ENTROPY_STAGES, EntropyStage
+from common.wire.codecs.floats import Bf16Codec, Fp16Codec, NoneCodec
 from common.wire.codecs.int8 import Int8Codec
-from common.wire.codecs.none import NoneCodec
-from common.wire.codecs.packed import PackedCodec
 from common.wire.codecs.sign import SignCodec
 from common.wire.codecs.ternary import TernaryCodec
 from common.wire.codecs.top_k import TopKCodec
-
-__all__ = ["CODEC_CLASSES", "NAMES", "make"]
+from common.wire.frames import Buffer
 
 CODEC_CLASSES: dict[CodecKind, type[Codec]] = {
     codec.name: codec for codec in (NoneCodec, Fp16Codec, Bf16Codec, Int8Codec, TopKCodec, SignCodec, TernaryCodec)
@@ -22,15 +22,37 @@ CODEC_CLASSES: dict[CodecKind, type[Codec]] = {
 assert tuple(CODEC_CLASSES) == CODECS, "every codec kind has its class"
 
 
+class PackedCodec:
+    """A codec followed by an entropy stage; no body is longer than `max_bytes`. One thread at a time."""
+
+    def __init__(self, name: str, codec: Codec, stage: EntropyStage) -> None:
+        self.name = name
+        self.size = codec.size
+        self.codec = codec
+        self.stage = stage
+        self.max_bytes = stage.max_bytes
+
+    def encode(self, vector: torch.Tensor) -> bytes:
+        """The body for `vector`, shape (size,), contiguous float32 on the CPU; raises ValueError for another."""
+        return self.stage.compress(self.codec.encode(vector))
+
+    def decode(self, body: Buffer, out: torch.Tensor) -> None:
+        """Unpacks `body` into `out`, shape (size,), contiguous float32 on the CPU (ValueError for another).
+
+        The receiver must check that the values are finite.
+        Raises CodecError, with `out` unchanged, if `body` cannot be of this codec.
+        """
+        if nbytes(body) > self.max_bytes:
+            raise CodecError(
+                f"{self.name} body of {self.size} elements is at most {self.max_bytes} bytes, not {nbytes(body)}"
+            )
+        self.codec.decode(self.stage.decompress(body), out)
+
+
 def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:
-    """The codec called `name`, for vectors of `size` elements.
+    """The codec called `name`, for vectors of `size` elements; `top_k`: fraction of them that top-k sends.
 
-    Args:
-        top_k: fraction of the elements that top-k sends, from the settings; other codecs ignore it.
-
-    Raises:
-        CodecError: no codec has that name.
-        ValueError: `size` is not positive, `top_k` not in (0, 1].
+    Raises CodecError for an unknown name, ValueError for a `size` below 1 or a `top_k` that is not in (0, 1].
     """
     if name not in PARTS:
         raise CodecError(f"no codec is called {name!r}; known are {', '.join(NAMES)}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from common.errors import CodecError
 from common.settings.codec_names import TOP_K, CodecKind
 from common.wire.codecs.base import Codec
-from common.wire.codecs.half import Bf16Codec
+from common.wire.codecs.floats import Bf16Codec
 from common.wire.frames import Buffer
 
 SAMPLE = 1 << 14
@@ -52,7 +52,6 @@ class TopKCodec(Codec):
 
     @property
     def raw_bytes(self) -> int:
-        """3 bytes and a bit for each element sent, and a bit for every 256 of all."""
         return self._values.raw_bytes + self.count + -(-self._ones // 8)
 
     def _pack(self, vector: torch.Tensor) -> memoryview:

@@ -22,7 +22,7 @@ BARE = run_status(mean_return=None, best_return=None, episode_length=None, episo
 def test_over_the_wire_and_back(status: RunStatus) -> None:
     message = unpack(pack(Status(report=msgspec.to_builtins(status))))
     assert isinstance(message, Status)
-    assert RunStatus.read(message.report) == status
+    assert msgspec.convert(message.report, RunStatus) == status
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_over_the_wire_and_back(status: RunStatus) -> None:
 )
 def test_another_learners_report_is_refused(report: dict[str, Any], why: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=why):
-        RunStatus.read(report)
+        msgspec.convert(report, RunStatus)
 
 
 def test_the_summary_has_the_keys_promised_and_no_lists() -> None:

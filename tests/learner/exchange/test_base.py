@@ -255,7 +255,7 @@ def test_no_figures_break_the_counters_or_the_status(fields: dict[str, Any]) -> 
         run.exchange.step(1.0)
         run.counters.version = 5
     status = run.run.status(2.0)
-    assert RunStatus.read(unpack_plain(status)) == status
+    assert msgspec.convert(unpack_plain(status), RunStatus) == status
     assert status.mean_return == pytest.approx(7.0)
     assert status.frames <= 2 * 1280 + 100
     assert all(math.isfinite(value) for value in status.losses.values())

@@ -21,7 +21,7 @@ def credential() -> Credential:
 
 
 def test_it_is_read_as_it_was_written(tmp_path: Path, credential: Credential) -> None:
-    path = tmp_path / credential.file_name
+    path = tmp_path / file_name(credential.learner)
     credential.write(path)
     credential.write(path)
     assert Credential.read(path) == credential

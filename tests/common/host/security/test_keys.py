@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigurationError
-from common.host.security.keys import KEY_CHARACTERS, KeyPair, check_key, public_of, read_public, write_secret
+from common.host.security.keys import (
+    KEY_CHARACTERS,
+    KeyPair,
+    check_key,
+    check_name,
+    is_name_under,
+    read_public,
+    write_secret,
+)
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 
@@ -15,7 +23,7 @@ def test_a_pair_is_read_as_it_was_written(tmp_path: Path) -> None:
     pair = KeyPair.generate("lab7")
     pair.write(tmp_path / "made" / "lab7.key")
     assert KeyPair.read(tmp_path / "made" / "lab7.key") == pair
-    assert pair.public == public_of(pair.secret)
+    assert KeyPair.from_secret("lab7", pair.secret) == pair
     assert len(pair.public) == KEY_CHARACTERS
     assert pair != KeyPair.generate("lab7")
 
@@ -90,3 +98,14 @@ def test_a_public_key_written_out_or_in_a_file(tmp_path: Path) -> None:
 def test_keys_that_are_none(key: str) -> None:
     with pytest.raises(ConfigurationError, match="is no key"):
         check_key(key)
+
+
+def test_names_under_a_key() -> None:
+    assert all(is_name_under("lab7", name) for name in ("lab7", "lab7/", "lab7/a", "lab7/a/b"))
+    assert not any(is_name_under("lab7", name) for name in ("", "lab", "lab70", "lab70/a", "a/lab7", "Lab7/a", "/lab7"))
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a b", ".hidden", "ä", "x" * 65, "a\n"])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no name"):
+        check_name(name)

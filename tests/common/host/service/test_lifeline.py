@@ -1,17 +1,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import threading
 
 import psutil
 import pytest
 
-from common.host.service import lifeline
 from common.host.service.lifeline import Lifeline
-from common.host.service.signals import Signals
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -29,16 +25,18 @@ import os, time
 from common.host.service import lifeline
 from common.host.service.signals import Signals
 with Signals() as signals:
-    lifeline.watch(grace_seconds=60)
+    lifeline.watch()
     os.write(1, b"watching\\n")
     while signals.requested is None:
         time.sleep(0.01)
     os.write(1, b"left\\n")
 """
 STUCK = """
-import os, time
+import os, signal, time
 from common.host.service import lifeline
-lifeline.watch(lambda: None, grace_seconds=0.1)
+lifeline.GRACE_SECONDS = 0.1
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lifeline.watch()
 os.write(1, b"watching\\n")
 while True:
     time.sleep(60)
@@ -56,45 +54,6 @@ def test_children_end_when_their_parent_is_killed(child: str, farewells: int) ->
         assert parent.stdout.read() == "left\n" * farewells  # until the last child has closed it
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
-
-
-class Exits(list[int]):
-    """Exit codes, in place of the end of this process."""
-
-
-@pytest.fixture
-def exits(monkeypatch: pytest.MonkeyPatch) -> Exits:
-    codes = Exits()
-    monkeypatch.setattr(os, "_exit", codes.append)
-    return codes
-
-
-def test_nothing_happens_while_the_parent_holds_the_line(exits: Exits) -> None:
-    line, lost = Lifeline(), threading.Event()
-    end = os.dup(line.child_end)
-    thread = lifeline.watch(lost.set, 0.0, end)
-    assert not lost.wait(0.1)
-    line.close()
-    thread.join()
-    os.close(end)
-    assert lost.is_set()
-    assert exits == [143]
-
-
-def test_a_closed_input_is_a_lost_parent(exits: Exits) -> None:
-    lost = threading.Event()
-    line = Lifeline()
-    end = line.child_end
-    line.close()
-    lifeline.watch(lost.set, 0.0, end).join()
-    assert lost.is_set()
-    assert exits == [143]
-
-
-def test_terminate_goes_through_signals() -> None:
-    with Signals() as signals:
-        lifeline.terminate()
-        assert signals.requested == signal.SIGTERM
 
 
 def test_no_end_is_inherited() -> None:

@@ -17,7 +17,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
 from common.settings.sections import Algorithm, Environment, Settings
-from common.wire.bodies.trajectory import MAX_ABS_VALUE, TrajectoryFormat, trajectory_format, usable
+from common.wire.bodies.trajectory import MAX_ABS_VALUE, TrajectoryFormat, usable
 from common.wire.codecs.entropy import ENTROPY_STAGES
 
 FIELDS = ("observations", "actions", "rewards", "terminated", "valid", "behaviour_log_probs", "state")
@@ -33,6 +33,14 @@ ACTIONS = {
     "multi-discrete": ActionSpec("multi-discrete", (3, 300, 2, 70_000, 5, 1), (2, 3)),
     "box": ActionSpec("box", shape=(2, 1), squashed=(True, False)),
 }
+
+
+def packing_of(
+    spec: ObservationSpec, action: ActionSpec, *, steps: int, num_envs: int, stack: int, state: int = 0
+) -> TrajectoryFormat:
+    environment = Environment(num_envs=num_envs, frame_stack=stack)
+    settings = Settings(algorithm=Algorithm(rollout_length=steps), environment=environment)
+    return TrajectoryFormat(settings, spec, action, state)
 
 
 def assert_same(ours: Rollout, expected: Rollout) -> None:
@@ -76,7 +84,7 @@ def random_rollout(
 @pytest.mark.parametrize(("acted", "state"), [("discrete", 0), ("multi-discrete", 4), ("box", 0), ("box", 6)])
 def test_a_round_trip_changes_nothing(kind: str, acted: str, state: int, codec: str) -> None:
     (spec, stack), action = SPECS[kind], ACTIONS[acted]
-    packing = TrajectoryFormat(spec, action, steps=5, num_envs=3, stack=stack, state=state)
+    packing = packing_of(spec, action, steps=5, num_envs=3, stack=stack, state=state)
     rollouts = [random_rollout(spec, 5, 3, seed, action=action, state=state) for seed in range(3)]
     for count in (1, 3):
         body = packing.pack(rollouts[:count], codec)
@@ -101,7 +109,7 @@ def stacked_rollout(spec: ObservationSpec, stack: int, steps: int, num_envs: int
 @pytest.mark.parametrize("kind", ["stacked box", "pixels"])
 def test_frames_travel_once_and_are_stacked_again_over_the_ends_of_episodes(kind: str) -> None:
     spec, stack = SPECS[kind]
-    packing = TrajectoryFormat(spec, discrete(300), steps=40, num_envs=2, stack=stack)
+    packing = packing_of(spec, discrete(300), steps=40, num_envs=2, stack=stack)
     for seed in range(3):
         rollout = stacked_rollout(spec, stack, 40, 2, seed)
         body = packing.pack([rollout], "none")
@@ -132,7 +140,7 @@ def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
     flips: list[tuple[int, int]],
 ) -> None:
     (spec, stack), action = SPECS[kind], ACTIONS[acted]
-    packing = TrajectoryFormat(spec, action, steps=2, num_envs=2, stack=stack, state=state)
+    packing = packing_of(spec, action, steps=2, num_envs=2, stack=stack, state=state)
     if cut is not None:  # what was a good body once
         good = bytearray(packing.pack([random_rollout(spec, 2, 2, action=action, state=state)] * count, codec))
         for place, bits in flips:
@@ -172,7 +180,7 @@ def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
 )
 def test_what_would_spoil_the_weights_is_refused(field: str, value: float, problem: str) -> None:
     spec, stack = SPECS["box"]
-    packing = TrajectoryFormat(spec, discrete(300), steps=2, num_envs=2, stack=stack)
+    packing = packing_of(spec, discrete(300), steps=2, num_envs=2, stack=stack)
     rollout = random_rollout(spec, 2, 2)
     assert usable(rollout)
     getattr(rollout, field)[1, 1] = value
@@ -195,7 +203,7 @@ def test_nor_such_numbers_of_a_box_of_a_state_or_of_one_of_several_choices(
     acted: str, field: str, value: float, problem: str
 ) -> None:
     (spec, stack), action = SPECS["box"], ACTIONS[acted]
-    packing = TrajectoryFormat(spec, action, steps=2, num_envs=2, stack=stack, state=4)
+    packing = packing_of(spec, action, steps=2, num_envs=2, stack=stack, state=4)
     rollout = random_rollout(spec, 2, 2, action=action, state=4)
     assert usable(rollout)
     getattr(rollout, field)[1, 1].view(-1)[0] = value
@@ -206,7 +214,7 @@ def test_nor_such_numbers_of_a_box_of_a_state_or_of_one_of_several_choices(
 
 def test_the_reader_makes_room_for_what_the_run_can_send_and_no_more() -> None:
     spec, stack = SPECS["pixels"]
-    packing = TrajectoryFormat(spec, discrete(3), steps=2, num_envs=2, stack=stack)
+    packing = packing_of(spec, discrete(3), steps=2, num_envs=2, stack=stack)
     body = bytearray(packing.pack([random_rollout(spec, 2, 2)], "none"))
     body[:4] = (2**32 - 1).to_bytes(4, "little")
     with pytest.raises(CodecError, match="4294967295 restarts, 1 rollouts have at most 4"):
@@ -219,7 +227,7 @@ def test_the_reader_makes_room_for_what_the_run_can_send_and_no_more() -> None:
 
 def test_restarts_that_are_told_must_be_those_that_are_marked() -> None:
     spec, stack = SPECS["pixels"]
-    packing = TrajectoryFormat(spec, discrete(300), steps=2, num_envs=2, stack=stack)
+    packing = packing_of(spec, discrete(300), steps=2, num_envs=2, stack=stack)
     body = packing.pack([random_rollout(spec, 2, 2)], "none")
     assert body[:4] == b"\x04\0\0\0"
     older = 3 * 2 * 3
@@ -229,11 +237,3 @@ def test_restarts_that_are_told_must_be_those_that_are_marked() -> None:
 
 def test_every_codec_of_trajectories_is_known() -> None:
     assert [PARTS[codec] for codec in CODECS] == [("none", stage) for stage in ENTROPY_STAGES]
-
-
-def test_the_format_of_a_run_comes_from_its_settings() -> None:
-    settings = Settings(algorithm=Algorithm(rollout_length=5), environment=Environment(num_envs=3, frame_stack=3))
-    spec, _ = SPECS["stacked box"]
-    rollout = random_rollout(spec, 5, 3, state=4)
-    body = TrajectoryFormat(spec, discrete(300), steps=5, num_envs=3, stack=3, state=4).pack([rollout], "none")
-    assert_same(trajectory_format(settings, spec, discrete(300), 4).unpack(body, "none", 1), rollout)

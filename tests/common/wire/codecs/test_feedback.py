@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from common.settings.codec_names import COARSE, NAMES, PARTS
 from common.wire.codecs.feedback import ErrorFeedback
-from common.wire.codecs.packed import PackedCodec
-from common.wire.codecs.registry import make
+from common.wire.codecs.registry import PackedCodec, make
 from tests.helpers.bounds import bound
 
 SIZE = 700

@@ -1,21 +1,27 @@
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from common.errors import CodecError
-from common.settings.codec_names import CODECS, TOP_K
-from common.wire.codecs.registry import CODEC_CLASSES, NAMES, make
+from common.settings.codec_names import NAMES, TOP_K
+from common.wire.codecs.registry import make
 from tests.helpers.bounds import bound
+from tests.helpers.examples import examples
+
+EVERY = pytest.mark.parametrize("name", NAMES)
+SIZE = 300
+FEW = settings(max_examples=examples(20))
+"""Enough for each of so many names."""
+PACKED = {name: make(name, SIZE) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EVERY
 def test_every_name_makes_a_codec_that_bears_it(name: str) -> None:
     packed = make(name, 10)
     assert packed.name == name
     assert packed.size == 10
     assert packed.codec.name == name.partition("+")[0]
-    out, one = torch.empty(10), torch.eye(10)[3]
-    packed.decode(packed.encode(one), out)
-    assert ((out - one).abs() <= bound(packed, one)).all()
 
 
 def test_top_k_takes_its_fraction_and_the_others_none() -> None:
@@ -29,17 +35,82 @@ def test_top_k_takes_its_fraction_and_the_others_none() -> None:
         make("top-k", 100, 0.0)
 
 
-def test_the_table_is_complete() -> None:
-    assert tuple(CODEC_CLASSES) == CODECS
-    assert all(codec.name == kind for kind, codec in CODEC_CLASSES.items())
-
-
 @pytest.mark.parametrize("name", ["", "fp8", "int8+", "int8+none", "+lz4", "int8+zstd+lz4", "INT8"])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(CodecError, match=r"known are none, .*int8\+zstd"):
         make(name, 10)
 
 
-def test_no_elements_is_no_codec() -> None:
-    with pytest.raises(ValueError):
-        make("int8", 0)
+def gradient(seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(SIZE, generator=generator) * (torch.rand(SIZE, generator=generator) < 0.15)
+
+
+@EVERY
+def test_round_trip_stays_within_the_bound(name: str) -> None:
+    packed, vector, out = make(name, SIZE), gradient(), torch.empty(SIZE)
+    body = packed.encode(vector)
+    packed.decode(body, out)
+    assert ((out - vector).abs() <= bound(packed, vector)).all()
+    assert len(body) <= packed.max_bytes
+
+
+@EVERY
+def test_a_body_is_its_own_memory(name: str) -> None:
+    packed = make(name, SIZE)
+    first = packed.encode(gradient(1))
+    kept = bytes(bytearray(first))
+    packed.encode(gradient(2))
+    packed.decode(packed.encode(gradient(3)), torch.empty(SIZE))
+    assert isinstance(first, bytes)
+    assert first == kept
+
+
+@EVERY
+@FEW
+@given(body=st.binary(max_size=1500))
+def test_hostile_bytes_raise_codec_error_and_write_nothing(name: str, body: bytes) -> None:
+    out = torch.full((SIZE,), 7.0)
+    try:
+        PACKED[name].decode(body, out)
+    except CodecError:
+        assert torch.equal(out, torch.full((SIZE,), 7.0))
+
+
+@EVERY
+@FEW
+@given(body=st.binary(min_size=4 * SIZE, max_size=4 * SIZE))
+def test_any_bytes_of_the_right_length_decode_or_are_refused_whole(name: str, body: bytes) -> None:
+    packed, out = PACKED[name], torch.full((SIZE,), 7.0)
+    try:
+        packed.decode(packed.stage.compress(body[: packed.codec.raw_bytes]), out)
+    except CodecError:
+        assert packed.codec.name in ("top-k", "ternary"), "the others take any bytes"
+        assert torch.equal(out, torch.full((SIZE,), 7.0))
+
+
+@EVERY
+@FEW
+@given(seed=st.integers(0, 100), cut=st.integers(1, 100))
+def test_cut_and_extended_bodies_are_refused(name: str, seed: int, cut: int) -> None:
+    packed = PACKED[name]
+    body = packed.encode(gradient(seed))
+    for damaged in (body[:-cut], body + bytes(cut)):
+        with pytest.raises(CodecError):
+            packed.decode(damaged, torch.empty(SIZE))
+
+
+@EVERY
+def test_a_body_that_is_too_long_is_refused_unread(name: str) -> None:
+    packed = make(name, SIZE)
+    with pytest.raises(CodecError, match=f"at most {packed.max_bytes} bytes"):
+        packed.decode(bytes(packed.max_bytes + 1), torch.empty(SIZE))
+
+
+@EVERY
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_never_comes_out_finite(name: str, bad: float) -> None:
+    packed, vector, out = make(name, SIZE), gradient(), torch.empty(SIZE)
+    vector[SIZE - 2] = bad
+    packed.decode(packed.encode(vector), out)
+    assert not out[SIZE - 2].isfinite()

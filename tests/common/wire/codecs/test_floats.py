@@ -5,7 +5,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.wire.codecs.half import Bf16Codec, Fp16Codec, HalfCodec
+from common.wire.codecs.floats import Bf16Codec, Fp16Codec, HalfCodec, NoneCodec
 from tests.helpers.bounds import bound
 
 HALVES = pytest.mark.parametrize("made", [Fp16Codec, Bf16Codec])
@@ -24,6 +24,15 @@ def round_trip(codec: HalfCodec, vector: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(vector)
     codec.decode(codec.encode(vector), out)
     return out
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=40))
+def test_every_bit_of_float32_comes_back(values: list[float]) -> None:
+    vector = torch.tensor(values)
+    codec = NoneCodec(len(values))
+    out = torch.empty_like(vector)
+    codec.decode(codec.encode(vector), out)
+    assert torch.equal(out.view(torch.int32), vector.view(torch.int32))
 
 
 @HALVES
@@ -65,5 +74,6 @@ def test_a_sum_that_overflows_changes_nothing(made: type[HalfCodec]) -> None:
 
 def test_golden_bytes() -> None:
     vector = torch.tensor([1.0, -2.5])
+    assert bytes(NoneCodec(2).encode(vector)) == struct.pack("<2f", 1.0, -2.5)
     assert bytes(Fp16Codec(2).encode(vector)) == struct.pack("<2e", 1.0, -2.5)
     assert bytes(Bf16Codec(2).encode(vector)) == bytes.fromhex("803f20c0")
