@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def best(self, outputs: Floats) -> Actions:
-        """The best actions by the network, for outputs (N, action.width)."""
+        """The actions of the highest probability or value, for outputs (N, action.width)."""
 
 
 class Sampling(Exploration):
@@ -40,7 +39,6 @@ class Sampling(Exploration):
         return distribution(self._action, outputs).sample(self._rng)
 
     def best(self, outputs: Floats) -> Actions:
-        """The most probable actions."""
         return distribution(self._action, outputs).mode()
 
 
@@ -81,14 +79,5 @@ class EpsilonGreedy(Exploration):
         return actions, np.log(probabilities).astype(np.float32)
 
     def best(self, outputs: Floats) -> Actions:
-        """The actions of the highest value."""
         actions: Actions = outputs.argmax(axis=1)
         return actions
-
-
-def draw_finals(
-    finals: Sequence[float], probabilities: Sequence[float], num_envs: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """A final epsilon (B,) for each environment; the probabilities need not add up to exactly 1."""
-    p = np.array(probabilities)
-    return rng.choice(finals, num_envs, p=p / p.sum())

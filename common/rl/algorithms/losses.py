@@ -1,7 +1,4 @@
-"""What all losses share: their result, discounts, the squared error and normalised advantages.
-
-A step has a weight: 1 / (number of valid steps) for a mean over the valid steps, 0 for a dummy step.
-"""
+"""What all losses share: their result, discounts and the squared error."""
 
 from __future__ import annotations
 
@@ -26,37 +23,17 @@ class Loss(NamedTuple):
     """gradient_norm is 0: it is not known yet."""
 
 
-class Term(NamedTuple):
-    """One term of a loss."""
-
-    value: float
-    gradient: Floats
-    """Derivative by the values (N,)."""
-
-
 def discounts(rollout: Rollout, gamma: float) -> Floats:
     """Return discounts (T, B), 0 where the episode terminated."""
     return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(gamma))
 
 
-def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:
-    """Return sum(weight * (target - value)^2) and its derivative by the values; the targets are constants.
+def squared_error(values: Floats, targets: Floats, weights: Floats) -> tuple[float, Floats]:
+    """Return sum(weight * (target - value)^2) and its derivative by the values; all (N,), the targets constants.
 
-    Args:
-        values: (N,).
-        targets: (N,).
-        weights: (N,).
+    weights: 1 / (number of valid steps) for a mean over the valid steps, 0 for a dummy step.
     """
     assert values.shape == targets.shape == weights.shape, (values.shape, targets.shape, weights.shape)
     errors = values - targets
     weighted = weights * errors
-    return Term(float(weighted @ errors), 2 * weighted)
-
-
-def normalized(advantages: Floats, valid: Booleans) -> Floats:
-    """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps."""
-    chosen = advantages[valid]
-    if not len(chosen):
-        return advantages
-    # float(...) keeps the result float32.
-    return (advantages - float(chosen.mean())) / (float(chosen.std()) + 1e-8)
+    return float(weighted @ errors), 2 * weighted

@@ -12,23 +12,13 @@ import numpy as np
 
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.actor_critic import ActorCritic
-from common.rl.algorithms.losses import Floats, Loss, discounts, normalized
+from common.rl.algorithms.losses import Floats, Loss, discounts
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.rollout import Rollout
+from common.settings.sections import Algorithm
 
 
-def loss(
-    outputs: Floats,
-    rollout: Rollout,
-    action: ActionSpec,
-    *,
-    gamma: float,
-    gae_lambda: float,
-    entropy_coef: float,
-    value_coef: float,
-    normalize_advantages: bool,
-    clip_range: float,
-) -> Loss:
+def loss(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, _target: None = None) -> Loss:
     """Return the mean over the valid steps of -min(ratio * advantage, clip(ratio, 1 - clip_range, 1 + clip_range) *
     advantage) - entropy_coef * H(pi) + value_coef * (target - V)^2, where targets and advantages are constants.
 
@@ -38,19 +28,13 @@ def loss(
     Args:
         outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
     """
-    now = ActorCritic(outputs, rollout, action)
-    targets = lambda_returns(rollout.rewards.numpy(), discounts(rollout, gamma), now.values, now.valid, gae_lambda)
-    advantages = targets - now.values[:-1]
-    if normalize_advantages:
-        advantages = normalized(advantages, now.valid)
-    surrogate, slope = _clipped(now.ratio, advantages.ravel(), clip_range)
-    policy_loss = -float(now.weights @ surrogate)
-    by_log_prob = -now.weights * slope * now.ratio
-    return now.loss(policy_loss, by_log_prob, targets, entropy_coef=entropy_coef, value_coef=value_coef)
-
-
-def _clipped(ratio: Floats, advantages: Floats, clip_range: float) -> tuple[Floats, Floats]:
-    """The clipped surrogate (N,), and its derivative by the ratio: 0 where the clipped term is the smaller one."""
-    bounded = np.clip(ratio, np.float32(1 - clip_range), np.float32(1 + clip_range)) * advantages
-    plain = ratio * advantages
-    return np.minimum(plain, bounded), np.where(plain <= bounded, advantages, np.float32(0))
+    now = ActorCritic(section, outputs, rollout, action)
+    discount_t = discounts(rollout, section.gamma)
+    targets = lambda_returns(rollout.rewards.numpy(), discount_t, now.values, now.valid, section.gae_lambda)
+    advantages = now.standardised(targets - now.values[:-1])
+    bounds = np.float32(1 - section.clip_range), np.float32(1 + section.clip_range)
+    plain, clipped = now.ratio * advantages, np.clip(now.ratio, *bounds) * advantages
+    policy_loss = -float(now.weights @ np.minimum(plain, clipped))
+    # The derivative by the ratio is 0 where the clipped term is the smaller one.
+    by_ratio = np.where(plain <= clipped, advantages, np.float32(0))
+    return now.loss(policy_loss, -now.weights * by_ratio * now.ratio, targets)

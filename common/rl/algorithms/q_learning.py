@@ -12,26 +12,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.losses import Booleans, Floats, Loss, discounts, squared_error
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.algorithms.statistics import Statistics
 from common.rl.rollout import Rollout
+from common.settings.sections import Algorithm
 
 
-def one_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def one_step_q(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Floats) -> Loss:
     """Targets r + gamma max_a Q(s', a; target network)."""
-    return _q_loss(outputs, rollout, target, gamma, lambda_=0.0)
+    return _q_loss(outputs, rollout, target, section.gamma, lambda_=0.0)
 
 
-def n_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def n_step_q(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Floats) -> Loss:
     """Targets r_t + gamma r_(t+1) + ... up to the end of rollout or episode, and there gamma^n max_a Q(s, a; target).
 
     The last step of a rollout has a one-step target, the first one the longest.
     """
-    return _q_loss(outputs, rollout, target, gamma, lambda_=1.0)
+    return _q_loss(outputs, rollout, target, section.gamma, lambda_=1.0)
 
 
-def one_step_sarsa(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def one_step_sarsa(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Floats) -> Loss:
     """Targets r + gamma Q(s', a'; target network), where a' is the action taken next.
 
     Steps without a next action are left out: those that a time limit ended, and a rollout's last.
@@ -41,7 +43,8 @@ def one_step_sarsa(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: 
     followed[:-1] = valid[1:]
     values = np.zeros(valid.shape, np.float32)
     values[:-1] = _taken(target, rollout).reshape(valid.shape)[1:]
-    returns = rollout.rewards.numpy() + discounts(rollout, gamma) * np.where(followed, values, np.float32(0))
+    following = np.where(followed, values, np.float32(0))
+    returns = rollout.rewards.numpy() + discounts(rollout, section.gamma) * following
     return _loss(outputs, rollout, returns, valid & (followed | ended))
 
 
@@ -56,11 +59,11 @@ def _loss(outputs: Floats, rollout: Rollout, returns: Floats, counted: Booleans)
     """The mean squared error over the steps that are `counted` (T, B)."""
     weights = counted.ravel().astype(np.float32) / np.float32(max(1, int(counted.sum())))
     values = _taken(outputs, rollout)
-    error = squared_error(values, returns.ravel(), weights)
+    error, by_value = squared_error(values, returns.ravel(), weights)
     derivative = np.zeros_like(outputs)
-    derivative[np.arange(len(values)), rollout.actions.numpy().ravel()] = error.gradient
+    derivative[np.arange(len(values)), rollout.actions.numpy().ravel()] = by_value
     mean = float(weights @ values)
-    return Loss(derivative, Statistics(-mean, error.value, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
+    return Loss(derivative, Statistics(-mean, error, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
 
 
 def _taken(outputs: Floats, rollout: Rollout) -> Floats:

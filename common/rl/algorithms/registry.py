@@ -1,32 +1,30 @@
-"""The algorithms by name: the only place where settings become arguments of losses and of exploration."""
+"""The algorithms by name: their losses and their exploration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms import a3c, ppo, q_learning
-from common.rl.algorithms.exploration import TRAINED_EPSILON, EpsilonGreedy, Exploration, Sampling, draw_finals
+from common.rl.algorithms.exploration import TRAINED_EPSILON, EpsilonGreedy, Exploration, Sampling
 from common.rl.algorithms.losses import Floats, Loss
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
-
-Target = Floats | None
 
 
 @dataclass(frozen=True)
 class Method:
     """One algorithm."""
 
-    loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]
+    loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Any], Loss]
     """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first. The last argument:
-    the target network's outputs on the same observations, of an algorithm that has one."""
+    the target network's outputs on the same observations, None for an algorithm without one."""
     has_target: bool = False
     """True if it learns the values of discrete actions with a target network, which the learner keeps; it explores by
     epsilon."""
@@ -36,59 +34,14 @@ class Method:
     """True if each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
 
 
-def _actor_critic(
-    section: Algorithm,
-    outputs: Floats,
-    rollout: Rollout,
-    action: ActionSpec,
-    _target: Target,
-    *,
-    correction: Literal["vtrace", "none"] | None = None,
-) -> Loss:
-    return a3c.loss(
-        outputs,
-        rollout,
-        action,
-        gamma=section.gamma,
-        gae_lambda=section.gae_lambda,
-        entropy_coef=section.entropy_coef,
-        value_coef=section.value_coef,
-        normalize_advantages=section.normalize_advantages,
-        correction=correction or section.correction,
-        rho_clip=section.rho_clip,
-        c_clip=section.c_clip,
-    )
-
-
-def _ppo(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, _target: Target) -> Loss:
-    return ppo.loss(
-        outputs,
-        rollout,
-        action,
-        gamma=section.gamma,
-        gae_lambda=section.gae_lambda,
-        entropy_coef=section.entropy_coef,
-        value_coef=section.value_coef,
-        normalize_advantages=section.normalize_advantages,
-        clip_range=section.clip_range,
-    )
-
-
-def _values(loss: Callable[..., Loss]) -> Method:
-    def bound(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Target) -> Loss:
-        return loss(outputs, rollout, target, gamma=section.gamma)
-
-    return Method(bound, has_target=True)
-
-
 METHODS: dict[str, Method] = {
-    "a3c": Method(_actor_critic),
-    "one-step-q": _values(q_learning.one_step_q),
-    "n-step-q": _values(q_learning.n_step_q),
-    "one-step-sarsa": _values(q_learning.one_step_sarsa),
-    "a2c": Method(partial(_actor_critic, correction="none"), corrects=False),
-    "vtrace": Method(partial(_actor_critic, correction="vtrace")),
-    "ppo": Method(_ppo, repeats=True),
+    "a3c": Method(a3c.loss),
+    "one-step-q": Method(q_learning.one_step_q, has_target=True),
+    "n-step-q": Method(q_learning.n_step_q, has_target=True),
+    "one-step-sarsa": Method(q_learning.one_step_sarsa, has_target=True),
+    "a2c": Method(partial(a3c.loss, correction="none"), corrects=False),
+    "vtrace": Method(partial(a3c.loss, correction="vtrace")),
+    "ppo": Method(ppo.loss, repeats=True),
 }
 
 
@@ -104,5 +57,6 @@ def exploration(
     if frames is None:
         finals = np.full(num_envs, TRAINED_EPSILON)
     else:
-        finals = draw_finals(section.epsilon_finals, section.epsilon_probabilities, num_envs, rng)
+        p = np.array(section.epsilon_probabilities)  # need not add up to exactly 1
+        finals = rng.choice(section.epsilon_finals, num_envs, p=p / p.sum())
     return EpsilonGreedy(finals, anneal_frames=section.epsilon_frames, frames=frames, rng=rng)

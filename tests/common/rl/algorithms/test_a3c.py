@@ -10,8 +10,8 @@ import torch
 
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.a3c import loss
+from common.rl.algorithms.returns import vtrace
 from common.rl.algorithms.statistics import Statistics
-from common.rl.algorithms.vtrace import vtrace
 from common.rl.distributions.gaussian import STD_FLOOR
 from common.rl.gradient import gradient
 from common.rl.networks.heads import PolicyValue
@@ -133,13 +133,7 @@ def test_of_every_network_and_alike_on_both_ends(kind: str, observation: Observa
     assert torch.equal(there.flat.gradient, model.flat.gradient), "what a masked step was given counts for nothing"
 
 
-NUMBERS: dict[str, Any] = {
-    "gamma": 0.9,
-    "gae_lambda": 1.0,
-    "entropy_coef": 0.03,
-    "value_coef": 0.5,
-    "normalize_advantages": False,
-}
+NUMBERS: dict[str, Any] = {"gamma": 0.9, "entropy_coef": 0.03}
 
 
 @pytest.mark.parametrize(("rho_clip", "c_clip"), [(1.0, 1.0), (1.7, 0.6)])
@@ -147,8 +141,8 @@ def test_with_the_correction_the_targets_are_v_trace_s_sums_of_products(rho_clip
     """In float64, by the definition of Espeholt et al. 2018, section 4.1."""
     model, rollout = make(BOX)
     outputs = outputs_of(model, rollout)
-    action = model.network.action
-    ours = loss(outputs, rollout, action, **NUMBERS, correction="vtrace", rho_clip=rho_clip, c_clip=c_clip).statistics
+    section = Algorithm(**NUMBERS, rho_clip=rho_clip, c_clip=c_clip)
+    ours = loss(section, outputs, rollout, model.network.action).statistics
     pi, values = probabilities(outputs)
     policy_loss = value_loss = 0.0
     for b in range(COPIES):
@@ -174,8 +168,8 @@ def test_with_the_correction_the_targets_are_v_trace_s_sums_of_products(rho_clip
 def test_without_it_the_policy_that_acted_does_not_matter() -> None:
     model, rollout = make(BOX)
     outputs = outputs_of(model, rollout)
-    given: dict[str, Any] = {**NUMBERS, "correction": "none", "rho_clip": 1.0, "c_clip": 1.0}
-    ours = loss(outputs, rollout, model.network.action, **given).statistics
+    section = Algorithm(**NUMBERS, correction="none")
+    ours = loss(section, outputs, rollout, model.network.action).statistics
     pi, values = probabilities(outputs)
     returns = naive_returns(rollout, values, 0.9, 1.0)
     policy_loss = value_loss = entropy = 0.0

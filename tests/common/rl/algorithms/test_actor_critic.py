@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from common.rl.algorithms.actor_critic import ActorCritic
+from common.settings.sections import Algorithm
 from tests.helpers.rollouts import ACTIONS, BOX, COPIES, STEPS, make
 
 ENTROPY, VALUE = 0.3, 0.7
+SECTION = Algorithm(entropy_coef=ENTROPY, value_coef=VALUE, normalize_advantages=True)
 
 
 def test_the_derivative_is_that_of_its_terms() -> None:
@@ -16,9 +18,7 @@ def test_the_derivative_is_that_of_its_terms() -> None:
     outputs = rng.normal(size=((STEPS + 1) * COPIES, ACTIONS + 1)).astype(np.float32)
     targets = rng.normal(size=(STEPS, COPIES)).astype(np.float32)
     slope = rng.normal(size=STEPS * COPIES).astype(np.float32)
-    ours = ActorCritic(outputs, rollout, model.network.action).loss(
-        7.0, slope, targets, entropy_coef=ENTROPY, value_coef=VALUE
-    )
+    ours = ActorCritic(SECTION, outputs, rollout, model.network.action).loss(7.0, slope, targets)
 
     x = torch.tensor(outputs, dtype=torch.float64, requires_grad=True)
     policy = torch.distributions.Categorical(logits=x[: STEPS * COPIES, :-1])
@@ -39,7 +39,20 @@ def test_arrays_of_other_shapes_are_refused() -> None:
     rows = (STEPS + 1) * COPIES
     for shape in ((rows - 1, ACTIONS + 1), (rows, ACTIONS)):
         with pytest.raises(AssertionError):
-            ActorCritic(np.zeros(shape, np.float32), rollout, model.network.action)
-    now = ActorCritic(np.zeros((rows, ACTIONS + 1), np.float32), rollout, model.network.action)
+            ActorCritic(SECTION, np.zeros(shape, np.float32), rollout, model.network.action)
+    now = ActorCritic(SECTION, np.zeros((rows, ACTIONS + 1), np.float32), rollout, model.network.action)
     with pytest.raises(AssertionError):
-        now.loss(0.0, np.zeros(rows, np.float32), np.zeros((STEPS, COPIES), np.float32), entropy_coef=0, value_coef=0)
+        now.loss(0.0, np.zeros(rows, np.float32), np.zeros((STEPS, COPIES), np.float32))
+
+
+def test_advantages_are_standardised_over_the_valid_steps_only() -> None:
+    model, rollout = make(BOX)
+    outputs = np.zeros(((STEPS + 1) * COPIES, ACTIONS + 1), np.float32)
+    advantages = np.random.default_rng(0).normal(3.0, 2.0, size=(STEPS, COPIES)).astype(np.float32)
+    now = ActorCritic(SECTION, outputs, rollout, model.network.action)
+    chosen = advantages[now.valid]
+    ours = now.standardised(advantages)[now.valid.ravel()]
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours, (chosen - chosen.mean()) / chosen.std(), rtol=1e-4, atol=1e-5)
+    plain = ActorCritic(Algorithm(), outputs, rollout, model.network.action)
+    assert np.array_equal(plain.standardised(advantages), advantages.ravel())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.rl.action_spec import discrete
-from common.rl.algorithms.exploration import EpsilonGreedy, Sampling, draw_finals
+from common.rl.algorithms.exploration import EpsilonGreedy, Sampling
 
 ENVS = 2000
 VALUES = np.tile(np.array([0.0, 2.0, 1.0], np.float32), (ENVS, 1))
@@ -30,19 +30,6 @@ def test_epsilon_falls_linearly_from_one_to_its_final_value(frames: float, expec
 
 def test_without_annealing_it_is_final_at_once() -> None:
     assert greedy(0.3, torch.zeros(1)).epsilons.tolist() == [0.3] * ENVS
-
-
-def test_final_values_are_drawn_per_environment_by_their_probabilities_and_the_seed() -> None:
-    finals = [0.1, 0.01, 0.5]
-    one, again, other = (draw_finals(finals, [0.4, 0.3, 0.3], ENVS, np.random.default_rng(seed)) for seed in (1, 1, 2))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
-    assert [float(np.mean(one == final)) for final in finals] == pytest.approx([0.4, 0.3, 0.3], abs=0.04)
-
-
-def test_rounded_probabilities_are_good_enough() -> None:
-    finals = draw_finals([0.1, 0.01, 0.5], [0.333333, 0.333333, 0.333334 - 1e-6], ENVS, np.random.default_rng(0))
-    assert set(finals) == {0.1, 0.01, 0.5}
 
 
 def test_actions_and_their_probabilities() -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from common.rl.action_spec import discrete
 from common.rl.algorithms import q_learning
+from common.rl.algorithms.losses import Loss
 from common.rl.algorithms.registry import METHODS
 from common.rl.gradient import gradient
 from common.rl.model import Model
@@ -139,11 +141,12 @@ def test_the_state_value_is_unused(kind: str) -> None:
     assert model.target is not None
     outputs = np.random.default_rng(0).normal(size=((STEPS + 1) * COPIES, ACTIONS + 1)).astype(np.float32)
     target = outputs[::-1].copy()
-    derivative = LOSSES[kind](outputs, rollout, target, gamma=0.9).derivative
+    given = section_of(kind), outputs, rollout, model.network.action, target
+    derivative = LOSSES[kind](*given).derivative
     assert not derivative[:, -1].any()
     assert not derivative[STEPS * COPIES :].any()
     outputs[:, -1] = target[:, -1] = 1e6
-    assert np.array_equal(LOSSES[kind](outputs, rollout, target, gamma=0.9).derivative, derivative)
+    assert np.array_equal(LOSSES[kind](*given).derivative, derivative)
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -168,7 +171,7 @@ def test_without_a_valid_step_the_gradient_is_zero(kind: str) -> None:
     ],
 )
 def test_a_time_limit_bootstraps_and_a_termination_does_not(
-    loss: Callable[..., q_learning.Loss], terminated: bool, squares: list[float]
+    loss: Callable[..., Loss], terminated: bool, squares: list[float]
 ) -> None:
     """Step 0 ends an episode, step 1 is the dummy, step 2 is the rollout's last."""
     rollout = Rollout(
@@ -180,5 +183,5 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not(
         behaviour_log_probs=torch.zeros(3, 1),
     )
     target = np.tile(np.array([2.0, 3.0, 7.0], np.float32), (4, 1))
-    found = loss(np.zeros((4, 3), np.float32), rollout, target, gamma=0.9).statistics.value_loss
+    found = loss(Algorithm(gamma=0.9), np.zeros((4, 3), np.float32), rollout, discrete(2), target).statistics.value_loss
     assert found == pytest.approx(sum(squares) / max(1, len(squares)))

@@ -58,3 +58,13 @@ def test_a2c_and_vtrace_are_a3c_without_and_with_the_correction() -> None:
         )
         assert np.array_equal(found, same)
         assert not np.allclose(found, different)
+
+
+def test_final_epsilons_are_drawn_per_environment_by_their_probabilities_and_the_seed() -> None:
+    # The probabilities are rounded: their sum is not exactly 1.
+    section = Algorithm(kind="n-step-q", epsilon_probabilities=[0.4, 0.3, 0.3 - 1e-6])
+    one, again, other = (drawn(section, torch.zeros(1), seed).finals for seed in (1, 1, 2))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+    frequencies = [float(np.mean(one == final)) for final in section.epsilon_finals]
+    assert frequencies == pytest.approx([0.4, 0.3, 0.3], abs=0.04)

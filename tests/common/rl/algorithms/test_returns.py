@@ -1,9 +1,11 @@
-"""Returns against explicit sums, episode by episode, in float64."""
+"""Returns and V-trace against explicit sums, episode by episode, in float64."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from common.rl.algorithms.returns import accumulate, lambda_returns
+from common.rl.algorithms.returns import accumulate, lambda_returns, vtrace
 
 STEPS, COPIES = 12, 40
 
@@ -61,3 +63,69 @@ def test_arrays_of_other_shapes_are_refused() -> None:
         lambda_returns(right, right, right, valid, 1.0)
     with pytest.raises(AssertionError):
         lambda_returns(right, wrong, np.zeros((3, 3), np.float32), valid, 1.0)
+
+
+class Batch(NamedTuple):
+    r: np.ndarray
+    d: np.ndarray
+    v: np.ndarray
+    ratio: np.ndarray
+    valid: np.ndarray
+
+
+def batch() -> Batch:
+    rng = np.random.default_rng(4)
+    r, v = (rng.normal(size=(n, COPIES)).astype(np.float32) for n in (STEPS, STEPS + 1))
+    d = np.where(rng.random((STEPS, COPIES)) < 0.15, 0, 0.9).astype(np.float32)
+    # Far below, between and above every clipping threshold used here.
+    ratio = np.exp(rng.uniform(-2.5, 2.5, size=(STEPS, COPIES))).astype(np.float32)
+    return Batch(r, d, v, ratio, rng.random((STEPS, COPIES)) < 0.85)
+
+
+def naive_vtrace(x: Batch, lambda_: float, rho_clip: float, c_clip: float) -> tuple[np.ndarray, np.ndarray]:
+    """v_s = V(x_s) + sum_t (prod of discounts and c up to t) delta_t, over the steps of the same episode."""
+    targets, advantages = x.v[:-1].astype(np.float64), np.zeros(x.r.shape)
+    for b in range(COPIES):
+        for s in reversed(range(STEPS)):
+            if not x.valid[s, b]:
+                continue
+            product = 1.0
+            for t in range(s, STEPS):
+                if not x.valid[t, b]:
+                    break
+                rho = min(rho_clip, float(x.ratio[t, b]))
+                delta = rho * (float(x.r[t, b]) + float(x.d[t, b]) * float(x.v[t + 1, b]) - float(x.v[t, b]))
+                targets[s, b] += product * delta
+                product *= float(x.d[t, b]) * lambda_ * min(c_clip, float(x.ratio[t, b]))
+            target = targets[s + 1, b] if s + 1 < STEPS else float(x.v[STEPS, b])
+            q = lambda_ * target + (1 - lambda_) * float(x.v[s + 1, b])
+            rho = min(rho_clip, float(x.ratio[s, b]))
+            advantages[s, b] = rho * (float(x.r[s, b]) + float(x.d[s, b]) * q - float(x.v[s, b]))
+    return targets, advantages
+
+
+@pytest.mark.parametrize(("rho_clip", "c_clip"), [(1.0, 1.0), (3.7, 2.2), (0.5, 1.5)])
+@pytest.mark.parametrize("lambda_", [1.0, 0.7, 0.0])
+def test_equals_the_papers_sums(lambda_: float, rho_clip: float, c_clip: float) -> None:
+    x = batch()
+    result = vtrace(*x, lambda_, rho_clip, c_clip)
+    targets, advantages = naive_vtrace(x, lambda_, rho_clip, c_clip)
+    assert result.targets.dtype == result.advantages.dtype == np.float32
+    np.testing.assert_allclose(result.targets, targets, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result.advantages, advantages, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lambda_", [1.0, 0.7, 0.0])
+def test_with_ratios_of_one_it_is_gae(lambda_: float) -> None:
+    x = batch()._replace(ratio=np.ones((STEPS, COPIES), np.float32))
+    result = vtrace(*x, lambda_, 1.0, 1.0)
+    returns = lambda_returns(x.r, x.d, x.v, x.valid, lambda_)
+    np.testing.assert_allclose(result.targets, returns, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result.advantages, returns - x.v[:-1], rtol=1e-5, atol=1e-5)
+
+
+def test_a_dummy_step_counts_for_nothing_in_v_trace() -> None:
+    x = batch()
+    result = vtrace(*x, 1.0, 1.0, 1.0)
+    assert (result.targets[~x.valid] == x.v[:-1][~x.valid]).all()
+    assert (result.advantages[~x.valid] == 0).all()
