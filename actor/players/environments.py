@@ -19,7 +19,6 @@ from common.errors import A3cdError, UnavailableError
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
-from common.rl.environments.spaces import describe
 from common.settings.sections import Environment, Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
@@ -87,9 +86,7 @@ class _EnvironmentGroup:
         """For the next step."""
         self._name = section.id
         self._environments: Environments = make_environments(unstacking(section), num_envs=num_envs, seed=seed)
-        self._bodies = ObservationCodec(
-            describe(self._environments.observation_space), self._environments.action, num_envs
-        )
+        self._bodies = ObservationCodec(self._environments.observation, self._environments.action, num_envs)
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
         """None: new episodes are to be begun."""

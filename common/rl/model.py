@@ -33,7 +33,7 @@ class Model:
 
     @property
     def statistics(self) -> Tensor:
-        """The extras of the normalization; a view."""
+        """Those of the normalization; a view."""
         return self.extras[: self.normalization.size]
 
     @property

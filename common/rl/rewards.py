@@ -43,7 +43,7 @@ class RewardTransform:
         self._sums = np.zeros(num_envs)
 
     def restart(self) -> None:
-        """New episodes begin in every environment."""
+        """Begin new episodes in every environment."""
         self._sums.fill(0.0)
 
     def apply(
@@ -75,20 +75,15 @@ class RewardTransform:
     def _count(
         self, observations: NDArray[Any], rewards: NDArray[np.float32], valid: NDArray[np.bool_]
     ) -> Moments | None:
-        if not self._normalization.counted:
-            return None
-        sums = self._discounted(rewards, valid)[valid] if self._normalization.rewards else None
-        if not valid.any():
-            return None
         columns = []
-        if self._normalization.observations:
-            columns.append(observations[valid].reshape(np.count_nonzero(valid), -1).astype(np.float64))
-        if sums is not None:
-            columns.append(sums[:, np.newaxis])
-        return Moments.from_rows(np.concatenate(columns, axis=1))
+        if numbers := self._normalization.observations:
+            columns.append(observations[valid].reshape(-1, numbers).astype(np.float64))
+        if self._normalization.rewards:
+            columns.append(self._discounted(rewards, valid)[valid][:, np.newaxis])
+        return Moments.from_rows(np.concatenate(columns, axis=1)) if columns and valid.any() else None
 
     def _discounted(self, rewards: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(T, B): after each step, the discounted sum of its episode's rewards so far, the newest with factor 1."""
+        """(T, B): after each step, the sum of its episode's rewards so far, discounted by their age."""
         sums = np.empty(rewards.shape)
         for t, row in enumerate(rewards):
             # After a dummy step an episode begins.
@@ -98,7 +93,6 @@ class RewardTransform:
 
 
 def reward_transform(settings: Settings, model: Model, num_envs: int) -> RewardTransform:
-    """The transformation of a run's settings, for `num_envs` of its environments."""
     environment = settings.environment
     return RewardTransform(
         num_envs,

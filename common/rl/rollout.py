@@ -54,7 +54,7 @@ class Rollout:
 
     @cached_property
     def steps(self) -> int:
-        """Number of valid steps."""
+        """Valid ones."""
         return int(self.valid.sum())
 
     def columns(self, chosen: Tensor) -> Rollout:
@@ -63,7 +63,6 @@ class Rollout:
         return Rollout(**{name: part.index_select(_axis(name), chosen.to(part.device)) for name, part in parts.items()})
 
     def copy(self) -> Rollout:
-        """A copy in memory of its own."""
         return Rollout(**{name: part.clone() for name, part in self._parts().items()})
 
     def _parts(self) -> dict[str, Tensor]:

@@ -54,7 +54,6 @@ class Gaussian(Distribution):
         return actions.reshape(-1, *self._shape), self._density(noise, actions)
 
     def mode(self) -> Floats:
-        """The mean."""
         return self._mean.reshape(-1, *self._shape)
 
     def log_prob(self, actions: Actions) -> Floats:

@@ -53,13 +53,12 @@ class ActionMap:
 class _Box:
     def __init__(self, space: Box, bounds: Bounds) -> None:
         both = np.isfinite(space.low) & np.isfinite(space.high)
-        low, high = np.where(both, space.low.astype(np.float64), -1), np.where(both, space.high.astype(np.float64), 1)
+        low = np.where(both, space.low.astype(np.float64), -1)
+        high = np.where(both, space.high.astype(np.float64), 1)
         self.squashed = both if bounds == "tanh" else np.zeros_like(both)
         self._low, self._high = space.low, space.high
-        self._centre, self._half = (
-            high / 2 + low / 2,
-            high / 2 - low / 2,
-        )  # float64: no overflow
+        self._centre = high / 2 + low / 2  # halved first: no overflow
+        self._half = high / 2 - low / 2
         self._dtype = space.dtype
         self._whole = space.dtype is not None and np.issubdtype(space.dtype, np.integer)
 

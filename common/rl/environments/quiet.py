@@ -1,4 +1,4 @@
-"""Keeps the prints of environments away from stdout, which carries results, and windows from opening."""
+"""Keeps the prints of environments away from stdout, which carries results."""
 
 from __future__ import annotations
 
@@ -24,12 +24,3 @@ def quiet() -> Iterator[None]:
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def draw_into_memory() -> None:
-    """Let SDL, which pygame draws with, work without display and sound card; this process can open no window later.
-
-    SDL_VIDEODRIVER and SDL_AUDIODRIVER are left as they are if the operator has set them.
-    """
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")

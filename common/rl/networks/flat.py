@@ -23,7 +23,6 @@ class FlatParameters:
     layout: tuple[tuple[str, tuple[int, ...]], ...]
     """Name and shape of each parameter."""
     architecture: str
-    """As `PolicyValue.architecture`."""
 
     @property
     def size(self) -> int:

@@ -47,9 +47,9 @@ class PolicyValue(nn.Module):
 
     @torch.inference_mode()
     def step(self, observations: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs (B, action.width + 1) and the next state (B, state_size), without a graph for a gradient.
+        """Return outputs (B, action.width + 1) and the next state, for observations (B, *shape), without a graph.
 
-        observations: (B, *shape); state: (B, state_size), zeros where an episode starts.
+        state: (B, state_size), zeros where an episode starts.
         """
         return self.features(observations), state
 
@@ -60,10 +60,7 @@ class PolicyValue(nn.Module):
 
 
 class Heads(PolicyValue):
-    """Policy and value as linear layers on trunks.
-
-    On one trunk both heads are one linear layer of action.outputs + 1 outputs: half the calls.
-    """
+    """Policy and value as linear layers on trunks; on one trunk they are one layer: half the calls."""
 
     def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
         """trunks: one (shared), or two (policy, value)."""
@@ -101,7 +98,7 @@ def log_std(action: ActionSpec) -> nn.Parameter | None:
 
 
 def append_log_std(outputs: Tensor, parameter: Tensor | None) -> Tensor:
-    """Append the parameter to the policy's numbers: (N, outputs + 1) becomes (N, width + 1); the value stays last."""
+    """(N, action.outputs + 1) becomes (N, action.width + 1): the parameter goes before the value."""
     if parameter is None:
         return outputs
     return torch.cat([outputs[:, :-1], parameter.expand(len(outputs), -1), outputs[:, -1:]], dim=1)

@@ -15,11 +15,9 @@ class Trunk(nn.Module):
     """Maps observations (N, *shape) to features (N, `features`)."""
 
     features: int
-    """Length of a feature vector."""
     architecture: str
-    """As `PolicyValue.architecture`."""
+    """As `PolicyValue.architecture`, like `chunk`."""
     chunk: int
-    """As `PolicyValue.chunk`."""
 
     def forward(self, observations: Tensor) -> Tensor:
         raise NotImplementedError
