@@ -35,7 +35,7 @@ class ActionSpec:
 
     @property
     def count(self) -> int:
-        """Number of numbers in an action."""
+        """Numbers in an action."""
         return math.prod(self.shape)
 
     @property
@@ -45,7 +45,7 @@ class ActionSpec:
 
     @property
     def outputs(self) -> int:
-        """Numbers of `width` that depend on the state: all but log-stds that are parameters."""
+        """Those of `width` that depend on the state: all but log-stds that are parameters."""
         return self.count if self.kind == "box" and self.log_std == "parameter" else self.width
 
     @property

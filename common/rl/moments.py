@@ -87,7 +87,7 @@ class Moments:
 
     @property
     def usable(self) -> bool:
-        """Whether a learner accepts them: every number finite, and every mean within MAX_MEAN."""
+        """Every number is finite, and every mean within MAX_MEAN."""
         most = np.max(np.abs(self.means), initial=0.0)
         return bool(most <= MAX_MEAN and np.isfinite(self.squares).all())
 

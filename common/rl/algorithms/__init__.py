@@ -1,5 +1,4 @@
 """Exploration and the losses of all algorithms, as pure functions on numpy arrays.
 
-The arrays are small (steps x environments) and the recursions over time make many calls; a call of numpy costs a
-fraction of one of torch. Networks and their gradients are torch.
+The arrays are small and the recursions over time make many calls, of which numpy's cost a fraction of torch's.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +29,21 @@ class Exploration(ABC):
         """The actions of the highest probability or value, for outputs (N, action.width)."""
 
 
+@dataclass(eq=False)
 class Sampling(Exploration):
     """Draws from the policy that the outputs describe."""
 
-    def __init__(self, action: ActionSpec, rng: np.random.Generator) -> None:
-        self._action = action
-        self._rng = rng
+    action: ActionSpec
+    rng: np.random.Generator
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
-        return distribution(self._action, outputs).sample(self._rng)
+        return distribution(self.action, outputs).sample(self.rng)
 
     def best(self, outputs: Floats) -> Actions:
-        return distribution(self._action, outputs).mode()
+        return distribution(self.action, outputs).mode()
 
 
+@dataclass(eq=False)
 class EpsilonGreedy(Exploration):
     """The action of the highest value, or with probability epsilon any action, all with the same probability.
 
@@ -49,32 +51,28 @@ class EpsilonGreedy(Exploration):
     https://arxiv.org/abs/1602.01783, section 4.
     """
 
-    def __init__(
-        self, finals: NDArray[np.float64], *, anneal_frames: int, frames: Tensor | None, rng: np.random.Generator
-    ) -> None:
-        """finals: (B,), the final epsilon of each environment.
-
-        anneal_frames: frames of the whole run over which epsilon falls; 0: it is final at once.
-        frames: (1,), frames of the whole run so far; read at each draw. None: epsilon is final.
-        """
-        self.finals = finals
-        self._anneal_frames = anneal_frames
-        self._frames = frames
-        self._rng = rng
+    finals: NDArray[np.float64]
+    """(B,): the final epsilon of each environment."""
+    _: KW_ONLY
+    anneal_frames: int
+    """Frames of the whole run over which epsilon falls; 0: it is final at once."""
+    frames: Tensor | None
+    """(1,): frames of the whole run so far, read at each draw; None: epsilon is final."""
+    rng: np.random.Generator
 
     @property
     def epsilons(self) -> NDArray[np.float64]:
-        """The current epsilon of each environment, (B,)."""
-        if self._frames is None or not self._anneal_frames:
+        """(B,): the current ones."""
+        if self.frames is None or not self.anneal_frames:
             return self.finals
-        left = 1 - float(self._frames) / self._anneal_frames
+        left = 1 - float(self.frames) / self.anneal_frames
         return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
         epsilons, width = self.epsilons, outputs.shape[1]
         best = self.best(outputs)
-        explores = self._rng.random(len(best)) < epsilons
-        actions = np.where(explores, self._rng.integers(width, size=len(best)), best)
+        explores = self.rng.random(len(best)) < epsilons
+        actions = np.where(explores, self.rng.integers(width, size=len(best)), best)
         probabilities = epsilons / width + np.where(actions == best, 1 - epsilons, 0.0)
         return actions, np.log(probabilities).astype(np.float32)
 

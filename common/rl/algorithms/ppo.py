@@ -1,9 +1,8 @@
 """Proximal policy optimisation: several steps on the same rollout, each of which may change the policy only a little.
 
 Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Either the learner goes over the rollout in
-epochs and minibatches (learner/parameters/batch_trainer.py), or each actor computes a gradient per epoch
-(actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the
-clipped ratio.
+epochs and minibatches, or each actor computes a gradient per epoch: the distributed form of Heess et al. 2017,
+https://arxiv.org/abs/1707.02286, with the clipped ratio.
 """
 
 from __future__ import annotations

@@ -23,15 +23,13 @@ class Method:
     """One algorithm."""
 
     loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Any], Loss]
-    """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first. The last argument:
-    the target network's outputs on the same observations, None for an algorithm without one."""
+    """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout; last come the target network's, or None."""
     has_target: bool = False
-    """True if it learns the values of discrete actions with a target network, which the learner keeps; it explores by
-    epsilon."""
+    """Learns the values of discrete actions with a target network, which the learner keeps; explores by epsilon."""
     corrects: bool = True
-    """True if the loss uses per-step behaviour log-probs, so that one rollout may mix policy versions."""
+    """The loss uses per-step behaviour log-probs, so that one rollout may mix policy versions."""
     repeats: bool = False
-    """True if each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
+    """Each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
 
 
 METHODS: dict[str, Method] = {

@@ -5,7 +5,7 @@ Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,6 @@ def lambda_returns(r_t: Floats, discount_t: Floats, values: Floats, valid: Boole
     return v_tm1 + accumulate(errors, np.where(valid, discount_t * np.float32(lambda_), np.float32(0)))
 
 
-class VTrace(NamedTuple):
-    """Both (T, B)."""
-
-    targets: Floats
-    """v_s: targets for the value of the observation before each step."""
-    advantages: Floats
-    """Weights of the policy gradient, the clipped ratio included."""
-
-
 def vtrace(
     r_t: Floats,
     discount_t: Floats,
@@ -51,8 +42,8 @@ def vtrace(
     lambda_: float,
     rho_clip: float,
     c_clip: float,
-) -> VTrace:
-    """Return V-trace's targets and advantages, corrected for the lag between the policy that acted and the learner's.
+) -> tuple[Floats, Floats]:
+    """Return V-trace's targets for the value before each step, and advantages, the clipped ratio included.
 
     See Espeholt et al. 2018, https://arxiv.org/abs/1802.01561, section 4.1 and remark 2. The advantages bootstrap with
     lambda * target_{t+1} + (1 - lambda) * v_t, so that with ratios of 1 they are exactly GAE(lambda). The arguments are
@@ -72,7 +63,7 @@ def vtrace(
     # target_{t+1} = v_t + the correction of the next step; beyond the last step there is none.
     q_t = v_t.copy()
     q_t[:-1] += np.float32(lambda_) * corrections[1:]
-    return VTrace(v_tm1 + corrections, rho * (r_t + discount_t * q_t - v_tm1))
+    return v_tm1 + corrections, rho * (r_t + discount_t * q_t - v_tm1)
 
 
 def accumulate(x: Floats, decay: Floats) -> Floats:

@@ -78,7 +78,7 @@ class Environments(ABC):
 
 
 def failure(name: str, doing: str, error: Exception) -> UnavailableError:
-    """The error to raise when an environment's own code raised `error` in `doing` (reset or step)."""
+    """The error to raise when an environment's own code raised `error` in `doing`, reset for instance."""
     return UnavailableError(f"environment {name} failed in {doing}: {error_text(error)}")
 
 

@@ -60,12 +60,9 @@ def make(
 def _batch(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     if is_atari(section.id):
         return make_atari(section, spec, num_envs=num_envs, seed=seed)
-    environments = None
     plain = section.observation == "state" and section.frame_skip == 1 and render_mode is None
-    if plain and num_envs >= VECTOR_ENVS:
-        environments = _vector(section, spec, num_envs, seed)
-    if environments is None:
-        environments = _sequential(section, spec, num_envs, seed, render_mode)
+    vector = _vector(section, spec, num_envs, seed) if plain and num_envs >= VECTOR_ENVS else None
+    environments = vector or _sequential(section, spec, num_envs, seed, render_mode)
     return StackedEnvironments(environments, section.frame_stack) if section.frame_stack > 1 else environments
 
 

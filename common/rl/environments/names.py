@@ -32,9 +32,8 @@ def is_atari(identifier: str) -> bool:
 
 
 def resolve(section: Environment) -> Environment:
-    """The section with `auto` and 0 replaced by the values for its environment; the id is not looked up.
+    """The section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
 
-    max_episode_steps = 0 stays: it means the environment's own limit.
     Raises ConfigurationError for the state of an ALE game, and for the lives of another environment.
     """
     atari = is_atari(section.id)
@@ -55,11 +54,7 @@ def resolve(section: Environment) -> Environment:
 
 
 def find_spec(identifier: str) -> EnvSpec:
-    """The registration of an id, after importing the module it is in.
-
-    Raises EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id does not
-    exist; the message suggests similar ids.
-    """
+    """The registration of an id, after importing the module it is in; raises EnvironmentMissingError without it."""
     module, name = module_of(identifier), bare(identifier)
     if module:
         _import(module, identifier)
@@ -80,7 +75,7 @@ def find_spec(identifier: str) -> EnvSpec:
 
 
 def known() -> list[str]:
-    """The ids registered in this process, with those of the packages above that are installed, sorted."""
+    """The ids registered in this process and by the packages above, sorted."""
     for prefix, (package, _) in PACKAGES.items():
         if importlib.util.find_spec(package):
             _import(package, prefix)

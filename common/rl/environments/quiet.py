@@ -13,10 +13,7 @@ import gymnasium
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """While a package of environments is imported or one is made: send prints to stderr and drop warnings.
-
-    For the rest of the process the banners of pygame and ALE and the warnings of gymnasium are off.
-    """
+    """Send prints to stderr and drop warnings; banners of pygame and ALE stay off for the rest of the process."""
     os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "hide"
     gymnasium.logger.min_level = gymnasium.logger.ERROR
     if ale_py := sys.modules.get("ale_py"):

@@ -1,7 +1,6 @@
 """Environments stepped one after the other in plain Python, where there is no vector implementation.
 
-It does less than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step:
-see benchmarks/environments.py.
+Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ class SequentialEnvironments(Environments):
         camera: Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]] | None = None,
         bounds: Bounds = "clip",
     ) -> None:
-        """environments: without a time limit if `limit` gives one; they are closed with the batch.
+        """environments: closed with the batch. name: for errors. frames_per_step: times each action is repeated.
 
-        name: for errors. frames_per_step: times each action is repeated. limit: steps after which an episode is
-        truncated (gymnasium's TimeLimit, without the cost of a wrapper); 0: none.
+        limit: steps after which an episode is truncated (a TimeLimit without the cost of a wrapper); 0: none.
         camera: its pictures, of FRAME_SPACE, replace the observations.
         Raises EnvironmentMissingError if the spaces are not supported.
         """

@@ -49,12 +49,8 @@ class ObservationBuffer:
         self._rows = self._array if self.spec.shape == space.shape else self._array.transpose(0, 2, 3, 1)
         """The same memory in the environment's own layout."""
         self._origin = int(space.start) if isinstance(space, Discrete) else 0
-        self.put: Callable[[int, Any], None] = self._rows.__setitem__
-        """Writes the observation of one environment, by its number."""
-
-    def put_all(self, observations: Any) -> None:
-        """Write the observations of all, batched as gymnasium's vector environments do."""
-        self._rows[...] = observations
+        self.put: Callable[[Any, Any], None] = self._rows.__setitem__
+        """Writes the observation of one environment, by its number, or with `...` those of all as one array."""
 
     def finished(self) -> NDArray[Any]:
         """(B, *shape) for the network, once every row has been written anew."""

@@ -50,7 +50,7 @@ class VectorEnvironments(Environments):
             observations, _ = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
-        self._buffer.put_all(observations)
+        self._buffer.put(..., observations)
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
@@ -58,7 +58,7 @@ class VectorEnvironments(Environments):
             observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
-        self._buffer.put_all(observations)
+        self._buffer.put(..., observations)
         lost = None
         if self._lives is not None:
             before, self._lives = self._lives, info["lives"].copy()

@@ -2,10 +2,8 @@
 
 A convolution whose kernel is twice its stride s equals a 2x2 convolution of stride 1 on the picture cut into s x s
 blocks (space to depth); the values of a block are the channels of one position. The parameters are stored in that
-form, (outputs, 2, 2, block values), channels last, so that they need no rearrangement. A3C's network on
-84x84x4, one thread: a gradient takes 280 us a frame in chunks of 64, against 600-900 for nn.Conv2d on
-x.float() / 255 with 320 frames at once; acting on 16 frames takes 130 us a frame either way
-(benchmarks/networks.py).
+form, (outputs, 2, 2, block values), channels last. A3C's network on 84x84x4, one thread: a gradient takes 280 us a
+frame in chunks of 64, against 600-900 for nn.Conv2d with 320 frames at once (benchmarks/networks.py).
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ VALUE_GAIN = 1.0
 class PolicyValue(nn.Module):
     """A network of a policy and a state value. Outputs are (N, action.width + 1): the policy's numbers, last the value.
 
-    It has two parts: `features`, which looks at each observation alone, and `unroll`, which goes through time. A
-    feed-forward network is all `features`, and these are its outputs.
+    `features` looks at each observation alone and gives the outputs of a feed-forward network; `unroll` goes through
+    time.
     """
 
     action: ActionSpec
@@ -36,12 +36,9 @@ class PolicyValue(nn.Module):
         raise NotImplementedError
 
     def unroll(self, features: Tensor, state: Tensor, valid: Tensor) -> Tensor:
-        """Return outputs ((T + 1) B, action.width + 1) over the steps of a rollout; of a recurrent network only.
+        """Return outputs ((T + 1) B, action.width + 1) of a rollout's features ((T + 1) B, F); recurrent networks only.
 
-        Args:
-            features: ((T + 1) B, F), time first.
-            state: (B, state_size) before the first step; a constant.
-            valid: (T, B) bool; the state after a dummy step is 0, since the next observation begins an episode.
+        state: (B, state_size) before the first step; a constant. valid: (T, B) bool; after a dummy step the state is 0.
         """
         raise NotImplementedError
 

@@ -75,7 +75,7 @@ def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
     kept = batch.clone()
     with _blamed(kind, given):
         outputs = network(batch)
-    if not isinstance(outputs, tuple) or [isinstance(one, Tensor) for one in outputs] != [True, True]:
+    if not (isinstance(outputs, tuple) and len(outputs) == 2 and all(isinstance(one, Tensor) for one in outputs)):
         raise _problem(kind, f"{given} must return two tensors, (logits, values)")
     for name, one, shape in zip(("logits", "values"), outputs, ((PROBE, actions), (PROBE,)), strict=True):
         if (found := tuple(one.shape)) != shape or one.dtype != torch.float32:
@@ -83,8 +83,7 @@ def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
         if not one.requires_grad:
             raise _problem(kind, f"{given} gives {name} that depend on no parameter, so that nothing could be learnt")
     for name, parameter in network.named_parameters():
-        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            form = f"{parameter.dtype} on {parameter.device.type}"
+        if (form := f"{parameter.dtype} on {parameter.device.type}") != "torch.float32 on cpu":
             raise _problem(kind, f"parameter {name} is {form}, not torch.float32 on cpu")
     if not torch.equal(kept, batch):
         raise _problem(kind, "forward changes the observations it is given; they are used again")

@@ -36,10 +36,7 @@ class Trunk(nn.Module):
 
 
 def orthogonal(*shape: int, gain: float, generator: torch.Generator) -> nn.Parameter:
-    """A weight (outputs, ...) with orthogonal rows as a matrix (outputs, inputs).
-
-    Saxe et al. 2013, https://arxiv.org/abs/1312.6120.
-    """
+    """A weight (outputs, ...) with orthogonal rows (Saxe et al. 2013, https://arxiv.org/abs/1312.6120)."""
     weight = torch.empty(shape)
     nn.init.orthogonal_(weight, gain, generator=generator)
     return nn.Parameter(weight)

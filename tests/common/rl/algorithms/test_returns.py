@@ -108,24 +108,24 @@ def naive_vtrace(x: Batch, lambda_: float, rho_clip: float, c_clip: float) -> tu
 @pytest.mark.parametrize("lambda_", [1.0, 0.7, 0.0])
 def test_equals_the_papers_sums(lambda_: float, rho_clip: float, c_clip: float) -> None:
     x = batch()
-    result = vtrace(*x, lambda_, rho_clip, c_clip)
+    ours, ours_advantages = vtrace(*x, lambda_, rho_clip, c_clip)
     targets, advantages = naive_vtrace(x, lambda_, rho_clip, c_clip)
-    assert result.targets.dtype == result.advantages.dtype == np.float32
-    np.testing.assert_allclose(result.targets, targets, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(result.advantages, advantages, rtol=1e-4, atol=1e-4)
+    assert ours.dtype == ours_advantages.dtype == np.float32
+    np.testing.assert_allclose(ours, targets, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(ours_advantages, advantages, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("lambda_", [1.0, 0.7, 0.0])
 def test_with_ratios_of_one_it_is_gae(lambda_: float) -> None:
     x = batch()._replace(ratio=np.ones((STEPS, COPIES), np.float32))
-    result = vtrace(*x, lambda_, 1.0, 1.0)
+    targets, advantages = vtrace(*x, lambda_, 1.0, 1.0)
     returns = lambda_returns(x.r, x.d, x.v, x.valid, lambda_)
-    np.testing.assert_allclose(result.targets, returns, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(result.advantages, returns - x.v[:-1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(targets, returns, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(advantages, returns - x.v[:-1], rtol=1e-5, atol=1e-5)
 
 
 def test_a_dummy_step_counts_for_nothing_in_v_trace() -> None:
     x = batch()
-    result = vtrace(*x, 1.0, 1.0, 1.0)
-    assert (result.targets[~x.valid] == x.v[:-1][~x.valid]).all()
-    assert (result.advantages[~x.valid] == 0).all()
+    targets, advantages = vtrace(*x, 1.0, 1.0, 1.0)
+    assert (targets[~x.valid] == x.v[:-1][~x.valid]).all()
+    assert (advantages[~x.valid] == 0).all()

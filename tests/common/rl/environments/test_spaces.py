@@ -47,6 +47,6 @@ def test_buffer_puts_channels_first() -> None:
 def test_buffer_counts_discrete_values_from_zero_again_and_again() -> None:
     buffer = ObservationBuffer(Discrete(4, start=-3), 2)
     for _ in range(2):
-        buffer.put_all((-3, 0))
+        buffer.put(..., (-3, 0))
         np.testing.assert_array_equal(buffer.finished(), [0, 3])
     assert buffer.finished().dtype == np.int64
