@@ -47,12 +47,8 @@ class RewardTransform:
     ) -> tuple[NDArray[np.float32], Moments | None]:
         """Return the rewards to learn from (T, B), and the moments of the valid steps; None where there are none.
 
+        observations: (T, B, *shape), before each step. rewards: (T, B), as the environment gave them. valid: (T, B).
         Raises NonFiniteError for a reward or an observation that is not finite; the next rollout is not affected.
-
-        Args:
-            observations: (T, B, *shape), before each step.
-            rewards: (T, B), as the environment gave them.
-            valid: (T, B).
         """
         scale = np.float32(self.scale * self.normalization.reward_scale(self.extras))
         with np.errstate(over="ignore", invalid="ignore"):  # checked below

@@ -28,10 +28,8 @@ def loss(
     """Return the mean over the valid steps of -log pi(a) * advantage - entropy_coef * H(pi) + value_coef *
     (target - V)^2, where targets and advantages are constants.
 
-    Args:
-        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
-        correction: "vtrace": V-trace's targets and advantages; "none": lambda-returns, and these minus V; None: as the
-            section says.
+    outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value. correction: "vtrace": V-trace's
+    targets and advantages; "none": lambda-returns, and these minus V; None: as the section says.
     """
     now = ActorCritic(section, outputs, rollout, action)
     r_t, discount_t = rollout.rewards.numpy(), discounts(rollout, section.gamma)

@@ -50,10 +50,7 @@ class ActorCritic:
     def loss(self, policy_loss: float, slope: Floats, targets: Floats) -> Loss:
         """policy_loss - entropy_coef * H(pi) + value_coef * (target - V)^2, means over the valid steps.
 
-        Args:
-            policy_loss: the policy's term.
-            slope: (N,): its derivative by the log-probabilities of the actions taken.
-            targets: (T, B), constants.
+        slope: (N,): the derivative of policy_loss by the log-probabilities of the actions taken. targets: (T, B).
         """
         rows, weights, section = self._rows, self.weights, self._section
         assert slope.shape == (rows,) and targets.shape == self.valid.shape, (slope.shape, targets.shape)

@@ -22,10 +22,7 @@ def loss(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSp
     advantage) - entropy_coef * H(pi) + value_coef * (target - V)^2, where targets and advantages are constants.
 
     The ratio is to the policy that acted. Advantages are GAE(lambda) on the current values, computed anew in each pass
-    over the rollout (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5).
-
-    Args:
-        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
+    over the rollout (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5). outputs: as for A3C.
     """
     now = ActorCritic(section, outputs, rollout, action)
     discount_t = discounts(rollout, section.gamma)

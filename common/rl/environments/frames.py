@@ -36,8 +36,7 @@ def can_draw(environment: gymnasium.Env[Any, Any]) -> bool:
 def flappy_frame(environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
     """As `grey_frame`, for an environment that `can_draw`: several times as fast, with the same pixels.
 
-    FlappyBird's `render()` blends a background with an alpha channel in each frame, though nothing lies behind it, and
-    copies the picture twice, the second time transposed. `python benchmarks/environments.py` prints both times.
+    FlappyBird's `render()` blends a background with an alpha channel, though nothing lies behind it, and copies twice.
     """
     game: Any = environment.unwrapped
     if game._surface.get_masks() != _MASKS:

@@ -114,10 +114,10 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
 
 
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
-    """The registration to make environments from, and the limit in steps of the agent that the batch keeps; 0: none.
+    """The registration to make environments from, and the limit in the agent's steps that the batch keeps; 0: none.
 
-    Gymnasium's TimeLimit costs about a microsecond a step. It stays where it counts other steps than the agent's:
-    under repeated actions and under wrappers of the registration itself, unless the section sets a limit.
+    Gymnasium's TimeLimit, a microsecond a step, stays only where it counts other steps than the agent's: under repeated
+    actions and under wrappers of the registration itself, unless the section sets a limit.
     """
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
