@@ -28,8 +28,6 @@ class Played:
     """A complete rollout; `data` shares the collector's memory and is valid until the next `advance`."""
 
     data: Rollout
-    steps: int
-    """Valid ones."""
     episodes: list[Episode]
     """Those that ended in it."""
     moments: Moments | None = None
@@ -100,10 +98,10 @@ class Collector:
     def _step(self) -> bool:
         """Whether an episode of the first environment ended."""
         buffer = self._buffer
-        outputs, after = self._network.step(buffer.observations, buffer.state.value)
+        outputs, after = self._network.step(buffer.observations, buffer.state)
         actions, log_probs = self._exploration.draw(outputs.numpy()[:, :-1])
         step = self._environments.step(actions)
-        buffer.state.value = after
+        buffer.state = after
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations
         buffer.stepped(step.rewards, step.futureless, self._tracker.valid)
@@ -117,4 +115,4 @@ class Collector:
     def _complete(self) -> Played:
         episodes, self._episodes = self._episodes, []
         rollout, moments = self._buffer.finish()
-        return Played(rollout, rollout.steps, episodes, moments)
+        return Played(rollout, episodes, moments)

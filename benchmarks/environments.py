@@ -91,7 +91,9 @@ def main() -> None:
     num_envs, seconds = arguments.num_envs, arguments.seconds
     print(f"{'environment':34}{'steps/s':>10}{'us':>10}{'one copy':>10}{'sync':>10}")
     for section in SECTIONS:
-        settings = "".join(f" {key}={value}" for key in ("skip", "stack") if (value := getattr(section, key)))
+        settings = "".join(
+            f" {key}={value}" for key in ("frame_skip", "frame_stack") if (value := getattr(section, key))
+        )
         frames = " frames" if section.observation == "frames" else ""
         batch, single = ours(section, num_envs, seconds), ours(section, 1, seconds)
         sync = gymnasiums(section, num_envs, seconds)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -66,9 +67,9 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
 def make_rollout(observation: ObservationSpec) -> Rollout:
     generator = torch.Generator().manual_seed(0)
     shape = (STEPS, COPIES)
-    observations = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
+    numbers = np.random.default_rng(0).integers(256, size=(STEPS + 1, COPIES, *observation.shape))
     return Rollout(
-        observations=observations.to(observation.dtype),
+        observations=torch.from_numpy(numbers.astype(observation.dtype)),
         actions=torch.randint(0, ACTIONS, shape, generator=generator),
         rewards=torch.randn(shape, generator=generator),
         terminated=torch.rand(shape, generator=generator) < 0.02,

@@ -18,7 +18,6 @@ from common.host.versions import versions
 from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import resolve as resolve_environment
-from common.rl.environments.spaces import describe
 from common.rl.model import Model
 from common.rl.model import build as build_model
 from common.rl.moments import Moments, bytes_in_header
@@ -98,7 +97,7 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, num_envs=1, seed=settings.seed)
     try:
-        observation, action = describe(probe.observation_space), probe.action
+        observation, action = probe.observation, probe.action
     finally:
         probe.close()
     network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))

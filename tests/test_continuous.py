@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict
+from gymnasium.wrappers import FlattenObservation
 
 from actor.collector import Collector
 from actor.players.gradients import GradientPlayer
@@ -17,7 +18,6 @@ from common.rl.algorithms.exploration import Sampling
 from common.rl.distributions.registry import distribution
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.sequential import SequentialEnvironments
-from common.rl.environments.spaces import describe
 from common.rl.gradient import gradient
 from common.rl.model import Model, build
 from common.rl.rewards import reward_transform
@@ -65,10 +65,9 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         ),
         *("optimizer.learning_rate=0.03", *assignments),
     )
-    environments = SequentialEnvironments(
-        [Follow() for _ in range(16)], name="Follow", seed=0, bounds=settings.environment.action_bounds
-    )
-    observation = describe(environments.observation_space)
+    games = [FlattenObservation(Follow()) for _ in range(16)]
+    environments = SequentialEnvironments(games, name="Follow", seed=0, bounds=settings.environment.action_bounds)
+    observation = environments.observation
     model = build(settings, observation, environments.action)
     rng = np.random.default_rng(0)
     collector = Collector(
@@ -104,7 +103,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
 def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, error: float) -> None:
     model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.log_std={spread!r}")
     numbers, _ = model.network(torch.tensor([[999.0], [1001.0]]))
-    policy = distribution(model.network.action, numbers.numpy())
+    policy = distribution(model.network.action, numbers.detach().numpy())
     taken = environments._actions.own(policy.mode())
     np.testing.assert_allclose(taken, [[-2.0, 17.0], [2.0, 11.0]], atol=error)
     assert (policy.entropy() < 0.8 * math.log(2 * math.pi * math.e)).all(), "it is surer than at first"
@@ -117,7 +116,7 @@ def test_an_actor_draws_from_the_policy_that_learns(spread: str) -> None:
         f"network.log_std={spread}",
     )
     probe = make_environments(settings.environment, num_envs=1, seed=0)
-    model = build(settings, describe(probe.observation_space), probe.action)
+    model = build(settings, probe.observation, probe.action)
     probe.close()
     player = GradientPlayer(welcome_of(model=model.flat.hash, codec="none"), settings, None)
     try:

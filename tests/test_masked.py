@@ -17,7 +17,7 @@ def test_position_and_angle_are_all_that_is_seen(copies: int) -> None:
         for name in ("benchmarks.masked:MaskedCartPole-v0", "CartPole-v1")
     )
     assert isinstance(hidden, VectorEnvironments) == (copies == VECTOR_ENVS)
-    assert hidden.observation_space.shape == (2,)
+    assert hidden.observation.shape == (2,)
     np.testing.assert_array_equal(hidden.reset(), whole.reset()[:, [0, 2]])
     actions = np.arange(copies) % 2
     for _ in range(30):

@@ -17,7 +17,6 @@ from actor.outbox import Outbox
 from actor.players.base import Player
 from actor.players.build import build as build_player
 from common.rl.environments.make import make as make_environments
-from common.rl.environments.spaces import describe
 from common.rl.model import Model, build
 from common.rl.networks.normalization import Normalization
 from common.run.folder import RunFolder
@@ -42,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 def model_of(settings: Settings) -> tuple[Model, Any]:
     environments = make_environments(settings.environment, num_envs=1, seed=0)
     try:
-        observation = describe(environments.observation_space)
+        observation = environments.observation
         model = build(settings, observation, environments.action)
         return model, TrajectoryFormat(settings, observation, environments.action, model.network.state_size)
     finally:

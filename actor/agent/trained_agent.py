@@ -15,10 +15,9 @@ from common.errors import ConfigurationError
 from common.rl.algorithms.registry import exploration
 from common.rl.environments.base import Actions, Observations
 from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.moments import Moments
-from common.rl.networks.recurrent_state import RecurrentState
+from common.rl.networks.recurrent import masked_state
 from common.run.folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
 
@@ -66,8 +65,7 @@ class TrainedAgent:
         self.environments = make(section, num_envs=num_envs, seed=seed, render_mode=render_mode)
         self._sampled = sampled
         try:
-            observation = describe(self.environments.observation_space)
-            self._model = model = build(run.settings, observation, self.environments.action)
+            self._model = model = build(run.settings, self.environments.observation, self.environments.action)
             flat = model.flat
             rng = np.random.default_rng(seed)
             self._exploration = exploration(run.settings.algorithm, model.network.action, num_envs, rng, None)
@@ -78,7 +76,7 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
-            self._state = RecurrentState(num_envs, model.network.state_size)
+            self._state = torch.zeros(num_envs, model.network.state_size)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
             moments = Moments.from_checkpoint(run.checkpoint.state, model.normalization.counted)
             model.statistics.copy_(model.normalization.extras(moments))
@@ -88,15 +86,15 @@ class TrainedAgent:
 
     def begin(self) -> None:
         """Forget everything: the next observations begin an episode in every environment."""
-        self._state.clear()
+        self._state = torch.zeros(self._state.shape)
 
     def keep(self, valid: NDArray[np.bool_]) -> None:
         """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
-        self._state.keep(valid)
+        self._state = masked_state(self._state, valid)
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        outputs, self._state.value = self._model.network.step(torch.from_numpy(observations), self._state.value)
+        outputs, self._state = self._model.network.step(torch.from_numpy(observations), self._state)
         numbers = outputs.numpy()[:, :-1]
         return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 

@@ -20,7 +20,6 @@ from common.errors import A3cdError, UnavailableError
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
-from common.rl.environments.spaces import describe
 from common.settings.sections import Environment, Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
@@ -89,8 +88,7 @@ class _EnvironmentGroup:
         self._name = section.id
         plain = msgspec.structs.replace(section, frame_stack=1)  # the learner stacks frames
         self.environments: Environments = make_environments(plain, num_envs=num_envs, seed=seed)
-        observation = describe(self.environments.observation_space)
-        self.bodies = ObservationCodec(observation, self.environments.action, num_envs)
+        self.bodies = ObservationCodec(self.environments.observation, self.environments.action, num_envs)
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
         """None: new episodes are to be begun."""

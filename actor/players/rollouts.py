@@ -11,7 +11,6 @@ from actor.weight_inbox import WeightInbox
 from common.errors import RefusedError
 from common.rl.algorithms.registry import METHODS, exploration
 from common.rl.environments.make import make as make_environments
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
@@ -28,7 +27,7 @@ class RolloutPlayer(Player):
         section, algorithm = settings.environment, settings.algorithm
         self._environments = make_environments(section, num_envs=section.num_envs, seed=welcome.seed)
         self.action = self._environments.action
-        self.observation = describe(self._environments.observation_space)
+        self.observation = self._environments.observation
         self.model = build(settings, self.observation, self.action)
         own = self.model.flat.hash
         if own != welcome.model:
@@ -91,8 +90,8 @@ class RolloutPlayer(Player):
         version = 0 if self._foreign else sum(self._acted) // len(self._acted)
         return played.data, RolloutSummary(
             version=version,
-            steps=played.steps,
-            emulator_frames=played.steps * self._environments.frames_per_step,
+            steps=played.data.steps,
+            emulator_frames=played.data.steps * self._environments.frames_per_step,
             count=1,
             episodes=played.episodes,
             moments=[] if played.moments is None else [played.moments.plain()],

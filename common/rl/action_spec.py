@@ -28,26 +28,14 @@ class ActionSpec:
     sizes: tuple[int, ...] = ()
     """Number of choices of each number; empty for a box."""
     shape: tuple[int, ...] = ()
-    """Shape of one action as an array."""
     squashed: tuple[bool, ...] = ()
     """Of a box: the numbers that are squashed by tanh; their log-probabilities are those of the tanh."""
     log_std: LogStd = "parameter"
-    """Of a box: "parameter": the log standard deviations are parameters; "state": the deviations are softplus of
-    outputs of their own."""
-
-    def __post_init__(self) -> None:
-        count = math.prod(self.shape)
-        if self.kind == "box":
-            if self.sizes or count < 1 or len(self.squashed) != count:
-                raise ValueError(f"a box of shape {self.shape} has no sizes and as many numbers, 1 or more, squashed")
-        elif self.squashed or not self.sizes or min(self.sizes) < 1 or len(self.sizes) != count:
-            raise ValueError(f"{self.kind} actions of shape {self.shape} have sizes of 1 or more, not {self.sizes}")
-        elif self.kind == "discrete" and self.shape:
-            raise ValueError(f"discrete actions have one size and no shape, not {self.sizes} and {self.shape}")
+    """Of a box: "parameter": log standard deviations that are parameters; "state": softplus of outputs of their own."""
 
     @property
     def count(self) -> int:
-        """Number of numbers in an action."""
+        """Numbers in an action."""
         return math.prod(self.shape)
 
     @property
@@ -57,12 +45,11 @@ class ActionSpec:
 
     @property
     def outputs(self) -> int:
-        """Numbers of `width` that depend on the state: all but log-stds that are parameters."""
+        """Those of `width` that depend on the state: all but log-stds that are parameters."""
         return self.count if self.kind == "box" and self.log_std == "parameter" else self.width
 
     @property
     def dtype(self) -> DTypeLike:
-        """Element type of an array of actions."""
         return np.float32 if self.kind == "box" else np.int64
 
     @property
@@ -92,5 +79,4 @@ def narrow(values: int) -> np.dtype[Any]:
 
 
 def discrete(actions: int) -> ActionSpec:
-    """One of `actions` actions."""
     return ActionSpec("discrete", (actions,))

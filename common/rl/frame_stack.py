@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
 class FrameStack:
     """The last `depth` frames joined along their first axis, oldest first.
 
@@ -17,9 +19,8 @@ class FrameStack:
     episode's first frame repeated or, with `padded`, with zeros before it, as in ALE's own vector environment.
     """
 
-    def __init__(self, depth: int, *, padded: bool = False) -> None:
-        self.depth = depth
-        self._padded = padded
+    depth: int
+    padded: bool = False
 
     def push(self, stacks: Array, before: Array, frames: Array) -> None:
         """Write into `stacks` (B, *shape) those of the step before without their oldest frame, then `frames` (B, ...).
@@ -35,7 +36,7 @@ class FrameStack:
         if fresh.any():
             parts = self._parts(stacks)
             newest = frames.reshape(parts[:, -1].shape)[fresh, None]
-            parts[fresh, :-1] = 0 if self._padded else newest
+            parts[fresh, :-1] = 0 if self.padded else newest
             parts[fresh, -1:] = newest
 
     def _parts(self, stacks: Array) -> Array:

@@ -24,10 +24,7 @@ def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats
     """Set `model.flat.gradient` to the clipped gradient of the algorithm's loss over a rollout.
 
     The loss is a mean over the valid steps; without one the gradient is 0. The network may be on another device than
-    the rollout.
-
-    Args:
-        weights: (B,), of mean 1: the weights of the environments in the loss.
+    the rollout. weights: (B,), of mean 1: those of the environments in the loss.
     """
     network, flat = model.network, model.flat
     device = flat.vector.device

@@ -33,7 +33,7 @@ class Model:
 
     @property
     def statistics(self) -> Tensor:
-        """The extras of the normalization; a view."""
+        """Those of the normalization; a view."""
         return self.extras[: self.normalization.size]
 
     @property
@@ -55,8 +55,7 @@ class Model:
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
     """The model of a run; the same arguments give the same one on every host.
 
-    Raises ConfigurationError as `common.rl.networks.registry.build` does, for an algorithm that learns the values of
-    actions if these are not discrete, and for network.normalize if observations are not of kind box.
+    Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """
     values = METHODS[settings.algorithm.kind].has_target
     if values and action.kind != "discrete":

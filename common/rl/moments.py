@@ -25,7 +25,7 @@ _Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The moments of `count` vectors of the same size."""
+    """Of `count` vectors of the same size."""
 
     count: int
     means: _Doubles
@@ -34,7 +34,6 @@ class Moments:
 
     @classmethod
     def empty(cls, size: int) -> Moments:
-        """Of no vector of `size` numbers."""
         return cls(0, np.zeros(size), np.zeros(size))
 
     @classmethod
@@ -54,10 +53,8 @@ class Moments:
         if count < 1 or len(means) != size or len(squares) != size:
             raise CodecError(f"moments of {count} vectors of {len(means)} and {len(squares)} numbers, not of {size}")
         moments = cls(count, np.array(means, np.float64), np.array(squares, np.float64))
-        if not moments.usable or np.min(moments.squares, initial=0.0) < 0:
+        if not moments.usable or not ((moments.squares >= 0) & (moments.squares <= 4 * MAX_MEAN**2 * count)).all():
             raise CodecError("moments that are not finite, negative, or of numbers too large")
-        if np.max(moments.squares, initial=0.0) > 4 * MAX_MEAN**2 * count:
-            raise CodecError("moments of deviations too large")
         return moments
 
     @classmethod
@@ -90,15 +87,14 @@ class Moments:
 
     @property
     def usable(self) -> bool:
-        """Whether a learner accepts them: every number finite, and every mean within MAX_MEAN."""
+        """Every number is finite, and every mean within MAX_MEAN."""
         most = np.max(np.abs(self.means), initial=0.0)
         return bool(most <= MAX_MEAN and np.isfinite(self.squares).all())
 
     def merged(self, other: Moments) -> Moments:
-        """Of the vectors of both."""
-        count = self.count + other.count
-        if not count:
+        if not other.count:
             return self
+        count = self.count + other.count
         apart = other.means - self.means
         means = self.means + apart * (other.count / count)
         squares = self.squares + other.squares + apart * apart * (self.count * (other.count / count))

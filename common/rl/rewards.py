@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,35 +16,30 @@ from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
 from common.settings.sections import Settings
 
-UNCHANGED, NO_EXTRAS = Normalization(0, rewards=False), torch.zeros(0)
+UNCHANGED = Normalization(0, rewards=False)
+NO_EXTRAS = torch.zeros(0)
 
 
+@dataclass(eq=False)
 class RewardTransform:
     """For the consecutive rollouts of one batch of environments: discounted sums go on from one rollout to the next."""
 
-    def __init__(
-        self,
-        num_envs: int,
-        *,
-        gamma: float = 0.99,
-        scale: float = 1.0,
-        clip: float = 0.0,
-        normalization: Normalization = UNCHANGED,
-        extras: Tensor = NO_EXTRAS,
-    ) -> None:
-        """Rewards are multiplied by `scale` and by the normalization's factor, then clipped to +-`clip` (0: not).
+    num_envs: int
+    _: KW_ONLY
+    gamma: float = 0.99
+    scale: float = 1.0
+    """Rewards are multiplied by this and by the normalization's factor."""
+    clip: float = 0.0
+    """Then they are clipped to +-this; 0: not."""
+    normalization: Normalization = UNCHANGED
+    extras: Tensor = NO_EXTRAS
+    """The model's, which may change in place."""
 
-        extras: the model's, which may change in place.
-        """
-        self._normalization = normalization
-        self._extras = extras
-        self._gamma = gamma
-        self._scale = scale
-        self._clip = clip
-        self._sums = np.zeros(num_envs)
+    def __post_init__(self) -> None:
+        self._sums = np.zeros(self.num_envs)
 
     def restart(self) -> None:
-        """New episodes begin in every environment."""
+        """Begin new episodes in every environment."""
         self._sums.fill(0.0)
 
     def apply(
@@ -51,54 +47,43 @@ class RewardTransform:
     ) -> tuple[NDArray[np.float32], Moments | None]:
         """Return the rewards to learn from (T, B), and the moments of the valid steps; None where there are none.
 
+        observations: (T, B, *shape), before each step. rewards: (T, B), as the environment gave them. valid: (T, B).
         Raises NonFiniteError for a reward or an observation that is not finite; the next rollout is not affected.
-
-        Args:
-            observations: (T, B, *shape), before each step.
-            rewards: (T, B), as the environment gave them.
-            valid: (T, B).
         """
-        scale = np.float32(self._scale * self._normalization.reward_scale(self._extras))
+        scale = np.float32(self.scale * self.normalization.reward_scale(self.extras))
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             scaled = rewards * scale
         if not np.isfinite(scaled).all():
             raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
         counted = self._count(observations, rewards, valid)
         if counted is not None and not counted.usable:
-            raise NonFiniteError(
-                "the environment gave an observation that is not finite or too large for statistics: rollout dropped"
-            )
-        if self._clip:
-            np.clip(scaled, -self._clip, self._clip, out=scaled)
+            what = "an observation that is not finite or too large for statistics"
+            raise NonFiniteError(f"the environment gave {what}: rollout dropped")
+        if self.clip:
+            np.clip(scaled, -self.clip, self.clip, out=scaled)
         return scaled, counted
 
     def _count(
         self, observations: NDArray[Any], rewards: NDArray[np.float32], valid: NDArray[np.bool_]
     ) -> Moments | None:
-        if not self._normalization.counted:
-            return None
-        sums = self._discounted(rewards, valid)[valid] if self._normalization.rewards else None
-        if not valid.any():
-            return None
         columns = []
-        if self._normalization.observations:
-            columns.append(observations[valid].reshape(np.count_nonzero(valid), -1).astype(np.float64))
-        if sums is not None:
-            columns.append(sums[:, np.newaxis])
-        return Moments.from_rows(np.concatenate(columns, axis=1))
+        if numbers := self.normalization.observations:
+            columns.append(observations[valid].reshape(-1, numbers).astype(np.float64))
+        if self.normalization.rewards:
+            columns.append(self._discounted(rewards, valid)[valid][:, np.newaxis])
+        return Moments.from_rows(np.concatenate(columns, axis=1)) if columns and valid.any() else None
 
     def _discounted(self, rewards: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(T, B): after each step, the discounted sum of its episode's rewards so far, the newest with factor 1."""
+        """(T, B): after each step, the sum of its episode's rewards so far, discounted by their age."""
         sums = np.empty(rewards.shape)
         for t, row in enumerate(rewards):
             # After a dummy step an episode begins.
-            self._sums = np.where(valid[t], self._gamma * self._sums + row, 0.0)
+            self._sums = np.where(valid[t], self.gamma * self._sums + row, 0.0)
             sums[t] = self._sums
         return sums
 
 
 def reward_transform(settings: Settings, model: Model, num_envs: int) -> RewardTransform:
-    """The transformation of a run's settings, for `num_envs` of its environments."""
     environment = settings.environment
     return RewardTransform(
         num_envs,

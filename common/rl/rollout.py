@@ -15,11 +15,10 @@ class Rollout:
     """T steps of B environments, time first.
 
     Environments reset on the step after an episode's end (gymnasium's AutoresetMode.NEXT_STEP). If step t ended an
-    episode, observations[t + 1] is that episode's final observation, step t + 1 is a dummy (its action is ignored, its
-    reward is 0, `valid` is False), and observations[t + 2] is the first of the next episode. So the observation after
-    a valid step always belongs to the step's own episode and V(observations[t + 1]) is the right bootstrap: only
-    `terminated` sets the discount to 0, and a time limit needs no flag. The dummy contributes no error and carries no
-    trace, so nothing of the next episode reaches the one before.
+    episode, observations[t + 1] is its final observation, step t + 1 is a dummy (its action is ignored, its reward is
+    0, `valid` is False), and observations[t + 2] is the first of the next episode. So V(observations[t + 1]) is always
+    the right bootstrap of a valid step: only `terminated` sets the discount to 0, and a time limit needs no flag. The
+    dummy contributes no error and carries no trace, so nothing of the next episode reaches the one before.
     """
 
     observations: Tensor
@@ -29,8 +28,7 @@ class Rollout:
     rewards: Tensor
     """(T, B) float32, scaled and clipped for learning."""
     terminated: Tensor
-    """(T, B) bool: the discount after this step is 0: the episode ended, not by a time limit, or a life was lost that
-    counts as an end (then no dummy follows)."""
+    """(T, B) bool: the discount after this step is 0. After a lost life that counts as an end no dummy follows."""
     valid: Tensor
     """(T, B) bool: False for a dummy step."""
     behaviour_log_probs: Tensor
@@ -38,9 +36,8 @@ class Rollout:
     state: Tensor | None = None
     """(B, state_size) float32 of a recurrent network, before the first observation; None: it is feed-forward.
 
-    The state of the policy that acted; it is not computed anew on newer weights (the "stored state" of Kapturowski et
-    al. 2019, R2D2; IMPALA does the same). The states within the rollout are, and are 0 after a dummy.
-    """
+    It is the acting policy's, not computed anew on newer weights (the "stored state" of Kapturowski et al. 2019, R2D2;
+    IMPALA does the same). The states within the rollout are, and are 0 after a dummy."""
 
     def __post_init__(self) -> None:
         steps, num_envs = self.actions.shape[:2]
@@ -54,7 +51,7 @@ class Rollout:
 
     @cached_property
     def steps(self) -> int:
-        """Number of valid steps."""
+        """Valid ones."""
         return int(self.valid.sum())
 
     def columns(self, chosen: Tensor) -> Rollout:
@@ -63,7 +60,6 @@ class Rollout:
         return Rollout(**{name: part.index_select(_axis(name), chosen.to(part.device)) for name, part in parts.items()})
 
     def copy(self) -> Rollout:
-        """A copy in memory of its own."""
         return Rollout(**{name: part.clone() for name, part in self._parts().items()})
 
     def _parts(self) -> dict[str, Tensor]:

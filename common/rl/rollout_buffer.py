@@ -12,7 +12,7 @@ from torch import Tensor
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.moments import Moments
-from common.rl.networks.recurrent_state import RecurrentState
+from common.rl.networks.recurrent import masked_state
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
@@ -36,17 +36,13 @@ class RolloutBuffer:
         rewards: RewardTransform,
     ) -> None:
         self.num_envs = num_envs
-        self.t = 0
-        """Steps taken of the rollout under way."""
-        self.finished = False
-        """True between `finish` and `carry_on`."""
-        self.state = RecurrentState(num_envs, state_size)
-        """Of the network, before `observations`."""
-        self._first_state = self.state.first()
+        self.state = torch.zeros(num_envs, state_size)
+        """The network's, before `observations`; never changed in place."""
         self._observation = observation
         self._action = action
         self._transform = rewards
         self._allocate(capacity)
+        self._restart()
 
     @property
     def full(self) -> bool:
@@ -59,10 +55,8 @@ class RolloutBuffer:
 
     def begin(self) -> None:
         """Drop the rollout under way; `rows[0]` are the first observations of new episodes."""
-        self.t = 0
-        self.finished = False
-        self.state.clear()
-        self._first_state = self.state.first()
+        self.state = torch.zeros(self.state.shape)
+        self._restart()
         self._transform.restart()
 
     def acted(self, actions: Actions, log_probs: Floats) -> None:
@@ -72,12 +66,11 @@ class RolloutBuffer:
 
     def stepped(self, rewards: NDArray[np.float32], terminated: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
         """The step with these actions led to `rows[t + 1]`; (B,) each. valid: False where it was a dummy step."""
-        t = self.t
-        self._rewards[t] = rewards
-        self._terminated[t] = terminated
-        self._valid[t] = valid
-        self.state.keep(valid)
-        self.t = t + 1
+        self._rewards[self.t] = rewards
+        self._terminated[self.t] = terminated
+        self._valid[self.t] = valid
+        self.state = masked_state(self.state, valid)
+        self.t += 1
 
     def finish(self) -> tuple[Rollout, Moments | None]:
         """The rollout of the steps taken, which shares this buffer's memory, and moments as `RewardTransform.apply`.
@@ -94,7 +87,7 @@ class RolloutBuffer:
             terminated=torch.from_numpy(self._terminated[:t]),
             valid=torch.from_numpy(self._valid[:t]),
             behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
-            state=self._first_state,
+            state=self._first_state if self._first_state.shape[1] else None,
         )
         return rollout, moments
 
@@ -104,9 +97,7 @@ class RolloutBuffer:
         if not reuse:
             self._allocate(self.capacity)
         self._observations[0] = last
-        self._first_state = self.state.first()
-        self.t = 0
-        self.finished = False
+        self._restart()
 
     def grow(self) -> None:
         """Double the capacity; the steps taken are kept."""
@@ -115,14 +106,20 @@ class RolloutBuffer:
         for old, new in zip(before, self._arrays(), strict=True):
             new[: len(old)] = old
 
+    def _restart(self) -> None:
+        self.t = 0
+        """Steps taken of the rollout under way."""
+        self.finished = False
+        """True between `finish` and `carry_on`."""
+        # A copy outside inference mode, in which networks make the state: a gradient may need it.
+        self._first_state = self.state.clone()
+
     def _allocate(self, capacity: int) -> None:
         self.capacity = capacity
         shape = (capacity, self.num_envs)
-        self._observations = torch.zeros(
-            (capacity + 1, self.num_envs, *self._observation.shape), dtype=self._observation.dtype
-        )
-        self.rows = self._observations.numpy()
+        self.rows = np.zeros((capacity + 1, self.num_envs, *self._observation.shape), self._observation.dtype)
         """(capacity + 1, B, *shape): the observations, to be written."""
+        self._observations = torch.from_numpy(self.rows)
         self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
         self._log_probs = np.zeros(shape, np.float32)
         self._rewards = np.zeros(shape, np.float32)

@@ -61,7 +61,7 @@ class GroupBuffer:
     @property
     def state(self) -> Tensor:
         """(B, state_size): the network's, before `observations`; never changed in place."""
-        return self._buffer.state.value
+        return self._buffer.state
 
     def begin(self, seen: StepBatch) -> None:
         """Drop the rollout under way; new episodes begin with `seen`."""
@@ -74,7 +74,7 @@ class GroupBuffer:
 
         state: (B, state_size) of the network after them.
         """
-        self._buffer.state.value = state
+        self._buffer.state = state
         self._buffer.acted(actions, log_probs)
         self._versions += version
 

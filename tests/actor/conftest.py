@@ -7,7 +7,6 @@ import pytest
 
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.moments import Plain
 from common.settings.sections import Settings
@@ -26,7 +25,7 @@ def trained_run(tmp_path: Path) -> MakeRun:
     def make_run(*assignments: str, favoured: int = 0, named: str | None = None, moments: Plain | None = None) -> Path:
         settings = override(Settings(), assignments)
         environments = make(resolve(settings.environment), num_envs=1, seed=0)
-        model = build(settings, describe(environments.observation_space), environments.action)
+        model = build(settings, environments.observation, environments.action)
         flat, network = model.flat, getattr(model.network, "inner", model.network)
         environments.close()
         run = create(tmp_path / "run", settings)

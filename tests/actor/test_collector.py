@@ -13,7 +13,6 @@ from actor.collector import Collector, Played
 from common.errors import NonFiniteError
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.algorithms.exploration import Sampling
-from common.rl.environments.spaces import describe
 from common.rl.networks.normalization import Normalization
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.registry import build
@@ -34,7 +33,7 @@ def collector_of(
     rewards: RewardTransform | None = None,
     **algorithm: Any,
 ) -> Collector:
-    observation = describe(environments.observation_space)
+    observation = environments.observation
     section, rng = Algorithm(**algorithm), np.random.default_rng(seed)
     return Collector(
         environments,
@@ -76,7 +75,7 @@ def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> Non
     assert column(data.valid, 1) == [True] * 5 + [False]
     assert column(data.terminated, 1) == [False] * 6, "a time limit is no termination"
     assert told(rollout) == [(7.0, 3), (31.0, 5)]
-    assert rollout.steps == data.steps == 10
+    assert data.steps == 10
     assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
     assert {tensor.dtype for tensor in (data.rewards, data.behaviour_log_probs)} == {torch.float32}
 
@@ -97,7 +96,7 @@ def test_the_next_rollout_goes_on_where_the_last_one_ended() -> None:
     assert column(second.data.observations) == [[0, 3], [1, 0], [1, 1], [1, 2]]
     assert column(second.data.valid) == [False, True, True], "the dummy comes first in this one"
     assert column(second.data.observations, 1) == [[0, 3], [0, 4], [0, 5], [0, 6]]
-    assert (second.steps, second.episodes) == (5, [])
+    assert (second.data.steps, second.episodes) == (5, [])
     assert [length for _, length in told(played(collector))] == [3]
 
 
@@ -105,7 +104,7 @@ def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     environments = Scripted((3, 5))
     collector = collector_of(environments, rollout_length=8)
     data = played(collector).data
-    network = build(Network(hidden=[4]), describe(environments.observation_space), discrete(3), 0)
+    network = build(Network(hidden=[4]), environments.observation, discrete(3), 0)
     logits, _ = network(data.observations[:-1].flatten(0, 1))
     expected = torch.log_softmax(logits, 1).gather(1, data.actions.view(-1, 1)).view(8, 2)
     torch.testing.assert_close(data.behaviour_log_probs, expected)
@@ -160,16 +159,16 @@ def test_a_whole_episode_is_one_rollout_and_longer_ones_find_room(monkeypatch: p
         assert column(first.data.observations) == observations
         assert column(first.data.rewards) == ([1.0, 2.0] * length)[:length]
         assert column(first.data.terminated) == [False] * (length - 1) + [True]
-        assert (first.steps, [length for _, length in told(first)]) == (length, [length])
+        assert (first.data.steps, [length for _, length in told(first)]) == (length, [length])
         second = played(collector)
         assert column(second.data.observations) == [[0, length]] + [[1, step] for step in range(length + 1)]
         assert column(second.data.valid) == [False] + [True] * length
-        assert second.steps == length
+        assert second.data.steps == length
 
 
 def test_a_whole_episode_cut_off_by_a_time_limit_is_complete_too() -> None:
     rollout = played(collector_of(Scripted((6,), cut=(0,)), whole_episodes=True))
-    assert rollout.steps == 6
+    assert rollout.data.steps == 6
     assert not rollout.data.terminated.any()
 
 
@@ -237,7 +236,7 @@ def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
 
 def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
     """Log-probabilities (T, B) of the actions, the rollout taken as one batch."""
-    network = build(Network(hidden=[4], lstm=5), describe(Scripted.observation_space), discrete(3), seed)
+    network = build(Network(hidden=[4], lstm=5), Scripted.observation, discrete(3), seed)
     assert isinstance(network, Recurrent) and data.state is not None
     outputs = network.unroll(network.features(data.observations.flatten(0, 1)), data.state, data.valid)
     log_probs = outputs.view(*data.observations.shape[:2], -1)[:-1, :, :-1].log_softmax(2).detach()
@@ -287,7 +286,7 @@ def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() ->
     count, means, squares = first.moments.plain()
     sums = np.array([1.0, 2.5, 5.25, 1.0])
     seen = np.array([[0, 0], [0, 1], [0, 2], [1, 0]])
-    assert count == first.steps == 4
+    assert count == first.data.steps == 4
     np.testing.assert_allclose(means, [*seen.mean(axis=0), sums.mean()])
     np.testing.assert_allclose(squares, [*(4 * seen.var(axis=0)), 4 * sums.var()])
     extras[-1] = 1.0

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from common.rl.action_spec import discrete
 from common.rl.environments.base import Environments, Step
+from common.rl.observation_spec import ObservationSpec
 
 
 class Scripted(Environments):
@@ -21,7 +20,7 @@ class Scripted(Environments):
     every copy loses a life.
     """
 
-    observation_space: gymnasium.Space[Any] = Box(-np.inf, np.inf, (2,), np.float32)
+    observation = ObservationSpec((2,), "box", 2)
     action = discrete(3)
     frames_per_step = 4
 

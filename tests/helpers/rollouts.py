@@ -36,7 +36,7 @@ def make(
     shape = (STEPS, COPIES)
     x = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
     rollout = Rollout(
-        observations=x.to(observation.dtype) if observation is PICTURE else x / 128 - 1,
+        observations=x.to(torch.uint8) if observation is PICTURE else x / 128 - 1,
         actions=_actions(action, generator),
         rewards=torch.randn(shape, generator=generator),
         terminated=torch.rand(shape, generator=generator) < 0.2,

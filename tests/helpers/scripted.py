@@ -11,7 +11,6 @@ import zmq
 
 from common.host.addresses import Address
 from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.settings.sections import Settings
 from common.wire import sockets
@@ -35,7 +34,7 @@ class Learner:
         sockets.bind(self._publisher, listeners[1])
         self._settings = settings
         environments = make(settings.environment, num_envs=1, seed=0)
-        flat = build(settings, describe(environments.observation_space), environments.action).flat
+        flat = build(settings, environments.observation, environments.action).flat
         environments.close()
         self.model, self.size = flat.hash, flat.size
         self._actor = b""

@@ -9,7 +9,6 @@ import pytest
 
 from common.errors import EXIT_SIGINT
 from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
@@ -57,7 +56,7 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
     checkpoint, settings = newest.read(), RunFolder(run_dir).settings()
     environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
-    untrained = build(settings, describe(environments.observation_space), environments.action).flat.vector.numpy()
+    untrained = build(settings, environments.observation, environments.action).flat.vector.numpy()
     assert np.abs(checkpoint.weights - untrained).max() > 1e-3
     assert training.errors == []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal
+from inspect import signature
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -36,59 +36,27 @@ class Method:
     """True if each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
 
 
-def _actor_critic(
-    section: Algorithm,
-    outputs: Floats,
-    rollout: Rollout,
-    action: ActionSpec,
-    _target: Target,
-    *,
-    correction: Literal["vtrace", "none"] | None = None,
-) -> Loss:
-    return a3c.loss(
-        outputs,
-        rollout,
-        action,
-        gamma=section.gamma,
-        gae_lambda=section.gae_lambda,
-        entropy_coef=section.entropy_coef,
-        value_coef=section.value_coef,
-        normalize_advantages=section.normalize_advantages,
-        correction=correction or section.correction,
-        rho_clip=section.rho_clip,
-        c_clip=section.c_clip,
-    )
+def _bound(loss: Callable[..., Loss], **fixed: Any) -> Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]:
+    """The loss with the settings as its keyword arguments, by their names, but for those that are `fixed`."""
+    parameters = signature(loss).parameters
+    names = [name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
+    has_target = "target" in parameters
 
+    def bound(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, target: Target) -> Loss:
+        numbers = {name: getattr(section, name) for name in names} | fixed
+        return loss(outputs, rollout, target if has_target else action, **numbers)
 
-def _ppo(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, _target: Target) -> Loss:
-    return ppo.loss(
-        outputs,
-        rollout,
-        action,
-        gamma=section.gamma,
-        gae_lambda=section.gae_lambda,
-        entropy_coef=section.entropy_coef,
-        value_coef=section.value_coef,
-        normalize_advantages=section.normalize_advantages,
-        clip_range=section.clip_range,
-    )
-
-
-def _values(loss: Callable[..., Loss]) -> Method:
-    def bound(section: Algorithm, outputs: Floats, rollout: Rollout, _action: ActionSpec, target: Target) -> Loss:
-        return loss(outputs, rollout, target, gamma=section.gamma)
-
-    return Method(bound, has_target=True)
+    return bound
 
 
 METHODS: dict[str, Method] = {
-    "a3c": Method(_actor_critic),
-    "one-step-q": _values(q_learning.one_step_q),
-    "n-step-q": _values(q_learning.n_step_q),
-    "one-step-sarsa": _values(q_learning.one_step_sarsa),
-    "a2c": Method(partial(_actor_critic, correction="none"), corrects=False),
-    "vtrace": Method(partial(_actor_critic, correction="vtrace")),
-    "ppo": Method(_ppo, repeats=True),
+    "a3c": Method(_bound(a3c.loss)),
+    "one-step-q": Method(_bound(q_learning.one_step_q), has_target=True),
+    "n-step-q": Method(_bound(q_learning.n_step_q), has_target=True),
+    "one-step-sarsa": Method(_bound(q_learning.one_step_sarsa), has_target=True),
+    "a2c": Method(_bound(a3c.loss, correction="none"), corrects=False),
+    "vtrace": Method(_bound(a3c.loss, correction="vtrace")),
+    "ppo": Method(_bound(ppo.loss), repeats=True),
 }
 
 

@@ -54,7 +54,6 @@ class Gaussian(Distribution):
         return actions.reshape(-1, *self._shape), self._density(noise, actions)
 
     def mode(self) -> Floats:
-        """The mean."""
         return self._mean.reshape(-1, *self._shape)
 
     def log_prob(self, actions: Actions) -> Floats:
@@ -69,7 +68,7 @@ class Gaussian(Distribution):
         return gradient
 
     def entropy(self) -> Floats:
-        """Entropies (N,) before tanh: the sum of log std + log(2 pi e) / 2."""
+        """Before tanh: the sum of log std + log(2 pi e) / 2."""
         entropies: Floats = self._log_scale + 0.5 * self._mean.shape[1]
         return entropies
 

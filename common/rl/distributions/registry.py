@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Distribution, Floats
-from common.rl.distributions.categorical import Categorical
+from common.rl.distributions.categorical import Categorical, MultiCategorical
 from common.rl.distributions.gaussian import Gaussian
-from common.rl.distributions.multi_categorical import MultiCategorical
 
 
 def distribution(spec: ActionSpec, outputs: Floats) -> Distribution:

@@ -15,10 +15,10 @@ from common.settings.sections import Environment
 def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
     """The game of `spec`: grey 84x84 frames, maximum over two, stacked; up to 30 no-ops at the start; raw rewards.
 
-    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, `noop_max` or
-    `repeat_action_probability` for instance. The latter defaults to that of the id, 0.25 for all of v5 (sticky actions,
-    Machado et al. 2018, https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
-    Raises: ConfigurationError for an option that the section itself or this batch sets.
+    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv. `repeat_action_probability`
+    defaults to that of the id, 0.25 for all of v5 (sticky actions, Machado et al. 2018,
+    https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
+    Raises ConfigurationError for an option that the section itself or this batch sets.
     """
     from ale_py.vector_env import AtariVectorEnv
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import UnavailableError
+from common.host.modules import error_text
 from common.rl.action_spec import ActionSpec
+from common.rl.observation_spec import ObservationSpec
 
 Observations = NDArray[Any]
-"""(B, *shape): float32, uint8 pictures (channels first), or int64 (B,) for discrete observations."""
+"""(B, *observation.shape) of observation.dtype."""
 Actions = NDArray[Any]
 """(B, *action.shape) of action.dtype."""
 
@@ -44,13 +45,12 @@ class Environments(ABC):
     environment: the action is ignored, the observation is the first of the new episode, the reward is 0, and neither
     terminated nor truncated is set. The caller masks it (`EpisodeTracker.valid`).
 
-    Errors: `reset` and `step` raise UnavailableError, naming the environment, when its own code raises.
+    `reset` and `step` raise UnavailableError, naming the environment, when its own code raises.
     """
 
     count: int
     """B, the number of environments."""
-    observation_space: gymnasium.Space[Any]
-    """Of one observation as it is returned: Box of float32, Box of uint8 (C, H, W), or Discrete from 0."""
+    observation: ObservationSpec
     action: ActionSpec
     """Of the actions that `step` takes: choices counted from 0; numbers of a Box without bounds."""
     frames_per_step: int
@@ -58,7 +58,7 @@ class Environments(ABC):
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> Observations:
-        """Starts a new episode in every environment; returns the first observations, (B, *shape).
+        """Start a new episode in every environment; return the first observations, (B, *shape).
 
         seed: of this batch, 0 or more; the one given at construction if None. The same seed gives the same
         episodes for the same actions; environments of one batch, and of batches with other seeds, differ.
@@ -66,7 +66,7 @@ class Environments(ABC):
 
     @abstractmethod
     def step(self, actions: Actions) -> Step:
-        """Takes one action, (B, *action.shape), in every environment."""
+        """Take one action, (B, *action.shape), in every environment."""
 
     @abstractmethod
     def render(self) -> NDArray[np.uint8]:
@@ -74,10 +74,18 @@ class Environments(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Frees all resources; nothing else may be called afterwards."""
+        """Free all resources; nothing else may be called afterwards."""
 
 
 def failure(name: str, doing: str, error: Exception) -> UnavailableError:
-    """The error to raise when an environment's own code raised `error` in `doing` (reset or step)."""
-    text = " ".join(str(error).split())
-    return UnavailableError(f"environment {name} failed in {doing}: {type(error).__name__}: {text}")
+    """The error to raise when an environment's own code raised `error` in `doing`, reset for instance."""
+    return UnavailableError(f"environment {name} failed in {doing}: {error_text(error)}")
+
+
+def env_seed(seed: int, index: int) -> int:
+    """The seed of one environment in the batch of the actor with `seed`; both 0 or more.
+
+    Hashed from the pair, so that actors with neighbouring seeds share no episodes; 31 bits, which every environment
+    takes (ALE reads a C int, and some seed numpy's legacy generator).
+    """
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0] >> 1)

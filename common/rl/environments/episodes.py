@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,10 +17,7 @@ class EpisodeTracker:
     def __init__(self, count: int, now: float) -> None:
         """count: environments in the batch. now: time of their reset in seconds, of the same clock as in `update`."""
         self.valid: NDArray[np.bool_] = np.ones(count, np.bool_)
-        """(B,): whether the next step counts; False where it is a dummy, after the end of an episode.
-
-        A new array after every update, which the caller may keep.
-        """
+        """(B,): whether the next step counts, or is a dummy after an episode's end; a new array after every update."""
         self._returns = np.zeros(count, np.float64)
         self._steps = 0
         self._first_steps = np.zeros(count, np.int64)
@@ -29,32 +27,25 @@ class EpisodeTracker:
         """Whether the next step resets an environment."""
 
     def update(
-        self,
-        rewards: NDArray[np.float32],
-        terminated: NDArray[np.bool_],
-        truncated: NDArray[np.bool_],
-        now: float,
+        self, rewards: NDArray[np.float32], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], now: float
     ) -> Sequence[Episode]:
-        """Add one step of the batch, three arrays of shape (B,); return the episodes that ended in it.
+        """Add one step of the batch, arrays (B,), after which it is `now`; return the episodes that ended in it.
 
-        Episodes with a reward that was not finite are left out. now: the time after the step, in seconds.
+        Episodes with a reward that was not finite are left out.
         """
         self._steps += 1
         if self._some_begin:
             self._begun[~self.valid] = now
         with np.errstate(invalid="ignore"):
             self._returns += rewards  # of a dummy step: 0
-        ended = terminated | truncated
-        self.valid = ~ended
-        self._some_begin = bool(np.count_nonzero(ended))
-        return self._finish(np.flatnonzero(ended), now) if self._some_begin else ()
-
-    def _finish(self, ended: NDArray[np.intp], now: float) -> list[Episode]:
-        returns = self._returns[ended]
-        lengths = self._steps - self._first_steps[ended]
-        seconds = now - self._begun[ended]
+        over = terminated | truncated
+        self.valid = ~over
+        self._some_begin = bool(np.count_nonzero(over))
+        if not self._some_begin:
+            return ()
+        ended = np.flatnonzero(over)
+        figures = self._returns[ended], self._steps - self._first_steps[ended], now - self._begun[ended]
         self._returns[ended] = 0.0
         self._first_steps[ended] = self._steps + 1
-        finite = np.isfinite(returns)
-        figures = zip(returns[finite].tolist(), lengths[finite].tolist(), seconds[finite].tolist(), strict=True)
-        return [Episode(*values) for values in figures]
+        rows = zip(*(column.tolist() for column in figures), strict=True)
+        return [Episode(*row) for row in rows if math.isfinite(row[0])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any, Literal
 
 import gymnasium
@@ -11,18 +12,16 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
 
 from common.errors import A3cdError, EnvironmentMissingError
+from common.host.modules import error_text
 from common.rl.environments.atari import make_atari
 from common.rl.environments.base import Environments
-from common.rl.environments.flappy import can_draw, flappy_frame
-from common.rl.environments.frames import FRAME_SPACE, grey_frame
+from common.rl.environments.frames import can_draw, flappy_frame, grey_frame
 from common.rl.environments.names import find_spec, is_atari, resolve
-from common.rl.environments.pace import PacedEnvironments
-from common.rl.environments.quiet import draw_into_memory, quiet
-from common.rl.environments.repeat import RepeatAction
+from common.rl.environments.quiet import quiet
 from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.environments.spaces import COMPOSED
-from common.rl.environments.stack import StackedEnvironments
 from common.rl.environments.vector import VectorEnvironments
+from common.rl.environments.wrappers import PacedEnvironments, RepeatAction, StackedEnvironments
 from common.settings.sections import Environment
 
 VECTOR_ENVS = 8
@@ -32,16 +31,18 @@ VECTOR_ENVS = 8
 def make(
     section: Environment, *, num_envs: int, seed: int, render_mode: Literal["rgb_array"] | None = None
 ) -> Environments:
-    """The environments of `section`, ready for `reset`.
+    """The environments of `section`, ready for `reset`; its `auto` values are resolved here, `num_envs` is not used.
 
-    section: `auto` values are resolved here; its own `num_envs` is not used. seed: of the actor, 0 or more.
-    render_mode: "rgb_array" to call `render` later.
-    Raises: EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
+    seed: of the actor, 0 or more.
+    render_mode: "rgb_array" to call `render` later. After this call SDL opens no window in this process.
+    Raises EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
     ConfigurationError for a setting that the environment does not support.
     """
     section = resolve(section)
     spec = find_spec(section.id)
-    draw_into_memory()
+    # SDL, which pygame draws with, needs no display and no sound card unless the operator has chosen them.
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     try:
         with quiet():
             environments = _batch(section, spec, num_envs, seed, render_mode)
@@ -50,9 +51,7 @@ def make(
     except A3cdError:
         raise
     except Exception as error:
-        raise EnvironmentMissingError(
-            f"environment {section.id} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}"
-        ) from error
+        raise EnvironmentMissingError(f"environment {section.id} cannot be made: {error_text(error)}") from error
     if section.step_seconds:
         return PacedEnvironments(environments, section.step_seconds)
     return environments
@@ -61,12 +60,9 @@ def make(
 def _batch(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     if is_atari(section.id):
         return make_atari(section, spec, num_envs=num_envs, seed=seed)
-    environments = None
     plain = section.observation == "state" and section.frame_skip == 1 and render_mode is None
-    if plain and num_envs >= VECTOR_ENVS:
-        environments = _vector(section, spec, num_envs, seed)
-    if environments is None:
-        environments = _sequential(section, spec, num_envs, seed, render_mode)
+    vector = _vector(section, spec, num_envs, seed) if plain and num_envs >= VECTOR_ENVS else None
+    environments = vector or _sequential(section, spec, num_envs, seed, render_mode)
     return StackedEnvironments(environments, section.frame_stack) if section.frame_stack > 1 else environments
 
 
@@ -74,9 +70,8 @@ def _vector(section: Environment, spec: EnvSpec, num_envs: int, seed: int) -> En
     """The environment's own vector implementation; None without one that has next-step reset and plain observations."""
     if spec.vector_entry_point is None or spec.additional_wrappers:
         return None
-    options: dict[str, Any] = dict(section.options)
-    if section.max_episode_steps:
-        options["max_episode_steps"] = section.max_episode_steps
+    limit = {"max_episode_steps": section.max_episode_steps} if section.max_episode_steps else {}
+    options: dict[str, Any] = section.options | limit
     vector = gymnasium.make_vec(spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **options)
     composed = isinstance(vector.single_observation_space, COMPOSED)
     if composed or vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
@@ -91,9 +86,7 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
 
     def make_one(number: int) -> gymnasium.Env[Any, Any]:
         mode = "rgb_array" if frames else render_mode if number == 0 else None
-        options: dict[str, Any] = dict(section.options)
-        if mode:
-            options["render_mode"] = mode
+        options: dict[str, Any] = section.options | ({"render_mode": mode} if mode else {})
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
         if section.frame_skip > 1:
             environment = RepeatAction(environment, section.frame_skip)
@@ -116,16 +109,15 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         frames_per_step=section.frame_skip,
         limit=limit,
         camera=camera,
-        picture_space=FRAME_SPACE if frames else None,
         bounds=section.action_bounds,
     )
 
 
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
-    """The registration to make environments from, and the limit in steps of the agent that the batch keeps; 0: none.
+    """The registration to make environments from, and the limit in the agent's steps that the batch keeps; 0: none.
 
-    Gymnasium's TimeLimit costs about a microsecond a step. It stays where it counts other steps than the agent's:
-    under repeated actions and under wrappers of the registration itself, unless the section sets a limit.
+    Gymnasium's TimeLimit, a microsecond a step, stays only where it counts other steps than the agent's: under repeated
+    actions and under wrappers of the registration itself, unless the section sets a limit.
     """
     spec = copy.deepcopy(spec)
     spec.order_enforce = False

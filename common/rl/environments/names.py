@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from typing import NamedTuple
 
 import gymnasium
 import msgspec
@@ -20,35 +19,22 @@ ATARI_SKIP = 4
 FRAME_STACK = 4
 
 
-class Package(NamedTuple):
-    """A package whose ids need no `module:` in front."""
-
-    prefix: str
-    """Of the ids it registers."""
-    module: str
-    extra: str
-    """The extra of a3cd that installs it."""
-
-
-PACKAGES = (
-    Package("FlappyBird-", "flappy_bird_gymnasium", "flappy"),
-    Package(ATARI, "ale_py", "atari"),
-)
+PACKAGES = {"FlappyBird-": ("flappy_bird_gymnasium", "flappy"), ATARI: ("ale_py", "atari")}
+"""Packages whose ids need no `module:` in front: prefix of the ids, module, and the extra of a3cd that installs it."""
 
 OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
 """Defaults of ours that differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
 
 
 def is_atari(identifier: str) -> bool:
-    """Whether the id is of a game of the Arcade Learning Environment."""
+    """Whether it is a game of the Arcade Learning Environment."""
     return bare(identifier).startswith(ATARI)
 
 
 def resolve(section: Environment) -> Environment:
-    """The section with `auto` and 0 replaced by the values for its environment; the id is not looked up.
+    """The section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
 
-    max_episode_steps = 0 stays: it means the environment's own limit.
-    Raises: ConfigurationError for the state of an ALE game, and for the lives of another environment.
+    Raises ConfigurationError for the state of an ALE game, and for the lives of another environment.
     """
     atari = is_atari(section.id)
     if atari and section.observation == "state":
@@ -68,22 +54,18 @@ def resolve(section: Environment) -> Environment:
 
 
 def find_spec(identifier: str) -> EnvSpec:
-    """The registration of an id, after importing the module it is in.
-
-    Raises: EnvironmentMissingError if the module cannot be imported, a package is not installed, or the id does not
-    exist; the message suggests similar ids.
-    """
+    """The registration of an id, after importing the module it is in; raises EnvironmentMissingError without it."""
     module, name = module_of(identifier), bare(identifier)
     if module:
         _import(module, identifier)
-    for package in PACKAGES:
-        if name.startswith(package.prefix) and not module:
-            if not _installed(package):
+    for prefix, (package, extra) in PACKAGES.items():
+        if name.startswith(prefix) and not module:
+            if not importlib.util.find_spec(package):
                 raise EnvironmentMissingError(
-                    f"environment {name} needs the package {package.module}, which is not installed: "
-                    f"pip install 'a3cd[{package.extra}]'"
+                    f"environment {name} needs the package {package}, which is not installed: "
+                    f"pip install 'a3cd[{extra}]'"
                 )
-            _import(package.module, identifier)
+            _import(package, identifier)
     spec = gymnasium.registry.get(name)
     if spec is None:
         alike = difflib.get_close_matches(name, known(), n=3)
@@ -93,15 +75,11 @@ def find_spec(identifier: str) -> EnvSpec:
 
 
 def known() -> list[str]:
-    """The ids registered in this process, with those of the packages above that are installed, sorted."""
-    for package in PACKAGES:
-        if _installed(package):
-            _import(package.module, package.prefix)
+    """The ids registered in this process and by the packages above, sorted."""
+    for prefix, (package, _) in PACKAGES.items():
+        if importlib.util.find_spec(package):
+            _import(package, prefix)
     return sorted(gymnasium.registry)
-
-
-def _installed(package: Package) -> bool:
-    return importlib.util.find_spec(package.module) is not None
 
 
 def _import(module: str, identifier: str) -> None:

@@ -1,7 +1,6 @@
 """Environments stepped one after the other in plain Python, where there is no vector implementation.
 
-It does less than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step:
-see benchmarks/environments.py.
+Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step.
 """
 
 from __future__ import annotations
@@ -12,16 +11,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from common.rl.environments.actions import ActionMap, Bounds
-from common.rl.environments.base import Actions, Environments, Observations, Step, failure
-from common.rl.environments.seeds import env_seed
+from common.rl.environments.base import Actions, Environments, Observations, Step, env_seed, failure
+from common.rl.environments.frames import FRAME_SPACE
 from common.rl.environments.spaces import ObservationBuffer
-
-Camera = Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]]
-"""Takes an environment, returns its current picture."""
 
 
 class SequentialEnvironments(Environments):
@@ -35,17 +30,14 @@ class SequentialEnvironments(Environments):
         seed: int,
         frames_per_step: int = 1,
         limit: int = 0,
-        camera: Camera | None = None,
-        picture_space: Box | None = None,
+        camera: Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]] | None = None,
         bounds: Bounds = "clip",
     ) -> None:
-        """environments: without a time limit if `limit` gives one; they are closed with the batch.
+        """environments: closed with the batch. name: for errors. frames_per_step: times each action is repeated.
 
-        name: for errors. frames_per_step: times each action is repeated. limit: steps after which an episode is
-        truncated (gymnasium's TimeLimit, without the cost of a wrapper); 0: none.
-        camera: its pictures, in `picture_space`, replace the observations.
-        bounds: see `ActionMap`.
-        Raises: EnvironmentMissingError if the spaces are not supported.
+        limit: steps after which an episode is truncated (a TimeLimit without the cost of a wrapper); 0: none.
+        camera: its pictures, of FRAME_SPACE, replace the observations.
+        Raises EnvironmentMissingError if the spaces are not supported.
         """
         self._environments = list(environments)
         self._steps = [environment.step for environment in environments]
@@ -54,10 +46,11 @@ class SequentialEnvironments(Environments):
         self._limit = limit or sys.maxsize
         self._camera = camera
         self._actions = ActionMap(environments[0].action_space, bounds)
-        self._buffer = ObservationBuffer(picture_space or environments[0].observation_space, len(environments))
+        space = FRAME_SPACE if camera else environments[0].observation_space
+        self._buffer = ObservationBuffer(space, len(environments))
 
         self.count = len(environments)
-        self.observation_space = self._buffer.space
+        self.observation = self._buffer.spec
         self.action = self._actions.spec
         self.frames_per_step = frames_per_step
         self._plain = self.action.kind == "discrete"  # Python's own integers, as these environments expect them

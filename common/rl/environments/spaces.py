@@ -19,36 +19,24 @@ COMPOSED = (Dict, Tuple, MultiBinary, MultiDiscrete)
 
 
 def describe(space: gymnasium.Space[Any]) -> ObservationSpec:
-    """The observation a network is built for, from the space of a batch (`Environments.observation_space`).
-
-    Raises: EnvironmentMissingError for a space that is not supported.
-    """
-    space = network_space(space)
-    if isinstance(space, Discrete):
-        return ObservationSpec(shape=(), kind="discrete", size=int(space.n))
-    size = math.prod(space.shape)
-    return ObservationSpec(shape=space.shape, kind="pixels" if _is_picture(space) else "box", size=size)
-
-
-def network_space(space: gymnasium.Space[Any]) -> Box | Discrete:
-    """The space of an environment's observations as networks receive them.
+    """An environment's observations as networks receive them.
 
     Three-dimensional uint8 arrays are pictures and stay uint8, channels first: the shorter of the first and the last
     axis is taken for the channels. Every other Box becomes float32 of the same shape; Discrete is counted from 0.
-    Raises: EnvironmentMissingError for any other space.
+    Raises EnvironmentMissingError for any other space.
     """
     if isinstance(space, Discrete):
-        return Discrete(int(space.n))
+        return ObservationSpec((), "discrete", int(space.n))
     if not isinstance(space, Box) or not space.low.size:
         raise EnvironmentMissingError(
             f"observation space {space} is not supported; Box, Discrete, MultiBinary, MultiDiscrete, and Dict and "
             "Tuple of these are, with one number or more"
         )
-    if _is_picture(space):
-        height, width, channels = space.shape
-        shape = (channels, height, width) if channels < height else space.shape
-        return Box(0, 255, shape, np.uint8)
-    return Box(space.low.astype(np.float32), space.high.astype(np.float32), space.shape, np.float32)
+    size = math.prod(space.shape)
+    if space.dtype != np.uint8 or len(space.shape) != 3:
+        return ObservationSpec(space.shape, "box", size)
+    height, width, channels = space.shape
+    return ObservationSpec((channels, height, width) if channels < height else space.shape, "pixels", size)
 
 
 class ObservationBuffer:
@@ -56,25 +44,16 @@ class ObservationBuffer:
 
     def __init__(self, space: gymnasium.Space[Any], count: int) -> None:
         """space: of one observation of the environment; count: environments in the batch."""
-        self.space = network_space(space)
-        """Of one observation as a network receives it."""
-        self._array: NDArray[Any] = np.zeros((count, *(self.space.shape or ())), self.space.dtype)
-        self._rows = self._array if self.space.shape == space.shape else self._array.transpose(0, 2, 3, 1)
+        self.spec = describe(space)
+        self._array: NDArray[Any] = np.zeros((count, *self.spec.shape), self.spec.dtype)
+        self._rows = self._array if self.spec.shape == space.shape else self._array.transpose(0, 2, 3, 1)
         """The same memory in the environment's own layout."""
         self._origin = int(space.start) if isinstance(space, Discrete) else 0
-        self.put: Callable[[int, Any], None] = self._rows.__setitem__
-        """Writes the observation of one environment, by its number."""
-
-    def put_all(self, observations: Any) -> None:
-        """Writes the observations of all, batched as gymnasium's vector environments do."""
-        self._rows[...] = observations
+        self.put: Callable[[Any, Any], None] = self._rows.__setitem__
+        """Writes the observation of one environment, by its number, or with `...` those of all as one array."""
 
     def finished(self) -> NDArray[Any]:
         """(B, *shape) for the network, once every row has been written anew."""
         if self._origin:
             self._array -= self._origin
         return self._array
-
-
-def _is_picture(space: gymnasium.Space[Any]) -> bool:
-    return isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) == 3

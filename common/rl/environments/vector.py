@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from common.errors import UnavailableError
 from common.rl.environments.actions import ActionMap, Bounds
-from common.rl.environments.base import Actions, Environments, Observations, Step, failure
-from common.rl.environments.seeds import env_seed
+from common.rl.environments.base import Actions, Environments, Observations, Step, env_seed, failure
 from common.rl.environments.spaces import ObservationBuffer
 
 
@@ -29,9 +28,9 @@ class VectorEnvironments(Environments):
         lives: bool = False,
     ) -> None:
         """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
-        bounds: see `ActionMap`. lives: report lost lives; the vector's info must have (B,) numbers named `lives`.
 
-        Raises: EnvironmentMissingError if the spaces are not supported.
+        lives: report lost lives; the vector's info must have (B,) numbers named `lives`.
+        Raises EnvironmentMissingError if the spaces are not supported.
         """
         self._vector = vector
         self._name = name
@@ -41,7 +40,7 @@ class VectorEnvironments(Environments):
         self._lives: NDArray[Any] | None = np.zeros(vector.num_envs) if lives else None
 
         self.count = vector.num_envs
-        self.observation_space = self._buffer.space
+        self.observation = self._buffer.spec
         self.action = self._actions.spec
         self.frames_per_step = frames_per_step
 
@@ -51,7 +50,7 @@ class VectorEnvironments(Environments):
             observations, _ = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
             raise failure(self._name, "reset", error) from error
-        self._buffer.put_all(observations)
+        self._buffer.put(..., observations)
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
@@ -59,26 +58,19 @@ class VectorEnvironments(Environments):
             observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
-        self._buffer.put_all(observations)
-        lost = self._life_lost(info)
+        self._buffer.put(..., observations)
+        lost = None
+        if self._lives is not None:
+            before, self._lives = self._lives, info["lives"].copy()
+            lost = self._lives < before
         return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated, lost)
 
     def render(self) -> NDArray[np.uint8]:
-        """The first environment's newest observation, grey, (H, W, 3).
-
-        Raises: UnavailableError where observations are not pictures.
-        """
-        if self.observation_space.dtype != np.uint8:
+        """The first environment's newest observation, grey; raises UnavailableError where it is not a picture."""
+        if self.observation.kind != "pixels":
             raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
         newest: NDArray[np.uint8] = self._buffer.finished()[0, -1]
         return np.repeat(newest[:, :, None], 3, axis=2)
-
-    def _life_lost(self, info: dict[str, Any]) -> NDArray[np.bool_] | None:
-        if self._lives is None:
-            return None
-        before, self._lives = self._lives, info["lives"].copy()
-        lost: NDArray[np.bool_] = self._lives < before
-        return lost
 
     def close(self) -> None:
         self._vector.close()

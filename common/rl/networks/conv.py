@@ -2,10 +2,8 @@
 
 A convolution whose kernel is twice its stride s equals a 2x2 convolution of stride 1 on the picture cut into s x s
 blocks (space to depth); the values of a block are the channels of one position. The parameters are stored in that
-form, (outputs, 2, 2, block values), channels last, so that they need no rearrangement. A3C's network on
-84x84x4, one thread: a gradient takes 280 us a frame in chunks of 64, against 600-900 for nn.Conv2d on
-x.float() / 255 with 320 frames at once; acting on 16 frames takes 130 us a frame either way
-(benchmarks/networks.py).
+form, (outputs, 2, 2, block values), channels last. A3C's network on 84x84x4, one thread: a gradient takes 280 us a
+frame in chunks of 64, against 600-900 for nn.Conv2d with 320 frames at once (benchmarks/networks.py).
 """
 
 from __future__ import annotations
@@ -32,11 +30,10 @@ class Convolution:
 
     @property
     def blocks(self) -> bool:
-        """Whether it is computed on blocks of stride x stride values."""
+        """Whether it is computed on blocks."""
         return self.stride > 1 and self.kernel == 2 * self.stride
 
     def weight_shape(self, inputs: int) -> tuple[int, int, int, int]:
-        """Of the weight for `inputs` channels, as it is stored."""
         if self.blocks:
             return self.channels, 2, 2, inputs * self.stride**2
         return self.channels, self.kernel, self.kernel, inputs
@@ -53,7 +50,6 @@ NATURE = ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)),
 """Mnih et al. 2015, https://doi.org/10.1038/nature14236: three convolutions, then 512 dense units."""
 
 STUDENTS = (NATURE[0], 128)
-"""The Nature network's convolutions with 128 dense units."""
 
 
 class ConvTrunk(Trunk):
@@ -67,11 +63,7 @@ class ConvTrunk(Trunk):
     chunk = 64
 
     def __init__(
-        self,
-        observation: ObservationSpec,
-        convolutions: Sequence[Convolution],
-        units: int,
-        generator: torch.Generator,
+        self, observation: ObservationSpec, convolutions: Sequence[Convolution], units: int, generator: torch.Generator
     ) -> None:
         super().__init__()
         channels, height, width = picture_shape(observation)
@@ -117,8 +109,7 @@ def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
 def pixel_blocks(pictures: Tensor) -> Tensor:
     """Cut uint8 pictures (N, C, H, W) into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values still 0..255.
 
-    The values of a block are in the order channel, row, column. Rows and columns beyond the last whole block are left
-    out, as by an 8x8 convolution of stride 4.
+    Within a block: channel, row, column. What is beyond the last whole block is left out, as by an 8x8/4 convolution.
     """
     n, channels, height, width = pictures.shape
     rows, columns = height // 4, width // 4
@@ -132,10 +123,7 @@ def pixel_blocks(pictures: Tensor) -> Tensor:
 
 
 def space_to_depth(x: Tensor, block: int) -> Tensor:
-    """Cut (N, H, W, C) into blocks: (N, H // block, W // block, block * block * C), in the order row, column, channel.
-
-    Rows and columns beyond the last whole block are left out.
-    """
+    """As `pixel_blocks` for (N, H, W, C): (N, H // block, W // block, block * block * C); row, column, channel."""
     n, height, width, channels = x.shape
     rows, columns = height // block, width // block
     if (block * rows, block * columns) != (height, width):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from common.rl.networks.trunk import Trunk
-from common.rl.observation_spec import ObservationSpec, encode
+from common.rl.observation_spec import ObservationSpec
 
 
 class DenseTrunk(Trunk):
@@ -46,3 +46,16 @@ class DenseTrunk(Trunk):
         for weight, bias in self._layers:
             x = self._activation(linear(x, weight, bias))
         return x
+
+
+def encode(spec: ObservationSpec, observations: Tensor) -> Tensor:
+    """Return a batch of observations (N, *shape) as float32 (N, size) for a dense layer.
+
+    Boxes are flattened, pixels scaled to 0..1, discrete values one-hot.
+    """
+    if spec.kind == "discrete":
+        rows = observations.float().new_zeros((len(observations), spec.size))
+        return rows.scatter_(1, observations.unsqueeze(1), 1.0)
+    if spec.kind == "pixels":
+        return observations.flatten(1).float().mul_(1 / 255)
+    return observations.flatten(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +22,6 @@ class FlatParameters:
     layout: tuple[tuple[str, tuple[int, ...]], ...]
     """Name and shape of each parameter."""
     architecture: str
-    """As `PolicyValue.architecture`."""
 
     @property
     def size(self) -> int:
@@ -31,7 +29,7 @@ class FlatParameters:
 
     @property
     def hash(self) -> str:
-        """16 hexadecimal digits, different for different networks; the learner and its actors must have the same."""
+        """16 hexadecimal digits, different for different networks."""
         return hashlib.sha256(repr((self.architecture, self.layout)).encode()).hexdigest()[:16]
 
     def zero(self) -> None:
@@ -52,13 +50,9 @@ def flatten(network: PolicyValue) -> FlatParameters:
     layout = tuple((name, tuple(parameter.shape)) for name, parameter in parameters.items())
     vector = torch.cat([parameter.detach().flatten() for parameter in parameters.values()])
     gradient = torch.zeros_like(vector)
-    values, gradients = _views(vector, layout), _views(gradient, layout)
-    for name, parameter in parameters.items():
-        parameter.data = values[name]
-        parameter.grad = gradients[name]
+    sizes = [parameter.numel() for parameter in parameters.values()]
+    values, slopes = torch.split(vector, sizes), torch.split(gradient, sizes)
+    for parameter, value, slope in zip(parameters.values(), values, slopes, strict=True):
+        parameter.data = value.view(parameter.shape)
+        parameter.grad = slope.view(parameter.shape)
     return FlatParameters(vector, gradient, layout, network.architecture)
-
-
-def _views(vector: Tensor, layout: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, Tensor]:
-    parts = torch.split(vector, [math.prod(shape) for _, shape in layout])
-    return {name: part.view(shape) for (name, shape), part in zip(layout, parts, strict=True)}

@@ -19,8 +19,8 @@ VALUE_GAIN = 1.0
 class PolicyValue(nn.Module):
     """A network of a policy and a state value. Outputs are (N, action.width + 1): the policy's numbers, last the value.
 
-    It has two parts: `features`, which looks at each observation alone, and `unroll`, which goes through time. A
-    feed-forward network is all `features`, and these are its outputs.
+    `features` looks at each observation alone and gives the outputs of a feed-forward network; `unroll` goes through
+    time.
     """
 
     action: ActionSpec
@@ -36,20 +36,17 @@ class PolicyValue(nn.Module):
         raise NotImplementedError
 
     def unroll(self, features: Tensor, state: Tensor, valid: Tensor) -> Tensor:
-        """Return outputs ((T + 1) B, action.width + 1) over the steps of a rollout; of a recurrent network only.
+        """Return outputs ((T + 1) B, action.width + 1) of a rollout's features ((T + 1) B, F); recurrent networks only.
 
-        Args:
-            features: ((T + 1) B, F), time first.
-            state: (B, state_size) before the first step; a constant.
-            valid: (T, B) bool; the state after a dummy step is 0, since the next observation begins an episode.
+        state: (B, state_size) before the first step; a constant. valid: (T, B) bool; after a dummy step the state is 0.
         """
         raise NotImplementedError
 
     @torch.inference_mode()
     def step(self, observations: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return outputs (B, action.width + 1) and the next state (B, state_size), without a graph for a gradient.
+        """Return outputs (B, action.width + 1) and the next state, for observations (B, *shape), without a graph.
 
-        observations: (B, *shape); state: (B, state_size), zeros where an episode starts.
+        state: (B, state_size), zeros where an episode starts.
         """
         return self.features(observations), state
 
@@ -60,10 +57,7 @@ class PolicyValue(nn.Module):
 
 
 class Heads(PolicyValue):
-    """Policy and value as linear layers on trunks.
-
-    On one trunk both heads are one linear layer of action.outputs + 1 outputs: half the calls.
-    """
+    """Policy and value as linear layers on trunks; on one trunk they are one layer: half the calls."""
 
     def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
         """trunks: one (shared), or two (policy, value)."""
@@ -101,7 +95,7 @@ def log_std(action: ActionSpec) -> nn.Parameter | None:
 
 
 def append_log_std(outputs: Tensor, parameter: Tensor | None) -> Tensor:
-    """Append the parameter to the policy's numbers: (N, outputs + 1) becomes (N, width + 1); the value stays last."""
+    """(N, action.outputs + 1) becomes (N, action.width + 1): the parameter goes before the value."""
     if parameter is None:
         return outputs
     return torch.cat([outputs[:, :-1], parameter.expand(len(outputs), -1), outputs[:, -1:]], dim=1)

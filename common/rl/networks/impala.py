@@ -19,17 +19,15 @@ from common.rl.observation_spec import ObservationSpec
 SECTIONS = (16, 32, 32)
 """Channels of each."""
 BLOCKS = 2
-"""Residual blocks of a section."""
 UNITS = 256
-
 _BRANCH_GAIN = HIDDEN_GAIN / math.sqrt(len(SECTIONS) * BLOCKS)
 """Of the second convolution of each block: at the start the six blocks together add about as much as their input."""
 
 
 class ImpalaTrunk(Trunk):
-    """Sections of convolutions with residual blocks and one dense layer, on uint8 pictures (channels, height, width).
+    """On uint8 pictures (channels, height, width); raises ConfigurationError for others.
 
-    Weights are stored channels last, (outputs, 3, 3, inputs). Raises ConfigurationError for other observations.
+    Weights are stored channels last, (outputs, 3, 3, inputs).
     """
 
     # A picture of 84x84 has 0.9 MB of activations after the first convolution and its maximum.

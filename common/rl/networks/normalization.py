@@ -36,7 +36,7 @@ class Normalization:
 
     @property
     def size(self) -> int:
-        """Extras in use."""
+        """Numbers of `extras`."""
         return self.observations + self.counted
 
     def extras(self, moments: Moments | None = None) -> Tensor:
@@ -50,7 +50,6 @@ class Normalization:
         return torch.from_numpy(np.concatenate([means, deviations]).astype(np.float32))
 
     def reward_scale(self, extras: Tensor) -> float:
-        """The factor for rewards."""
         return float(extras[self.size - 1]) if self.rewards else 1.0
 
 

@@ -1,11 +1,13 @@
-"""Builds and checks a user's network, `network.kind = "module:Class"`. How to write one: docs/networks.md."""
+"""Builds and checks a user's network, `network.kind = "module:Class"`.
+
+docs/networks.md says how to write one, and what it is given and has to return.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,28 +24,8 @@ TOLERANCE = 1e-3
 """Relative to the largest output: dropout and batch norm change more, other orders of summation less."""
 
 
-class OwnNetwork(Protocol):
-    """The two methods of the class, which must also be a `torch.nn.Module`.
-
-    Its parameters are float32 on the CPU; buffers must not change, since only parameters travel. An output depends on
-    its own observation alone (no dropout, no batch norm).
-    """
-
-    def __init__(self, observation: ObservationSpec, actions: int) -> None:
-        """Make the layers for `actions` numbers that describe the policy (`ActionSpec.outputs`).
-
-        torch's random numbers are seeded with the run's seed before.
-        """
-
-    def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the policy's numbers (N, actions) and values (N,), float32, of observations (N, *observation.shape).
-
-        The observations are float32 for kind `box`, uint8 for `pixels`, int64 for `discrete`, and must not be changed.
-        """
-
-
 class Own(PolicyValue):
-    """Adapts an `OwnNetwork` to `PolicyValue`."""
+    """Adapts a user's module to `PolicyValue`."""
 
     def __init__(self, kind: str, network: nn.Module, observation: ObservationSpec, action: ActionSpec) -> None:
         super().__init__()
@@ -63,7 +45,7 @@ class Own(PolicyValue):
 def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:
     """Import, make and try the network that `kind`, a `module:Class`, names.
 
-    Raises ConfigurationError where it is not found, raises an error of its own or is not as `OwnNetwork` says.
+    Raises ConfigurationError where it is not found, raises an error of its own or is not as docs/networks.md says.
     """
     found = find(kind)
     with torch.random.fork_rng(devices=[]):
@@ -75,7 +57,7 @@ def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int
 
 
 def find(kind: str) -> type[nn.Module]:
-    """The class that a `module:Class` names; raises ConfigurationError where there is none."""
+    """The class that a `module:Class` names."""
     module, name = module_of(kind), bare(kind)
     with contextlib.redirect_stdout(sys.stderr):
         imported = load(module, lambda why: _problem(kind, why))
@@ -96,15 +78,12 @@ def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
     if not (isinstance(outputs, tuple) and len(outputs) == 2 and all(isinstance(one, Tensor) for one in outputs)):
         raise _problem(kind, f"{given} must return two tensors, (logits, values)")
     for name, one, shape in zip(("logits", "values"), outputs, ((PROBE, actions), (PROBE,)), strict=True):
-        if tuple(one.shape) != shape or one.dtype != torch.float32:
-            raise _problem(
-                kind, f"{given} must give {name} {shape} of torch.float32, not {tuple(one.shape)} {one.dtype}"
-            )
+        if (found := tuple(one.shape)) != shape or one.dtype != torch.float32:
+            raise _problem(kind, f"{given} must give {name} {shape} of torch.float32, not {found} {one.dtype}")
         if not one.requires_grad:
             raise _problem(kind, f"{given} gives {name} that depend on no parameter, so that nothing could be learnt")
     for name, parameter in network.named_parameters():
-        if parameter.dtype != torch.float32 or parameter.device.type != "cpu":
-            form = f"{parameter.dtype} on {parameter.device.type}"
+        if (form := f"{parameter.dtype} on {parameter.device.type}") != "torch.float32 on cpu":
             raise _problem(kind, f"parameter {name} is {form}, not torch.float32 on cpu")
     if not torch.equal(kept, batch):
         raise _problem(kind, "forward changes the observations it is given; they are used again")
@@ -129,12 +108,13 @@ def _observations(spec: ObservationSpec) -> Tensor:
     shape = (PROBE, *spec.shape)
     if spec.kind == "box":
         return torch.randn(shape)
-    return torch.randint(0, 256 if spec.kind == "pixels" else spec.size, shape, dtype=spec.dtype)
+    if spec.kind == "pixels":
+        return torch.randint(0, 256, shape, dtype=torch.uint8)
+    return torch.randint(0, spec.size, shape)
 
 
 @contextlib.contextmanager
 def _blamed(kind: str, doing: str) -> Iterator[None]:
-    """Turns an error of the network's own code into one that says where it was raised."""
     try:
         yield
     except Exception as error:

@@ -28,8 +28,7 @@ def resolve(kind: str, observation: ObservationSpec) -> str:
 def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:
     """Build the network of a run; the same arguments give the same parameters on every host.
 
-    Raises ConfigurationError if this kind of network does not take such observations, or as `common.rl.networks.own`
-    for a module:Class.
+    Raises ConfigurationError if it does not take such observations, or as `own.build` for a module:Class.
     """
     kind = resolve(section.kind, observation)
     if ":" in kind:

@@ -15,11 +15,9 @@ class Trunk(nn.Module):
     """Maps observations (N, *shape) to features (N, `features`)."""
 
     features: int
-    """Length of a feature vector."""
     architecture: str
-    """As `PolicyValue.architecture`."""
+    """As `PolicyValue.architecture`, like `chunk`."""
     chunk: int
-    """As `PolicyValue.chunk`."""
 
     def forward(self, observations: Tensor) -> Tensor:
         raise NotImplementedError
@@ -38,10 +36,7 @@ class Trunk(nn.Module):
 
 
 def orthogonal(*shape: int, gain: float, generator: torch.Generator) -> nn.Parameter:
-    """A weight (outputs, ...) with orthogonal rows as a matrix (outputs, inputs).
-
-    Saxe et al. 2013, https://arxiv.org/abs/1312.6120.
-    """
+    """A weight (outputs, ...) with orthogonal rows (Saxe et al. 2013, https://arxiv.org/abs/1312.6120)."""
     weight = torch.empty(shape)
     nn.init.orthogonal_(weight, gain, generator=generator)
     return nn.Parameter(weight)

@@ -14,7 +14,7 @@ from actor.agent import trained_agent as trained
 from actor.agent.evaluation import play_episodes
 from actor.agent.trained_agent import TrainedAgent, TrainedRun, open_run
 from common.errors import ConfigurationError
-from common.rl.environments.pace import PacedEnvironments
+from common.rl.environments.wrappers import PacedEnvironments
 from common.settings.sections import Settings
 from learner.record.run_lock import create
 
@@ -134,16 +134,15 @@ def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeR
         observations = one.environments.reset(0)
         one.begin()
         one.act(observations)
-        first = one._state.first()
+        first = one._state.clone()
         one.keep(np.array([True, False]))
         one.act(observations)
-        second = one._state.first()
-        assert first is not None and second is not None
+        second = one._state.clone()
         assert not torch.allclose(second[0], first[0])
         assert torch.allclose(second[1], first[1])
         one.begin()
         one.act(observations)
-        third = one._state.first()
+        third = one._state.clone()
         assert third is not None and torch.allclose(third, first)
 
 

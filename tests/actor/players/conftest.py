@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import actor.players.rollouts
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.networks.flat import FlatParameters
 from common.wire.codecs.registry import make as make_codec
@@ -19,7 +18,7 @@ Make = Callable[..., Any]
 
 
 def flat_of() -> FlatParameters:
-    return build(settings_of(*SMALL), describe(Scripted.observation_space), Scripted.action).flat
+    return build(settings_of(*SMALL), Scripted.observation, Scripted.action).flat
 
 
 @pytest.fixture

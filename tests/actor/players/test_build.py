@@ -10,7 +10,6 @@ from actor.players.environments import EnvironmentPlayer
 from actor.players.gradients import GradientPlayer
 from actor.players.trajectories import TrajectoryPlayer
 from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
 from common.rl.model import build as build_model
 from tests.helpers.run import settings_of, welcome_of
 
@@ -25,7 +24,7 @@ def test_the_player_is_that_of_the_run_s_exchange(
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     settings = settings_of(f"exchange.kind={exchange}", "network.hidden=[4]", "environment.num_envs=2")
     environments = make(settings.environment, num_envs=1, seed=0)
-    model = build_model(settings, describe(environments.observation_space), environments.action).flat.hash
+    model = build_model(settings, environments.observation, environments.action).flat.hash
     environments.close()
     player = build(welcome_of(model=model), settings, None, Outbox())
     assert type(player) is kind

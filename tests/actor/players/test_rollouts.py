@@ -12,7 +12,6 @@ import actor.players.rollouts
 from actor.players.rollouts import RolloutPlayer
 from common.errors import CodecError, NonFiniteError, RefusedError, UnavailableError
 from common.rl.algorithms.exploration import EpsilonGreedy
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.rollout import Rollout
 from common.wire.bodies.weights import WeightsFormat
@@ -178,7 +177,7 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
 
 def test_moments_go_with_the_summary_and_the_extras_come_with_the_weights(environments: Scripted, make: Make) -> None:
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
-    model = build(settings_of(*SMALL, *normalize), describe(Scripted.observation_space), Scripted.action)
+    model = build(settings_of(*SMALL, *normalize), Scripted.observation, Scripted.action)
     form = WeightsFormat("fp32", model.flat.size, extras=5)
     rollouts = make(RolloutPlayer, *normalize, model=model.flat.hash, body=form.pack(model.vectors, model.extras))
     _, summary = rollouts.play(FOREVER)

@@ -8,14 +8,13 @@ import torch
 
 from actor.players.trajectories import TrajectoryPlayer
 from common.errors import NonFiniteError
-from common.rl.environments.spaces import describe
 from common.wire.bodies.trajectory import TrajectoryFormat
 from tests.actor.players.conftest import SMALL, Make
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of
 
 FOREVER = math.inf
-FORMAT = TrajectoryFormat(settings_of(*SMALL), describe(Scripted.observation_space), Scripted.action, 0)
+FORMAT = TrajectoryFormat(settings_of(*SMALL), Scripted.observation, Scripted.action, 0)
 
 
 def test_all_rollouts_since_the_last_message_are_packed(environments: Scripted, make: Make) -> None:

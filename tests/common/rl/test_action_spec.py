@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.rl.action_spec import ActionSpec, Kind, discrete
+from common.rl.action_spec import ActionSpec, discrete
 
 
 def box(shape: tuple[int, ...], *squashed: bool, **changed: str) -> ActionSpec:
@@ -22,28 +22,6 @@ def box(shape: tuple[int, ...], *squashed: bool, **changed: str) -> ActionSpec:
 )
 def test_what_a_network_gives(spec: ActionSpec, width: int, outputs: int, dtype: type) -> None:
     assert (spec.width, spec.outputs, spec.dtype) == (width, outputs, dtype)
-
-
-@pytest.mark.parametrize("sizes", [(), (0,), (2, 3)])
-def test_what_is_no_action_is_refused(sizes: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="discrete actions of shape"):
-        ActionSpec("discrete", sizes)
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("discrete", {"sizes": (3,), "shape": (1,)}),
-        ("multi-discrete", {"sizes": (3, 2), "shape": (3,)}),
-        ("multi-discrete", {"sizes": (3,), "shape": (1,), "squashed": (True,)}),
-        ("box", {"shape": (2,), "squashed": (True,)}),
-        ("box", {"shape": (0,)}),
-        ("box", {"shape": (1,), "squashed": (True,), "sizes": (3,)}),
-    ],
-)
-def test_parts_that_do_not_fit_are_refused(kind: Kind, fields: dict[str, tuple[int, ...]]) -> None:
-    with pytest.raises(ValueError):
-        ActionSpec(kind, **fields)  # type: ignore[arg-type]
 
 
 def test_the_suffix_tells_apart_what_the_width_does_not() -> None:

@@ -89,7 +89,7 @@ def test_a_rollout_has_the_state_before_its_first_step() -> None:
     buffer = buffer_of(1, state_size=1)
     states = []
     for number in (1.0, 2.0):
-        buffer.state.value = torch.full((ENVS, 1), number)
+        buffer.state = torch.full((ENVS, 1), number)
         play(buffer, 1)
         rollout, _ = buffer.finish()
         assert rollout.state is not None
@@ -97,4 +97,4 @@ def test_a_rollout_has_the_state_before_its_first_step() -> None:
         buffer.carry_on(reuse=True)
     assert states == [[0, 0], [1, 1]]
     buffer.begin()
-    assert not buffer.state.value.any()
+    assert not buffer.state.any()

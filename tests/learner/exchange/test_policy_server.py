@@ -19,7 +19,6 @@ from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.rl.moments import Moments
 from common.rl.observation_spec import ObservationSpec
@@ -68,7 +67,7 @@ def server_of(*assignments: str) -> tuple[PolicyServer, Kept, Settings]:
     settings = msgspec.structs.replace(settings, environment=resolve(settings.environment))
     environments = make(settings.environment, num_envs=1, seed=0)
     environments.close()
-    observation, action = describe(environments.observation_space), environments.action
+    observation, action = environments.observation, environments.action
     trainer = Kept(settings, observation, action)
     return PolicyServer(trainer, settings, observation, action), trainer, settings
 
@@ -117,7 +116,7 @@ def local(server: PolicyServer, trainer: Kept, settings: Settings, seed: int, gr
     collector = Collector(
         environments,
         trainer.model.network,
-        describe(environments.observation_space),
+        environments.observation,
         algorithm=settings.algorithm,
         rewards=reward_transform(settings, trainer.model, copies),
         rng=rng,

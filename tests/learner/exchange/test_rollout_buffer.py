@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from common.rl.action_spec import discrete
-from common.rl.environments.stack import StackedEnvironments
+from common.rl.environments.wrappers import StackedEnvironments
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform

@@ -16,7 +16,6 @@ from common.rl.distributions.registry import distribution
 from common.rl.gradient import gradient
 from common.rl.model import Model
 from common.rl.networks.normalization import Normalization
-from common.rl.networks.recurrent_state import RecurrentState
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
@@ -119,14 +118,14 @@ def _recalled(trainer: BatchTrainer, generator: torch.Generator, rng: np.random.
 def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
     """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
     steps, copies = 4, 16
-    state = RecurrentState(copies, model.network.state_size)
+    first = state = torch.zeros(copies, model.network.state_size)
     wanted = torch.randint(0, 3, (copies,), generator=generator)
     observations = torch.zeros(steps + 1, copies, *BOX.shape)
     observations[0, torch.arange(copies), wanted] = 1.0
-    first, shape = state.first(), (steps, copies)
+    shape = (steps, copies)
     actions, log_probs = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
     for t in range(steps):
-        outputs, state.value = model.network.step(observations[t], state.value)
+        outputs, state = model.network.step(observations[t], state)
         drawn, probabilities = distribution(model.network.action, outputs.numpy()[:, :-1]).sample(rng)
         actions[t], log_probs[t] = torch.from_numpy(drawn), torch.from_numpy(probabilities)
     return Rollout(

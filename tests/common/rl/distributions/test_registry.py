@@ -3,9 +3,8 @@
 import numpy as np
 
 from common.rl.action_spec import ActionSpec, discrete
-from common.rl.distributions.categorical import Categorical
+from common.rl.distributions.categorical import Categorical, MultiCategorical
 from common.rl.distributions.gaussian import Gaussian
-from common.rl.distributions.multi_categorical import MultiCategorical
 from common.rl.distributions.registry import distribution
 
 

@@ -15,7 +15,7 @@ def atari(game: str = "Pong", **settings: object) -> Environments:
 
 def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
     environments = atari()
-    assert environments.observation_space.shape == (4, 84, 84)
+    assert environments.observation.shape == (4, 84, 84)
     assert environments.frames_per_step == 4
     assert environments.action.width == 6
     environments.reset()

@@ -9,9 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from common.rl.environments.base import Environments
+from common.rl.environments.base import Environments, env_seed
 from common.rl.environments.make import make
-from common.rl.environments.seeds import env_seed
 from common.settings.sections import Environment
 
 BROKEN = "broken_environments:"
@@ -49,11 +48,11 @@ def play(environments: Environments, seed: int | None, steps: int = 45) -> list[
 
 
 def test_shapes_and_types_are_as_declared(environments: Environments) -> None:
-    space, count = environments.observation_space, environments.count
+    spec, count = environments.observation, environments.count
     for observations, rewards, terminated, truncated in play(environments, None)[1:]:
-        assert observations.shape == (count, *space.shape)
-        assert observations.dtype == space.dtype
-        assert all(space.contains(one) for one in observations)
+        assert observations.shape == (count, *spec.shape)
+        assert observations.dtype == spec.dtype
+        assert spec.kind != "discrete" or (observations.min() >= 0 and observations.max() < spec.size)
         assert (rewards.shape, rewards.dtype) == ((count,), np.float32)
         assert (terminated.shape, terminated.dtype) == ((count,), np.bool_)
         assert (truncated.shape, truncated.dtype) == ((count,), np.bool_)
@@ -105,3 +104,13 @@ def test_a_gymnasium_loop_sees_the_same_episode() -> None:
     assert truncated
     observation, _ = alone.reset()
     np.testing.assert_array_equal(batch.step(choices[200:].repeat(3)).observations[2], observation)
+
+
+def test_seeds_differ_for_neighbouring_actors_and_copies() -> None:
+    seeds = {env_seed(seed, copy) for seed in range(40) for copy in range(40)}
+    assert len(seeds) == 1600
+
+
+def test_a_seed_is_the_same_on_every_machine_and_fits_31_bits() -> None:
+    assert env_seed(7, 3) == 1733098030
+    assert all(0 <= env_seed(seed, 0) < 2**31 for seed in range(500))

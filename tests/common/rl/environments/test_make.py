@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import gymnasium
@@ -11,11 +12,9 @@ from gymnasium.vector import AutoresetMode
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.rl.environments.base import Environments
 from common.rl.environments.make import make
-from common.rl.environments.pace import PacedEnvironments
 from common.rl.environments.sequential import SequentialEnvironments
-from common.rl.environments.spaces import describe
-from common.rl.environments.stack import StackedEnvironments
 from common.rl.environments.vector import VectorEnvironments
+from common.rl.environments.wrappers import PacedEnvironments, StackedEnvironments
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
 
@@ -114,9 +113,9 @@ def test_no_wrapper_of_gymnasiums_is_left(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_flappy_bird_has_twelve_features_unless_told_otherwise() -> None:
-    assert make(Environment(id="FlappyBird-v0"), num_envs=1, seed=0).observation_space.shape == (12,)
+    assert make(Environment(id="FlappyBird-v0"), num_envs=1, seed=0).observation.shape == (12,)
     rays = Environment(id="FlappyBird-v0", options={"use_lidar": True})
-    assert make(rays, num_envs=1, seed=0).observation_space.shape == (180,)
+    assert make(rays, num_envs=1, seed=0).observation.shape == (180,)
 
 
 def test_frames_show_what_happens() -> None:
@@ -163,10 +162,18 @@ def test_lives_are_of_ale_games() -> None:
 
 def test_observations_made_of_parts_are_one_vector() -> None:
     environments = make(Environment(id="broken_environments:Mixed-v0"), num_envs=2, seed=0)
-    assert describe(environments.observation_space) == ObservationSpec((20,), "box", 20)
+    assert environments.observation == ObservationSpec((20,), "box", 20)
     drawn = environments.reset()[:, 0].tolist()
     step = environments.step(np.array([[0.5, -1, 9], [-9, 9, 0]], np.float32))
     np.testing.assert_allclose(step.rewards, [1 + 0 - 0.5, -2 + 10 - 0.75])
     for row, first in zip(step.observations.tolist(), drawn, strict=True):
         # drawn, parity, the two clocks, the picture: keys in the order of the space, not of the observation
         np.testing.assert_allclose(row, [first, 0, 1, 0, 1, 0, 1, 0, *[10] * 12])
+
+
+def test_drawing_needs_no_display_unless_the_operator_chose_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    for chosen in ("dummy", "x11"):
+        make(Environment(), num_envs=1, seed=0)
+        assert os.environ["SDL_VIDEODRIVER"] == chosen
+        monkeypatch.setenv("SDL_VIDEODRIVER", "x11")

@@ -8,7 +8,7 @@ import warnings
 import gymnasium
 import pytest
 
-from common.rl.environments.quiet import draw_into_memory, quiet
+from common.rl.environments.quiet import quiet
 
 PLAY = """
 import numpy as np
@@ -41,12 +41,3 @@ def test_prints_go_to_stderr_and_warnings_nowhere(capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("", "welcome to my package\n")
     print("results")
     assert capsys.readouterr().out == "results\n"
-
-
-def test_drawing_needs_no_display_unless_the_operator_chose_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
-    draw_into_memory()
-    assert os.environ["SDL_VIDEODRIVER"] == "dummy"
-    monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
-    draw_into_memory()
-    assert os.environ["SDL_VIDEODRIVER"] == "x11"

@@ -5,9 +5,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
 
 from common.errors import EnvironmentMissingError, UnavailableError
+from common.rl.environments.frames import FRAME_SPACE
 from common.rl.environments.sequential import SequentialEnvironments
 
 
@@ -82,8 +82,7 @@ def test_a_camera_replaces_the_observation() -> None:
         made,
         name="Counter",
         seed=0,
-        camera=lambda environment: np.full((1, 2, 2), 10 + environment.unwrapped.elapsed, np.uint8),  # type: ignore[attr-defined]
-        picture_space=Box(0, 255, (1, 2, 2), np.uint8),
+        camera=lambda environment: np.full(FRAME_SPACE.shape, 10 + environment.unwrapped.elapsed, np.uint8),  # type: ignore[attr-defined]
     )
     values = [environments.reset().max()]
     values += [environments.step(np.zeros(1, np.int64)).observations.max() for _ in range(3)]

@@ -7,7 +7,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Sequence, Text
 
 from common.errors import EnvironmentMissingError
-from common.rl.environments.spaces import ObservationBuffer, describe, network_space
+from common.rl.environments.spaces import ObservationBuffer, describe
 from common.rl.observation_spec import ObservationSpec
 
 
@@ -26,20 +26,12 @@ from common.rl.observation_spec import ObservationSpec
 )
 def test_describes_what_the_network_receives(space: Box | Discrete, spec: ObservationSpec) -> None:
     assert describe(space) == spec
-    assert describe(network_space(space)) == spec
 
 
 @pytest.mark.parametrize("space", [Text(3), Sequence(Discrete(2)), Dict(a=Discrete(2)), Box(0, 1, (0,))])
 def test_refuses_other_observations_by_name(space: Any) -> None:
     with pytest.raises(EnvironmentMissingError, match=f"observation space {type(space).__name__}.*Box, Discrete"):
         describe(space)
-
-
-def test_bounds_are_kept() -> None:
-    space = network_space(Box(np.array([-2.0, -np.inf]), np.array([0.5, np.inf]), dtype=np.float64))
-    assert isinstance(space, Box)
-    np.testing.assert_array_equal(space.low, np.array([-2, -np.inf], np.float32))
-    np.testing.assert_array_equal(space.high, np.array([0.5, np.inf], np.float32))
 
 
 def test_buffer_puts_channels_first() -> None:
@@ -55,6 +47,6 @@ def test_buffer_puts_channels_first() -> None:
 def test_buffer_counts_discrete_values_from_zero_again_and_again() -> None:
     buffer = ObservationBuffer(Discrete(4, start=-3), 2)
     for _ in range(2):
-        buffer.put_all((-3, 0))
+        buffer.put(..., (-3, 0))
         np.testing.assert_array_equal(buffer.finished(), [0, 3])
     assert buffer.finished().dtype == np.int64

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from common.rl.networks.dense import DenseTrunk
+from common.rl.networks.dense import DenseTrunk, encode
 from common.rl.observation_spec import ObservationSpec
 
 
@@ -28,3 +28,20 @@ def test_activation_and_observation_are_part_of_the_architecture() -> None:
     generator = torch.Generator()
     texts = {DenseTrunk(o, [8], a, generator).architecture for o in (box, discrete) for a in ("relu", "tanh")}
     assert len(texts) == 4
+
+
+def test_box_is_flattened_unchanged() -> None:
+    x = torch.randn(5, 2, 3)
+    assert torch.equal(encode(ObservationSpec((2, 3), "box", 6), x), x.reshape(5, 6))
+
+
+def test_pixels_are_scaled_to_one() -> None:
+    x = torch.tensor([[[0, 255], [51, 102]]], dtype=torch.uint8)
+    encoded = encode(ObservationSpec((2, 2), "pixels", 4), x)
+    torch.testing.assert_close(encoded, torch.tensor([[0.0, 1.0, 0.2, 0.4]]))
+    assert x.max() == 255
+
+
+def test_discrete_is_one_hot() -> None:
+    encoded = encode(ObservationSpec((), "discrete", 4), torch.tensor([2, 0]))
+    assert torch.equal(encoded, torch.tensor([[0.0, 0, 1, 0], [1, 0, 0, 0]]))

@@ -18,7 +18,7 @@ PARTS = [(Network(), BOX), (Network(shared=False), BOX), (Network(), PICTURE)]
 def make(section: Network, observation: ObservationSpec) -> tuple[PolicyValue, FlatParameters, torch.Tensor]:
     network = build(section, observation, discrete(3), seed=1)
     x = torch.randint(0, 200, (6, *observation.shape), generator=torch.Generator().manual_seed(0))
-    return network, flatten(network), x.to(observation.dtype)
+    return network, flatten(network), x.to(torch.uint8 if observation is PICTURE else torch.float32)
 
 
 @pytest.mark.parametrize(("section", "observation"), PARTS)

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -27,7 +28,7 @@ def built(name: str, observation: ObservationSpec = BOX, actions: int = ACTIONS,
 def test_outputs_are_logits_and_value(name: str, observation: ObservationSpec) -> None:
     network = built(name, observation)
     flat = flatten(network)
-    x = torch.randint(0, 256, (5, *observation.shape), generator=torch.Generator().manual_seed(0)).to(observation.dtype)
+    x = torch.from_numpy(np.random.default_rng(0).integers(256, size=(5, *observation.shape)).astype(observation.dtype))
     first, head, value = (
         [p.double() for name, p in network.named_parameters() if part in name] for part in ("trunk", "policy", "value")
     )

@@ -1,5 +1,6 @@
 """The network a section means."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,7 +49,7 @@ def test_build(section: Network, observation: ObservationSpec, trunk: type, feat
     assert isinstance(network, Heads)
     assert [type(part) for part in network.trunks] == [trunk] * (1 if shared else 2)
     assert network.head_weight.shape == (6, features)
-    logits, values = network(torch.zeros((2, *observation.shape), dtype=observation.dtype))
+    logits, values = network(torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)))
     assert logits.shape == (2, 5)
     assert values.shape == (2,)
 

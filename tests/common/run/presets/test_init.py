@@ -7,7 +7,6 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.rl.environments.make import make
-from common.rl.environments.spaces import describe
 from common.rl.model import build
 from common.run import presets
 from common.settings.exchanges import EXCHANGES
@@ -134,6 +133,6 @@ def test_a_preset_fits_its_environments_spaces(name: str) -> None:
         pytest.importorskip("Box2D")
     settings = presets.for_environment(name)
     environments = make(settings.environment, num_envs=2, seed=0)
-    model = build(settings, describe(environments.observation_space), environments.action)
-    assert model.normalization.observations == environments.observation_space.shape[0]  # type: ignore[index]
+    model = build(settings, environments.observation, environments.action)
+    assert model.normalization.observations == environments.observation.shape[0]  # type: ignore[index]
     environments.close()

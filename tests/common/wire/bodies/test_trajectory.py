@@ -69,7 +69,7 @@ def random_rollout(
     if action.kind != "box":
         actions = rng.integers(0, np.array(action.sizes).reshape(action.shape), actions.shape)
     return Rollout(
-        observations=torch.from_numpy(observations).to(spec.dtype),
+        observations=torch.from_numpy(observations.astype(spec.dtype)),
         actions=torch.from_numpy(actions),
         rewards=torch.from_numpy(rng.standard_normal(shape, np.float32)),
         terminated=torch.from_numpy(rng.random(shape) < 0.2),
@@ -162,7 +162,7 @@ def test_hostile_bytes_are_refused_or_are_a_rollout_of_the_run(
         assert (rollout.state.abs() <= MAX_ABS_VALUE).all()
     assert rollout.rewards.isfinite().all()
     assert rollout.behaviour_log_probs.isfinite().all()
-    assert rollout.observations.dtype == spec.dtype
+    assert rollout.observations.numpy().dtype == spec.dtype
     assert rollout.observations.float().isfinite().all()
     if kind == "discrete":
         assert int(rollout.observations.max()) < spec.size
