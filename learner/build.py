@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -28,7 +27,7 @@ from common.run.folder import Checkpoint
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import trajectory_format
-from learner.core import LearnerCore
+from learner.core import HEADER_BYTES, LearnerCore
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
@@ -49,30 +48,16 @@ from learner.peers import Peers
 from learner.record.run_lock import LockedRun
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
-from learner.scaling import Scaler
+from learner.scaling import start
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
 LARGEST_TRAJECTORY = 2**30
 """Bytes of one message of trajectories: its memory is taken before it is read."""
-HEADER_BYTES = 2**20
-"""Room for a header, and for the frame's own overhead, in the largest message that is taken."""
 
 
-@dataclass(frozen=True)
-class LearnerParts:
-    """A learner without sockets and files."""
-
-    core: LearnerCore
-    spec: RunSpec
-    max_bytes: int
-    """Of one message."""
-    counters: Counters
-    """Of the epochs before."""
-
-
-def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerParts:
-    """A new run, or one that goes on from its checkpoint.
+def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerCore:
+    """A learner without sockets and files, of a new run or of one that goes on from its checkpoint.
 
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
@@ -85,12 +70,10 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
     spec = _spec(locked, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
-    scaler = Scaler(settings.scaling, counters.last_addition)
-    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, scaler.start(), now))
+    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, start(settings.scaling), now))
     exchange = _exchange(run, weights, model, observation, action)
     publisher = WeightPublisher(run, weights, occasion(settings), now)
-    core = LearnerCore(run, weights, exchange, publisher, scaler, now)
-    return LearnerParts(core, spec, HEADER_BYTES + exchange.max_bytes, counters)
+    return LearnerCore(run, weights, exchange, publisher, now)
 
 
 def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:

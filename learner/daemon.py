@@ -34,7 +34,6 @@ REPEAT_SECONDS = 60.0
 """A line that repeats is written once in this time, with the number of its repetitions."""
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
-LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def run(
@@ -81,13 +80,9 @@ class _Daemon:
 
         newest = run.folder.newest()
         checkpoint = None if newest is None else newest.read()
-        port = listeners[1].getsockname()[1]
-        parts = build(run, checkpoint, port, time.monotonic())
-        settings = parts.spec.settings
+        self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
+        settings = self._core.run.spec.settings
         run.save_settings(settings)
-        self._core = parts.core
-        self._spec = parts.spec
-        self._resumed = parts.counters
         self._signals = signals
         self._folder = run.folder
         self._checkpoints = CheckpointWriter(run.folder, keep=settings.checkpoint.keep, best=settings.checkpoint.best)
@@ -97,17 +92,16 @@ class _Daemon:
         self._drain_seconds = settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._max_bytes = parts.max_bytes
         self._listeners = listeners
         self._authenticator = None if keys is None else Authenticator(self._context, keys, REPEAT_SECONDS)
         self._poller = zmq.Poller()
-        self._poller.register(self._signals, zmq.POLLIN)
+        self._poller.register(signals, zmq.POLLIN)
         if self._authenticator is not None:
             self._poller.register(self._authenticator.socket, zmq.POLLIN)
         self._open()
 
     def _open(self) -> None:
-        self._router = sockets.router(self._context, self._max_bytes)
+        self._router = sockets.router(self._context, self._core.max_bytes)
         self._publisher = sockets.publisher(self._context)
         for zsocket, listener in zip((self._router, self._publisher), self._listeners, strict=True):
             if self._authenticator is not None:
@@ -123,21 +117,20 @@ class _Daemon:
         self._publisher.close(linger=0)
 
     def _authenticate(self, authenticator: Authenticator, now: float) -> None:
-        """Answers requests, and ends every connection when a key is not allowed any more: all but its holder are back
-        in a moment.
+        """Answers requests, and ends every connection when a key is not allowed any more.
 
-        ZeroMQ cannot close a single one. A message that was under way is sent again by the peer that gets no answer.
+        ZeroMQ cannot close a single one. All but the key's holder are back in a moment, and send again what was lost.
         """
         authenticator.serve()
-        revoked = authenticator.revoked(now)
-        if revoked:
+        if revoked := authenticator.revoked(now):
             self._do(self._core.revoke(revoked))
             self._close(linger=FAREWELL_MS)
             self._open()
 
     def run(self) -> int:
         """The loop; returns the exit code."""
-        spec = self._spec
+        spec = self._core.run.spec
+        counters = self._core.run.stats.counters
         host, port = self._listeners[0].getsockname()[:2]
         listening = f"tcp://{host}:{port}"
         _log.info(
@@ -145,11 +138,8 @@ class _Daemon:
             f"{spec.settings.environment.id}, {spec.settings.algorithm.kind}, {spec.settings.network.kind} with "
             f"{spec.parameters} parameters on {spec.device}, folder {spec.run_dir}"
         )
-        if self._resumed.frames:
-            _log.info(
-                f"resumed at version {self._resumed.version}, {self._resumed.frames} frames, "
-                f"{self._resumed.episodes} episodes"
-            )
+        if counters.frames:
+            _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
         self._notifier.ready(f"training {spec.settings.environment.id} on {listening}")
         try:
             return self._end(self._loop())
@@ -176,7 +166,7 @@ class _Daemon:
             self._do(self._core.tick(now))
             self._notifier.watchdog(now)
             now = time.monotonic()
-            self._core.worked(now, now - begun)
+            self._core.run.stats.busy.working(now, now - begun)
         return self._finish
 
     def _drain(self, begun: float) -> None:
@@ -227,7 +217,7 @@ class _Daemon:
     def _write_log(self, effect: Log) -> None:
         repeated = self._limited.admit(effect.key, time.monotonic()) if effect.key else 0
         if repeated is not None:
-            _log.log(LEVELS[effect.level], "%s%s", effect.text, again(repeated))
+            getattr(_log, effect.level)("%s%s", effect.text, again(repeated))
 
     def _write_metrics(self, effect: WriteMetrics) -> None:
         row = effect.row

@@ -32,7 +32,7 @@ from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
-from learner.scaling import Scaler
+from learner.scaling import start
 
 M = TypeVar("M", bound=AnyMessage)
 
@@ -146,7 +146,7 @@ def run_of(
     settings: Settings, *, epoch: int = 1, counters: Counters | None = None, counted: int = 0, now: float = 0.0
 ) -> Run:
     """Nobody is in it yet; `counters` are those of a checkpoint."""
-    stats = RunStats(counters or Counters(), settings.limits.window, Scaler(settings.scaling).start(), now)
+    stats = RunStats(counters or Counters(), settings.limits.window, start(settings.scaling), now)
     return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats)
 
 
@@ -165,8 +165,7 @@ def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> Lea
     """A learner's core around these parts."""
     settings = run.spec.settings
     publisher = WeightPublisher(run, noted.weights, occasion(settings), now)
-    scaler = Scaler(settings.scaling, run.stats.counters.last_addition)
-    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), publisher, scaler, now)
+    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), publisher, now)
 
 
 def learner_of(
