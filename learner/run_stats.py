@@ -161,7 +161,8 @@ class RunStats:
         return self.window.mean_return if self.window.full else None
 
     def saved(self, now: float) -> dict[str, Any]:
-        return msgspec.to_builtins(self.counters) | {
+        plain: dict[str, Any] = msgspec.to_builtins(self.counters)
+        return plain | {
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
             "recent": msgspec.to_builtins(list(self.window.kept)),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Gradient, Hello
@@ -21,9 +19,8 @@ class GradientExchange(ContributionExchange):
     plural = "gradients"
 
     def __init__(self, run: Run, staleness: StalenessRule, step_rule: StepRule, gradient_sum: GradientSum) -> None:
-        super().__init__(run, gradient_sum.weights, staleness, step_rule)
+        super().__init__(run, step_rule, gradient_sum.max_bytes, staleness, gradient_sum)
         self._sum = gradient_sum
-        self.max_bytes = gradient_sum.max_bytes
 
     @property
     def reach(self) -> int | None:
@@ -42,6 +39,3 @@ class GradientExchange(ContributionExchange):
 
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
         self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag)
-
-    def _take_step(self, scale: float, frames: int) -> Mapping[str, float]:
-        return self._sum.step(scale=scale, frames=frames)

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from learner.exchange.rollout_buffer import GroupBuffer
-from learner.peers import Peer
 
 GroupKey = tuple[bytes, int]
 """Routing id of the actor, number of the group."""
@@ -24,7 +23,6 @@ GroupKey = tuple[bytes, int]
 class Group:
     """Some environments of one actor, stepped as one batch."""
 
-    peer: Peer
     buffer: GroupBuffer
     step: int
     since: float
@@ -56,11 +54,9 @@ class InferenceQueue:
         return self._rows >= self._batch or len(self._waiting) == len(self._groups)
 
     def get(self, key: GroupKey) -> Group | None:
-        """The group, or None for one that is not known."""
         return self._groups.get(key)
 
     def enqueue(self, key: GroupKey, group: Group, step: int, now: float) -> None:
-        """The group waits for the actions of `step`, behind all others."""
         self._remove(key)
         group.step = step
         group.since = now

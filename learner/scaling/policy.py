@@ -33,4 +33,6 @@ def _propose(section: Scaling, measurement: Measurement) -> Decision:
     nearest = min(max(wanted, section.minimum), section.maximum)
     if wanted != nearest:  # a run resumed with other bounds goes to them first
         return Decision(nearest, f"bounds {section.minimum} to {section.maximum}: {change(wanted, nearest)}")
-    return (load if section.policy == "load" else episode_duration).propose(section, measurement)
+    if section.policy == "load":
+        return load.propose(section, measurement)
+    return episode_duration.propose(section, measurement)

@@ -84,15 +84,13 @@ def checkpoint_of(parts: LearnerCore) -> Checkpoint:
 
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:
-    parts = start()
-    assert (parts.run.spec.settings.environment.observation, parts.run.spec.settings.environment.frame_skip) == (
-        "state",
-        1,
-    )
-    assert parts.run.spec.settings.network.kind == "dense"
-    assert (parts.run.spec.weights_format, parts.run.spec.device, parts.run.spec.weights_port) == ("fp32", "cpu", 5556)
-    assert parts.run.spec.parameters == weights_of(parts).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
-    assert (spec.epoch, parts.run.stats.counters.version, parts.run.stats.decision.wanted) == (1, 0, 2)
+    core = start()
+    spec = core.run.spec
+    assert (spec.settings.environment.observation, spec.settings.environment.frame_skip) == ("state", 1)
+    assert spec.settings.network.kind == "dense"
+    assert (spec.weights_format, spec.device, spec.weights_port) == ("fp32", "cpu", 5556)
+    assert spec.parameters == weights_of(core).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
+    assert (spec.epoch, core.run.stats.counters.version, core.run.stats.decision.wanted) == (1, 0, 2)
 
 
 @pytest.mark.parametrize(

@@ -232,10 +232,10 @@ def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
     player.close()
     memory = server.open(0, 0)
     server.observe(memory, body, begins=True)
-    before: NDArray[np.float32] = memory.observations.numpy().copy()
+    before: NDArray[np.float32] = memory.buffer.observations.numpy().copy()
     with pytest.raises(CodecError, match="at least"):
         server.observe(memory, b"short", begins=False)
-    assert (memory.observations.numpy() == before).all()
+    assert (memory.buffer.observations.numpy() == before).all()
     assert message.begins
 
 
