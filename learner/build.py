@@ -41,7 +41,6 @@ from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.optimizers import resolve_device
 from learner.parameters.publisher import Occasion, WeightPublisher
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.target_network import TARGET, TargetNetwork
 from learner.parameters.weights import Weights
 from learner.peers import Peers
@@ -122,12 +121,11 @@ def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tupl
     if checkpoint is not None:
         counters = _restore(spec, checkpoint, model, optimizer.load)
         saved = Moments.from_checkpoint(checkpoint.state, spec.counted)
-    running = RunningStats(model.normalization, model.statistics, saved)
     target = None
     if model.target is not None:
         every = settings.algorithm.target_frames
         target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.frames)
-    return Weights(optimizer, model.extras, running, target), counters
+    return Weights(optimizer, model.extras, model.normalization, saved=saved, target=target), counters
 
 
 def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer: Any) -> Counters:

@@ -152,7 +152,7 @@ class ContributionExchange(Exchange):
             self._add(message, body, weight, lag)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
-        self._collected.weights.running.merge(seen)
+        self._collected.weights.merge(seen)
         peer.bad_in_a_row = 0
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds

@@ -76,7 +76,7 @@ class PolicyServer:
         if completed is None:
             return None
         if completed.moments is not None:
-            self._trainer.weights.running.merge(completed.moments)
+            self._trainer.weights.merge(completed.moments)
         self._trainer.add(completed.rollout)
         return completed.version
 

@@ -28,7 +28,7 @@ class TrajectoryExchange(ContributionExchange):
         self._packing = packing
 
     def choose_codec(self, hello: Hello) -> str:
-        """Only the entropy stage, since nothing may be lost; lz4 saves time even on loopback, since frames shrink so far."""
+        """Only the entropy stage, since nothing may be lost; lz4 saves time even on loopback, as frames shrink."""
         exchange = self._settings.exchange
         return choose(
             "none",

@@ -10,6 +10,7 @@ import torch
 from common.errors import CodecError
 from common.rl.episode import Episode
 from common.rl.networks.normalization import Normalization
+from common.rl.rewards import UNCHANGED
 from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer, Settings
 from common.settings.toml import override
@@ -27,7 +28,6 @@ from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.publisher import WeightPublisher
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
@@ -54,12 +54,10 @@ class NotedSum(GradientSum):
     The first is so large that a delta is coarse once COARSE_AFTER versions are between it and its keyframe.
     """
 
-    def __init__(self, version: int = 0, normalization: Normalization | None = None) -> None:
+    def __init__(self, version: int = 0, normalization: Normalization = UNCHANGED) -> None:
         vector = torch.tensor([2**11 / 254 * (COARSE_AFTER + 0.1), version])
-        normalization = normalization or Normalization(0, rewards=False)
-        extras = normalization.extras()
         optimizer = make_optimizer(Optimizer(kind="sgd"), vector, 0)
-        super().__init__(Weights(optimizer, extras, RunningStats(normalization, extras)))
+        super().__init__(Weights(optimizer, normalization.extras(), normalization))
         self.largest_lag: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
         """Since the last step: body, codec, weight."""

@@ -32,7 +32,6 @@ from common.wire.messages import Act, Observe
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from tests.helpers.run import settings_of, welcome_of
 
@@ -55,8 +54,7 @@ class Kept(BatchTrainer):
         # Far from even, so that every layer shows in what is drawn.
         model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
         optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
-        running = RunningStats(model.normalization, model.statistics)
-        super().__init__(model, Weights(optimizer, model.extras, running), settings.algorithm)
+        super().__init__(model, Weights(optimizer, model.extras, model.normalization), settings.algorithm)
         self.taken: list[Rollout] = []
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:

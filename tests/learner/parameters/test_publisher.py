@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 import torch
 
-from common.rl.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.messages import Acknowledgement, Pull
@@ -15,7 +14,6 @@ from learner.build import occasion
 from learner.effects import Effect, Log, Publish, Send
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, WeightPublisher
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters, RunStats
 from tests.helpers.run import NotedSum, body_of, run_of, settings_of, version_of, version_of_delta
@@ -25,9 +23,8 @@ BODY = b"\0" * 100
 
 def weights_of(size: int) -> Weights:
     """Weights of 0 with a body of so many bytes."""
-    extras = torch.zeros(0)
     optimizer = make_optimizer(Optimizer(kind="sgd"), torch.zeros(size // 4), 0)
-    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
+    return Weights(optimizer, torch.zeros(0))
 
 
 def publisher_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[WeightPublisher, RunStats]:
