@@ -32,17 +32,13 @@ from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
 from learner.exchange.policy_server import PolicyServer
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import AtOnce, StepRule, Synchronous
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.optimizers import resolve_device
-from learner.parameters.publisher import Occasion, WeightPublisher
-from learner.parameters.target_network import TARGET, TargetNetwork
-from learner.parameters.weights import Weights
+from learner.parameters.weights import TARGET, TargetNetwork, Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
 from learner.run import Run, RunSpec
@@ -70,9 +66,7 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
     run = Run(spec, Peers(), RunStats(counters, settings.limits.window, start(settings.scaling), now))
-    exchange = _exchange(run, weights, model, observation, action)
-    publisher = WeightPublisher(run, weights, occasion(settings), now)
-    return LearnerCore(run, weights, exchange, publisher, now)
+    return LearnerCore(run, weights, _exchange(run, weights, model, observation, action), now)
 
 
 def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
@@ -113,7 +107,6 @@ def _spec(locked: LockedRun, settings: Settings, model: Model, weights_port: int
 
 
 def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
-    """The weights and all that changes with them, and the run's counters, from the checkpoint if there is one."""
     settings = spec.settings
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
     counters = Counters()
@@ -151,7 +144,6 @@ def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer
 
 def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:
     settings = run.spec.settings
-    staleness = staleness_rule(settings)
     average = settings.staleness.policy == "synchronous"
     if settings.exchange.kind == "gradients":
         compensation = None
@@ -159,39 +151,19 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
             section = settings.staleness
             compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
         gradients = GradientSum(weights, average=average, compensation=compensation, top_k=settings.exchange.top_k)
-        return GradientExchange(run, staleness, step_rule(settings), gradients)
+        return GradientExchange(run, gradients)
     trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
-        return ActionExchange(run, step_rule(settings), trainer, server)
+        return ActionExchange(run, trainer, server)
     packing = trajectory_format(settings, observation, action, model.network.state_size)
-    exchange = TrajectoryExchange(run, staleness, step_rule(settings), trainer, packing)
+    exchange = TrajectoryExchange(run, trainer, packing)
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(
             f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
             "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
         )
     return exchange
-
-
-def staleness_rule(settings: Settings) -> StalenessRule:
-    section = settings.staleness
-    if section.policy == "synchronous":
-        return StalenessRule(drop_above=0)
-    scale = section.scale if section.policy == "scale" else "none"
-    return StalenessRule(scale, section.refuse_factor, section.drop_above)
-
-
-def step_rule(settings: Settings) -> StepRule:
-    if settings.staleness.policy == "synchronous":
-        return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
-    return AtOnce(settings.exchange.coalesce)
-
-
-def occasion(settings: Settings) -> Occasion:
-    if settings.exchange.kind == "actions":
-        return "never"
-    return "answer" if settings.staleness.policy == "synchronous" else "broadcast"
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

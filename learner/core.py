@@ -50,16 +50,14 @@ NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning
 
 
 class LearnerCore:
-    """One run towards all its peers."""
-
-    def __init__(self, run: Run, weights: Weights, exchange: Exchange, publisher: WeightPublisher, now: float) -> None:
+    def __init__(self, run: Run, weights: Weights, exchange: Exchange, now: float) -> None:
         self.run = run
         self.max_bytes = HEADER_BYTES + exchange.max_bytes
         """Of one message."""
         self._settings = run.spec.settings
         self._weights = weights
         self._exchange = exchange
-        self._publisher = publisher
+        self._publisher = WeightPublisher(run, weights, now)
         self._fleet = Fleet(run)
         self._save_seconds = self._settings.checkpoint.every_seconds or math.inf
         self._record_due = now
@@ -118,7 +116,7 @@ class LearnerCore:
         return self._exchange.answer(now)
 
     def flush(self, now: float) -> list[Effect]:
-        """An optimizer step with everything that waits, if it is time; its answers, and a broadcast if it is due."""
+        """An optimizer step if it is time, with its answers, and a broadcast if it is due."""
         effects = self._publisher.ahead_of_answers(now, self._exchange.step(now))
         return effects + self._publisher.publish(now, self.run.peers.actors)
 
@@ -211,8 +209,7 @@ class LearnerCore:
         return effects + (self._fleet.orders() if hello.role == "launcher" else [])
 
     def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        spec = self.run.spec
-        exchange = spec.settings.exchange
+        spec, exchange = self.run.spec, self._settings.exchange
         welcome = Welcome(
             run=spec.run,
             epoch=spec.epoch,

@@ -6,8 +6,10 @@ import logging
 import math
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import zmq
@@ -45,17 +47,16 @@ def run(
     resume: bool,
     listeners: tuple[socket.socket, socket.socket] | None = None,
 ) -> int:
-    """Train until a limit is reached or a signal comes.
+    """Train until a limit is reached or a signal comes; returns the exit code.
 
     Args:
         settings: None resumes with the run's own.
         bind: where to listen; weights are published on the next port.
-        keys: the learner's keys and the peers that may connect; None: everybody may.
-        run_dir: the run folder.
+        keys: None: everybody may connect.
         resume: go on with the run in `run_dir` instead of starting one.
         listeners: sockets that listen at `bind` and the next port already.
 
-    Returns the exit code. Raises A3cdError where the run cannot begin.
+    Raises A3cdError where the run cannot begin.
     """
     with Signals() as signals, ExitStack() as stack:
         listeners = listeners or sockets.reserve_pair(bind)
@@ -128,7 +129,6 @@ class _Daemon:
             self._open()
 
     def run(self) -> int:
-        """The loop; returns the exit code."""
         spec = self._core.run.spec
         counters = self._core.run.stats.counters
         host, port = self._listeners[0].getsockname()[:2]
@@ -195,7 +195,7 @@ class _Daemon:
                 case Publish():
                     self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < 65536)
                 case WriteMetrics():
-                    self._write_metrics(effect)
+                    self._write_metrics(effect.row)
                 case SaveCheckpoint():
                     self._save(effect)
                 case Log():
@@ -219,8 +219,7 @@ class _Daemon:
         if repeated is not None:
             getattr(_log, effect.level)("%s%s", effect.text, again(repeated))
 
-    def _write_metrics(self, effect: WriteMetrics) -> None:
-        row = effect.row
+    def _write_metrics(self, row: Mapping[str, Any]) -> None:
         self._metrics.row(time.time(), row)
         self._notifier.status(
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"

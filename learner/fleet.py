@@ -67,11 +67,9 @@ def share(wanted: int, slots: Sequence[int]) -> list[int]:
     [2, 7]
     """
     orders = [0] * len(slots)
-    while wanted > 0:
+    for _ in range(wanted):
         free = [index for index, limit in enumerate(slots) if orders[index] < limit]
         if not free:
             break
-        emptiest = min(free, key=lambda index: orders[index])
-        orders[emptiest] += 1
-        wanted -= 1
+        orders[min(free, key=lambda index: orders[index])] += 1
     return orders

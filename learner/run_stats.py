@@ -11,6 +11,7 @@ import msgspec
 
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
+from common.run.status import RunStatus
 from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
 from learner.effects import Ending
@@ -21,11 +22,6 @@ from learner.scaling import Decision, Measurement
 WINDOW_SECONDS = 5.0
 """Of the rates shown to people and given to the scaling policies."""
 WARNINGS = 5  # shown at a time
-COUNTED = (
-    "frames", "emulator_frames", "episodes", "version", "gradients", "stale", "refused", "duplicates",
-    "gradient_bytes", "weight_bytes", "action_bytes", "actors_peak",
-)  # fmt: skip
-"""Counters that are in the status under their own names."""
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -42,7 +38,6 @@ class Counters(msgspec.Struct, kw_only=True):
     refused: int = 0
     duplicates: int = 0
     gradient_bytes: int = 0
-    """Bodies that actors uploaded."""
     weight_bytes: int = 0
     action_bytes: int = 0
     actors_peak: int = 0
@@ -108,7 +103,6 @@ class RunStats:
         self.counters.stale += 1
 
     def refused(self, peer: Peer, text: str) -> None:
-        """A message could not be used; `text` is shown as a warning."""
         peer.refused += 1
         self.counters.refused += 1
         self.warn(text)
@@ -197,9 +191,10 @@ class RunStats:
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""
         lag_mean, lag_p95 = self._lag.overall() if whole_run else self._lag.recent()
+        counters = msgspec.structs.asdict(self.counters)
         return {
+            **{name: value for name, value in counters.items() if name in RunStatus.__struct_fields__},
             "seconds": self.seconds(now),
-            **{name: getattr(self.counters, name) for name in COUNTED},
             "mean_return": self.window.mean_return,
             "best_return": self.window.best_return,
             "episode_length": self.window.mean_length,

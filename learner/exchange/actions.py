@@ -14,22 +14,19 @@ from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
-from learner.exchange.step_rule import StepRule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.peers import Peer
 from learner.run import Run
 
 
 class ActionExchange(Exchange):
-    """Observations in, actions out, and an optimizer step whenever rollouts are complete."""
-
-    def __init__(self, run: Run, step_rule: StepRule, trainer: BatchTrainer, server: PolicyServer) -> None:
+    def __init__(self, run: Run, trainer: BatchTrainer, server: PolicyServer) -> None:
         """`server` acts, and gives complete rollouts to `trainer`."""
-        super().__init__(run, step_rule, server.max_bytes)
-        exchange = run.spec.settings.exchange
+        super().__init__(run, server.max_bytes)
+        exchange = self._settings.exchange
         self._trainer = trainer
         self._server = server
-        self._sizes = group_sizes(run.spec.settings.environment.num_envs, exchange.groups)
+        self._sizes = group_sizes(self._settings.environment.num_envs, exchange.groups)
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
         """One for each rollout that waits for the next optimizer step."""

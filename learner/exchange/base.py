@@ -12,8 +12,8 @@ from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
+from learner.exchange.staleness import staleness_rule
+from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.peers import Peer
@@ -30,11 +30,12 @@ class Exchange(abc.ABC):
     and `answer` before that `step`, which takes its time.
     """
 
-    def __init__(self, run: Run, step_rule: StepRule, max_bytes: int) -> None:
+    def __init__(self, run: Run, max_bytes: int) -> None:
         """`max_bytes`: length that no body of an actor exceeds."""
         self.max_bytes = max_bytes
         self._run = run
-        self._step_rule = step_rule
+        self._settings = run.spec.settings
+        self._step_rule = step_rule(self._settings)
 
     @property
     @abc.abstractmethod
@@ -54,7 +55,7 @@ class Exchange(abc.ABC):
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
-        """One message of an actor."""
+        """Takes one message of an actor."""
 
     @abc.abstractmethod
     def step(self, now: float) -> list[Effect]:
@@ -88,18 +89,10 @@ class ContributionExchange(Exchange):
     message: ClassVar[type[Contribution]]
     plural: ClassVar[str]
 
-    def __init__(
-        self,
-        run: Run,
-        step_rule: StepRule,
-        max_bytes: int,
-        staleness: StalenessRule,
-        collected: GradientSum | BatchTrainer,
-    ) -> None:
+    def __init__(self, run: Run, max_bytes: int, collected: GradientSum | BatchTrainer) -> None:
         """`collected`: what `_add` adds to, and what a step is taken with."""
-        super().__init__(run, step_rule, max_bytes)
-        self._settings = run.spec.settings
-        self._staleness = staleness
+        super().__init__(run, max_bytes)
+        self._staleness = staleness_rule(self._settings)
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []

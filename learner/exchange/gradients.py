@@ -6,8 +6,6 @@ from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Gradient, Hello
 from learner.exchange.base import ContributionExchange
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
 from learner.parameters.gradient_sum import GradientSum
 from learner.run import Run
 
@@ -18,8 +16,8 @@ class GradientExchange(ContributionExchange):
     message = Gradient
     plural = "gradients"
 
-    def __init__(self, run: Run, staleness: StalenessRule, step_rule: StepRule, gradient_sum: GradientSum) -> None:
-        super().__init__(run, step_rule, gradient_sum.max_bytes, staleness, gradient_sum)
+    def __init__(self, run: Run, gradient_sum: GradientSum) -> None:
+        super().__init__(run, gradient_sum.max_bytes, gradient_sum)
         self._sum = gradient_sum
 
     @property

@@ -21,8 +21,6 @@ GroupKey = tuple[bytes, int]
 
 @dataclass
 class Group:
-    """Some environments of one actor, stepped as one batch."""
-
     buffer: GroupBuffer
     step: int
     since: float
@@ -45,12 +43,10 @@ class InferenceQueue:
 
     @property
     def deadline(self) -> float:
-        """When the oldest has waited long enough."""
         return next((group.since for group in self._waiting.values()), math.inf) + self._wait_seconds
 
     @property
     def is_full(self) -> bool:
-        """Whether a pass is due at once."""
         return self._rows >= self._batch or len(self._waiting) == len(self._groups)
 
     def get(self, key: GroupKey) -> Group | None:

@@ -27,8 +27,6 @@ from learner.parameters.batch_trainer import BatchTrainer
 
 
 class PolicyServer:
-    """Acts with the network that is trained; gives complete rollouts to the trainer."""
-
     def __init__(
         self, trainer: BatchTrainer, settings: Settings, observation: ObservationSpec, action: ActionSpec
     ) -> None:

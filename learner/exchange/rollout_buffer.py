@@ -22,7 +22,6 @@ class Completed(NamedTuple):
     version: int
     """Mean version of the weights that acted."""
     moments: Moments | None
-    """For running statistics."""
 
 
 class GroupBuffer:

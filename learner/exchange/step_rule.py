@@ -10,6 +10,8 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from common.settings.sections import Settings
+
 ACTORS_PER_GRADIENT = 5
 """Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
 
@@ -51,3 +53,9 @@ class Synchronous:
 
 
 StepRule = AtOnce | Synchronous
+
+
+def step_rule(settings: Settings) -> StepRule:
+    if settings.staleness.policy == "synchronous":
+        return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
+    return AtOnce(settings.exchange.coalesce)

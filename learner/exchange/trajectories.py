@@ -7,8 +7,6 @@ from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Hello, Trajectory
 from learner.exchange.base import ContributionExchange
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.run import Run
 
@@ -19,11 +17,8 @@ class TrajectoryExchange(ContributionExchange):
     message = Trajectory
     plural = "trajectories"
 
-    def __init__(
-        self, run: Run, staleness: StalenessRule, step_rule: StepRule, trainer: BatchTrainer, packing: TrajectoryFormat
-    ) -> None:
-        max_bytes = packing.max_bytes(run.spec.settings.exchange.accumulate)
-        super().__init__(run, step_rule, max_bytes, staleness, trainer)
+    def __init__(self, run: Run, trainer: BatchTrainer, packing: TrajectoryFormat) -> None:
+        super().__init__(run, packing.max_bytes(run.spec.settings.exchange.accumulate), trainer)
         self._trainer = trainer
         self._packing = packing
 

@@ -40,12 +40,10 @@ class FlatOptimizer(abc.ABC):
         self._state: dict[str, Tensor] = {}
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
-        """Take one step along `gradient` (size,).
+        """One step along `gradient`, float32 (size,) on the vector's device, which is left as it is.
 
-        Args:
-            gradient: float32 on the vector's device; left as it is.
-            scale: multiplies the learning rate (staleness); the statistics see the gradient unscaled.
-            frames: environment steps of the run so far, for annealing.
+        `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames` of the run
+        so far are for annealing.
         """
         if self._total_frames:
             self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
@@ -60,10 +58,7 @@ class FlatOptimizer(abc.ABC):
         return dict(self._state)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Take over the statistics of `state()`.
-
-        Raises ConfigurationError, and changes nothing, if names or shapes are not those of this optimizer and vector.
-        """
+        """Raises ConfigurationError, and changes nothing, if `state` is not of this optimizer and vector."""
         needed, found = (
             {name: tuple(tensor.shape) for name, tensor in sorted(each.items())} for each in (self._state, state)
         )

@@ -9,7 +9,35 @@ from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 from common.rl.rewards import UNCHANGED
 from learner.parameters.optimizers import FlatOptimizer
-from learner.parameters.target_network import TARGET, TargetNetwork
+
+TARGET = "target"
+"""Its name in a checkpoint, beside the optimizer's tensors."""
+
+
+class TargetNetwork:
+    """A delayed copy of the weights, for the targets of algorithms that learn values.
+
+    It is renewed by the first step beyond each multiple of a number of frames: Mnih et al. 2016,
+    https://arxiv.org/abs/1602.01783, algorithms 1 and S2.
+    """
+
+    def __init__(self, vector: Tensor, every: int, clock: Tensor, frames: int) -> None:
+        """`vector`, (size,) on the device of the weights, is the copy; it is renewed every `every` frames.
+
+        `clock`, (1,), is set with every step to the frames of the run, which are `frames` so far.
+        """
+        self.vector = vector
+        self._every = every
+        self._clock = clock
+        self._clock.fill_(frames)
+        self._period = frames // every
+
+    def stepped(self, weights: Tensor, frames: int) -> None:
+        """`weights` (size,) are the newest ones, `frames` into the run."""
+        self._clock.fill_(frames)
+        if frames // self._every > self._period:
+            self._period = frames // self._every
+            self.vector.copy_(weights)
 
 
 class Weights:
@@ -38,7 +66,6 @@ class Weights:
         self._moments = self._moments.merged(more)
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
-        """One optimizer step; the arguments as for `FlatOptimizer.step`."""
         self.optimizer.step(gradient, scale=scale, frames=frames)
         if self.target is not None:
             self.target.stepped(self.vector, frames)
@@ -54,7 +81,6 @@ class Weights:
 
     @property
     def finite(self) -> bool:
-        """False once a weight is NaN or infinite."""
         return bool(torch.isfinite(self.vector).all())
 
     def state(self) -> dict[str, Tensor]:

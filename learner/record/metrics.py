@@ -56,7 +56,6 @@ class MetricsWriter:
             self._events.write_event(event)
 
     def close(self) -> None:
-        """Write what is still to be written for TensorBoard, and close both."""
         if self._events is not None:
             with self._reported("TensorBoard"):
                 self._events.close()

@@ -16,9 +16,7 @@ class Measurement:
     """One look at the run; rates are over the last seconds and count gradients that were refused too."""
 
     actors: int
-    """In the run now."""
     wanted: int
-    """Asked for by the last decision."""
     episodes_since: int
     """Episodes finished since actors were last added."""
     mean_episode_seconds: float | None

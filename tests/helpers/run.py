@@ -18,7 +18,6 @@ from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.frames import Buffer
 from common.wire.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
-from learner.build import occasion, staleness_rule, step_rule
 from learner.core import LearnerCore
 from learner.effects import Effect, Log, Send
 from learner.exchange.actions import ActionExchange
@@ -27,7 +26,6 @@ from learner.exchange.gradients import GradientExchange
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
@@ -151,19 +149,16 @@ def run_of(
 def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:
     """The exchange of the run's settings; `server` acts, if the learner does."""
     settings, parts = run.spec.settings, cast(Any, noted)
-    rule = step_rule(settings)
     if settings.exchange.kind == "actions":
-        return ActionExchange(run, rule, parts, server)
+        return ActionExchange(run, parts, server)
     if settings.exchange.kind == "trajectories":
-        return TrajectoryExchange(run, staleness_rule(settings), rule, parts, cast(Any, Unpacked()))
-    return GradientExchange(run, staleness_rule(settings), rule, noted)
+        return TrajectoryExchange(run, parts, cast(Any, Unpacked()))
+    return GradientExchange(run, noted)
 
 
 def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> LearnerCore:
     """A learner's core around these parts."""
-    settings = run.spec.settings
-    publisher = WeightPublisher(run, noted.weights, occasion(settings), now)
-    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), publisher, now)
+    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), now)
 
 
 def learner_of(

@@ -12,11 +12,9 @@ from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
-from learner.build import build, occasion, staleness_rule, step_rule
+from learner.build import build
 from learner.core import HEADER_BYTES, LearnerCore
 from learner.effects import SaveCheckpoint, Send
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import AtOnce, Synchronous
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import LockedRun, create, resume
@@ -264,17 +262,6 @@ def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
         header = gradient_of(run=spec.run, epoch=spec.epoch, model=welcome.model, codec=welcome.codec)
         synchronous.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
     assert torch.allclose(weights_of(synchronous).vector, begun - 1.0)
-
-
-def test_rules_follow_the_staleness_policy() -> None:
-    assert staleness_rule(settings_of()) == StalenessRule("inverse-sqrt", 4.0, None)
-    assert staleness_rule(settings_of(*COMPENSATE)).scale == "none"
-    synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7")
-    assert staleness_rule(synchronous).limit(40) == 0
-    assert isinstance(step_rule(synchronous), Synchronous) and step_rule(synchronous).wait_seconds == 7.0
-    assert isinstance(step_rule(settings_of()), AtOnce)
-    assert (occasion(settings_of()), occasion(synchronous)) == ("broadcast", "answer")
-    assert occasion(settings_of("exchange.kind=actions")) == "never"
 
 
 VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
