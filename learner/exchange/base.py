@@ -97,11 +97,6 @@ class ContributionExchange(Exchange):
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
 
-    @property
-    def reach(self) -> int | None:
-        """Largest lag that `_add` takes; None: any."""
-        return None
-
     @abc.abstractmethod
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
         """Adds a contribution to the next step; raises CodecError, with nothing added."""
@@ -136,7 +131,7 @@ class ContributionExchange(Exchange):
             return self._refuse(routing_id, peer, message, str(error))
         self._run.stats.played(now, peer, message, len(body))
         self._run.stats.lagged(now, peer, lag)
-        limit = self._staleness.limit(self._run.peers.actors, self.reach)
+        limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         if limit is not None and lag > limit:
             self._run.stats.stale(peer)
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]

@@ -20,10 +20,6 @@ class GradientExchange(ContributionExchange):
         super().__init__(run, gradient_sum.max_bytes, gradient_sum)
         self._sum = gradient_sum
 
-    @property
-    def reach(self) -> int | None:
-        return self._sum.reach
-
     def choose_codec(self, hello: Hello) -> str:
         exchange = self._settings.exchange
         return choose(

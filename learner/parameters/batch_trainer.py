@@ -25,6 +25,9 @@ _log = logging.getLogger(__name__)
 class BatchTrainer:
     """Collects rollouts, and trains on all of them as one batch."""
 
+    reach: int | None = None
+    """Largest lag of a rollout that can be added: any."""
+
     def __init__(
         self, model: Model, weights: Weights, section: Algorithm, *, average: bool = False, seed: int = 0
     ) -> None:

@@ -58,6 +58,7 @@ class Weights:
         self.extras = extras
         self.target = target
         self._normalization = normalization
+        self._statistics = extras[: normalization.size]
         self._moments = Moments.empty(normalization.counted) if saved is None else saved
         self.end_version()
 
@@ -72,7 +73,7 @@ class Weights:
 
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""
-        self.extras[: self._normalization.size].copy_(self._normalization.extras(self._moments))
+        self._statistics.copy_(self._normalization.extras(self._moments))
 
     def vectors(self) -> list[Tensor]:
         """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""

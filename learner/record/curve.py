@@ -36,11 +36,7 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     panels = figure.subplots(2, 2, sharex="col", height_ratios=(3, 1))
     (by_frames, by_time), (lengths, actors) = panels
     for panel in panels.flat:
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.spines[["left", "bottom"]].set_color(_GREY)
-        panel.grid(color=_LINES, linewidth=0.8)
-        panel.set_axisbelow(True)
-        panel.tick_params(labelsize=9, color=_GREY)
+        _tidy(panel)
 
     _plot(by_frames, table, "frames", "mean_return", 1, color=_RETURN, linewidth=1.8)
     _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8)
@@ -83,3 +79,11 @@ def _plot(panel: Any, table: Sequence[dict[str, Any]], over: str, name: str, uni
     panel.set_yticks([])
     if name == "mean_return":
         panel.text(0.5, 0.5, "no episodes finished", transform=panel.transAxes, ha="center", va="center", color=_GREY)
+
+
+def _tidy(panel: Any) -> None:
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.spines[["left", "bottom"]].set_color(_GREY)
+    panel.grid(color=_LINES, linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.tick_params(labelsize=9, color=_GREY)
