@@ -13,7 +13,7 @@ from common.wire.messages import FleetReport, Hello
 from learner.meters import Rate
 
 REMEMBERED = 10_000
-"""Incarnations whose sequence numbers are remembered."""
+"""Incarnations whose sequence numbers are remembered after they are gone."""
 SEQUENCE_WINDOW = 1024
 """Sequence numbers this far below an incarnation's highest count as seen; credit leaves far fewer open."""
 RATE_SECONDS = 5.0
