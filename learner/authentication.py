@@ -32,8 +32,6 @@ _log = logging.getLogger("learner")
 
 @dataclass(frozen=True)
 class LearnerKeys:
-    """The learner's own key pair, and the list of the peers that may connect."""
-
     pair: KeyPair
     allowed: Path
 
@@ -68,10 +66,7 @@ class Authenticator:
     """Answers libzmq's requests, and logs the refused ones, each address once in a while."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: LearnerKeys, repeat_seconds: float) -> None:
-        """Must be made before the sockets that it guards.
-
-        Raises ConfigurationError for a list of allowed peers that cannot be read.
-        """
+        """To be made before the sockets that it guards; raises ConfigurationError if the list cannot be read."""
         self._pair = keys.pair
         self._list = WatchedList(keys.allowed)
         self._limited = Limited(repeat_seconds)
@@ -83,18 +78,15 @@ class Authenticator:
         self.socket.bind(ZAP_ENDPOINT)
 
     def guard(self, zsocket: zmq.Socket[bytes]) -> None:
-        """Requires keys on a listening socket; before it is bound."""
+        """Requires keys on a socket that is not bound yet."""
         zsocket.setsockopt(zmq.CURVE_SERVER, 1)
         zsocket.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret.encode())
         zsocket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         self._monitors[zsocket] = zsocket.get_monitor_socket(_FAILED)
 
     def serve(self) -> None:
-        while True:
-            try:
-                request = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                break
+        while int(self.socket.get(zmq.EVENTS)) & zmq.POLLIN:
+            request = self.socket.recv_multipart()
             reply, refused = answer(request, self._names)
             if refused and self._reread():  # it may have been allowed a moment ago
                 reply, refused = answer(request, self._names)
@@ -135,13 +127,12 @@ class Authenticator:
         return True
 
     def release(self, *guarded: zmq.Socket[bytes]) -> None:
-        """These sockets are about to be closed."""
+        """To be called before these sockets are closed."""
         for zsocket in guarded:
             zsocket.disable_monitor()
             self._monitors.pop(zsocket).close(linger=0)
 
     def close(self) -> None:
-        """After the sockets, before the context ends."""
         self.socket.close(linger=0)
 
     def _warn(self, key: str, text: str) -> None:

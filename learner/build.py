@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,51 +26,32 @@ from common.run.folder import Checkpoint
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
-from learner.core import LearnerCore
+from learner.core import HEADER_BYTES, LearnerCore
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
 from learner.exchange.policy_server import PolicyServer
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import AtOnce, StepRule, Synchronous
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.optimizers import resolve_device
-from learner.parameters.publisher import Occasion, WeightPublisher
-from learner.parameters.running_stats import RunningStats
-from learner.parameters.target_network import TARGET, TargetNetwork
-from learner.parameters.weights import Weights
+from learner.parameters.weights import TARGET, TargetNetwork, Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
-from learner.scaling import Scaler
+from learner.scaling import start
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
 LARGEST_TRAJECTORY = 2**30
 """Bytes of one message of trajectories: its memory is taken before it is read."""
-HEADER_BYTES = 2**20
-"""Room for a header, and for the frame's own overhead, in the largest message that is taken."""
 
 
-@dataclass(frozen=True)
-class LearnerParts:
-    """A learner without sockets and files."""
-
-    core: LearnerCore
-    spec: RunSpec
-    max_bytes: int
-    """Of one message."""
-    counters: Counters
-    """Of the epochs before."""
-
-
-def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerParts:
-    """A new run, or one that goes on from its checkpoint.
+def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerCore:
+    """A learner without sockets and files, of a new run or of one that goes on from its checkpoint.
 
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
@@ -84,12 +64,8 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
     spec = _spec(locked, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
-    scaler = Scaler(settings.scaling, counters.last_addition)
-    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, scaler.start(), now))
-    exchange = _exchange(run, weights, model, observation, action)
-    publisher = WeightPublisher(run, weights, occasion(settings), now)
-    core = LearnerCore(run, weights, exchange, publisher, scaler, now)
-    return LearnerParts(core, spec, HEADER_BYTES + exchange.max_bytes, counters)
+    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, start(settings.scaling), now))
+    return LearnerCore(run, weights, _exchange(run, weights, model, observation, action), now)
 
 
 def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
@@ -130,7 +106,6 @@ def _spec(locked: LockedRun, settings: Settings, model: Model, weights_port: int
 
 
 def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
-    """The weights and all that changes with them, and the run's counters, from the checkpoint if there is one."""
     settings = spec.settings
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
     counters = Counters()
@@ -138,12 +113,11 @@ def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tupl
     if checkpoint is not None:
         counters = _restore(spec, checkpoint, model, optimizer.load)
         saved = Moments.from_checkpoint(checkpoint.state, spec.counted)
-    running = RunningStats(model.normalization, model.statistics, saved)
     target = None
     if model.target is not None:
         every = settings.algorithm.target_frames
         target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.frames)
-    return Weights(optimizer, model.extras, running, target), counters
+    return Weights(optimizer, model.extras, model.normalization, saved=saved, target=target), counters
 
 
 def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer: Any) -> Counters:
@@ -169,7 +143,6 @@ def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer
 
 def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:
     settings = run.spec.settings
-    staleness = staleness_rule(settings)
     average = settings.staleness.policy == "synchronous"
     if settings.exchange.kind == "gradients":
         compensation = None
@@ -177,39 +150,19 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
             section = settings.staleness
             compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
         gradients = GradientSum(weights, average=average, compensation=compensation, top_k=settings.exchange.top_k)
-        return GradientExchange(run, staleness, step_rule(settings), gradients)
+        return GradientExchange(run, gradients)
     trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
-        return ActionExchange(run, step_rule(settings), trainer, server)
+        return ActionExchange(run, trainer, server)
     packing = TrajectoryFormat(settings, observation, action, model.network.state_size)
-    exchange = TrajectoryExchange(run, staleness, step_rule(settings), trainer, packing)
+    exchange = TrajectoryExchange(run, trainer, packing)
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(
             f"a trajectory could be {exchange.max_bytes >> 20:,} MiB long, at most {LARGEST_TRAJECTORY >> 20:,} are "
             "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
         )
     return exchange
-
-
-def staleness_rule(settings: Settings) -> StalenessRule:
-    section = settings.staleness
-    if section.policy == "synchronous":
-        return StalenessRule(drop_above=0)
-    scale = section.scale if section.policy == "scale" else "none"
-    return StalenessRule(scale, section.refuse_factor, section.drop_above)
-
-
-def step_rule(settings: Settings) -> StepRule:
-    if settings.staleness.policy == "synchronous":
-        return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
-    return AtOnce(settings.exchange.coalesce)
-
-
-def occasion(settings: Settings) -> Occasion:
-    if settings.exchange.kind == "actions":
-        return "never"
-    return "answer" if settings.staleness.policy == "synchronous" else "broadcast"
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

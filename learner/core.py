@@ -39,34 +39,30 @@ from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peer
 from learner.run import Run
-from learner.scaling import Scaler
 
+HEADER_BYTES = 2**20
+"""Room for a header, and for the frame's own overhead, in the largest message that is taken."""
 RECORD_SECONDS = 1.0
-"""Between two rows of metrics."""
-EXPIRE_SECONDS = 1.0
-"""Between two searches for silent peers."""
+"""Between two rows of metrics, and two searches for silent peers."""
 BEST_SECONDS = 5.0
 """Shortest time between a checkpoint and one for the sake of a new best mean return."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
 
 
 class LearnerCore:
-    """One run towards all its peers."""
-
-    def __init__(
-        self, run: Run, weights: Weights, exchange: Exchange, publisher: WeightPublisher, scaler: Scaler, now: float
-    ) -> None:
+    def __init__(self, run: Run, weights: Weights, exchange: Exchange, now: float) -> None:
         self.run = run
+        self.max_bytes = HEADER_BYTES + exchange.max_bytes
+        """Of one message."""
         self._settings = run.spec.settings
         self._weights = weights
         self._exchange = exchange
-        self._publisher = publisher
-        self._fleet = Fleet(scaler, run)
+        self._publisher = WeightPublisher(run, weights, now)
+        self._fleet = Fleet(run)
         self._save_seconds = self._settings.checkpoint.every_seconds or math.inf
         self._record_due = now
         self._scale_due = now
         self._save_due = now + self._save_seconds
-        self._expire_due = now + EXPIRE_SECONDS
         self._saved = now
         self._saved_best = run.stats.window.best_return
         self._finished = False
@@ -74,14 +70,8 @@ class LearnerCore:
     @property
     def deadline(self) -> float:
         """When `answer`, `flush` or `tick` has something to do next."""
-        return min(
-            self._exchange.deadline,
-            self._publisher.deadline,
-            self._record_due,
-            self._save_due,
-            self._expire_due,
-            self._scale_due,
-        )
+        parts = min(self._exchange.deadline, self._publisher.deadline)
+        return min(parts, self._record_due, self._save_due, self._scale_due)
 
     def handle(
         self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, key_name: str = ""
@@ -126,24 +116,22 @@ class LearnerCore:
         return self._exchange.answer(now)
 
     def flush(self, now: float) -> list[Effect]:
-        """An optimizer step with everything that waits, if it is time; its answers, and a broadcast if it is due."""
+        """An optimizer step if it is time, with its answers, and a broadcast if it is due."""
         effects = self._publisher.ahead_of_answers(now, self._exchange.step(now))
         return effects + self._publisher.publish(now, self.run.peers.actors)
 
     def tick(self, now: float) -> list[Effect]:
         """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run."""
         effects = self._publisher.publish(now, self.run.peers.actors)
-        if now >= self._expire_due:
-            self._expire_due = now + EXPIRE_SECONDS
-            effects += self._expire(now)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
         over = self.run.stats.over(now, self._settings.limits)
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
+            effects += self._expire(now)
             if self._weights.finite:
-                effects.append(self._metrics(now))
+                effects.append(WriteMetrics(self.run.metrics(now)))
             else:
                 over = "failed", NOT_FINITE
         if over is not None and not self._finished:
@@ -159,10 +147,6 @@ class LearnerCore:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
         return self._finish(now, "stopped", "stopped by a signal", final=False)
 
-    def worked(self, now: float, seconds: float) -> None:
-        """The shell was at work for `seconds` until `now`."""
-        self.run.stats.busy.working(now, seconds)
-
     def revoke(self, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
         return self._all_gone(self.run.peers.with_keys(key_names), "warning", text)
@@ -175,37 +159,31 @@ class LearnerCore:
         effects: list[Effect] = [self._report(now, routing_id) for routing_id, _ in self.run.peers.role("observer")]
         effects += [Send(routing_id, Stop(reason=told, final=final)) for routing_id in self.run.peers.everyone()]
         if ending != "failed":
-            effects += [self._metrics(now), self._checkpoint(now)]
-        status = self.run.status(now, whole_run=True)
-        return [*effects, Finish(ending, reason, status)]
-
-    def _metrics(self, now: float) -> WriteMetrics:
-        return WriteMetrics(self.run.metrics(now))
+            effects += [WriteMetrics(self.run.metrics(now)), self._checkpoint(now)]
+        return [*effects, Finish(ending, reason, self.run.status(now, whole_run=True))]
 
     def _checkpoint(self, now: float) -> SaveCheckpoint:
-        state = {
-            "model": self.run.spec.model,
-            "epoch": self.run.spec.epoch,
-            "counters": self.run.stats.saved(now),
-            "moments": self._weights.moments,
-        }
+        spec, stats = self.run.spec, self.run.stats
         return SaveCheckpoint(
-            version=self.run.stats.counters.version,
+            version=stats.counters.version,
             weights=self._weights.vector,
             optimizer=self._weights.state(),
-            state=state,
-            score=self.run.stats.score,
+            state={
+                "model": spec.model,
+                "epoch": spec.epoch,
+                "counters": stats.saved(now),
+                "moments": self._weights.moments,
+            },
+            score=stats.score,
         )
 
     def _improved(self, now: float) -> bool:
         """Whether the agent is at its best so far, and that best is not in a checkpoint."""
         window = self.run.stats.window
         section = self._settings.checkpoint
-        if not (section.best and section.every_seconds):
+        if not (section.best and section.every_seconds) or now - self._saved < BEST_SECONDS:
             return False
-        if now - self._saved < BEST_SECONDS or window.best_return == self._saved_best:
-            return False
-        return window.full and window.mean_return == window.best_return
+        return window.full and self._saved_best != window.best_return == window.mean_return
 
     def _hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str) -> list[Effect]:
         if key_name and not is_name_under(key_name, hello.name):
@@ -231,8 +209,7 @@ class LearnerCore:
         return effects + (self._fleet.orders() if hello.role == "launcher" else [])
 
     def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        spec = self.run.spec
-        exchange = spec.settings.exchange
+        spec, exchange = self.run.spec, self._settings.exchange
         welcome = Welcome(
             run=spec.run,
             epoch=spec.epoch,
@@ -271,8 +248,8 @@ class LearnerCore:
 
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
-        text = f"has been silent for {seconds:g} s: it is removed"
-        return self._all_gone(self.run.peers.silent(now, seconds), "warning", text)
+        silent = self.run.peers.silent(now, seconds)
+        return self._all_gone(silent, "warning", f"has been silent for {seconds:g} s: it is removed")
 
     def _all_gone(self, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str) -> list[Effect]:
         return [effect for routing_id in routing_ids for effect in self._gone(routing_id, level, text)]
@@ -283,9 +260,8 @@ class LearnerCore:
         self._exchange.left(routing_id)
         if peer is None or peer.hello.role == "observer":
             return []
-        line = Log(level, f"{peer.hello.role} {peer.hello.name} {text}")
-        return [line, *(self._fleet.orders() if peer.hello.role == "launcher" else [])]
+        line: list[Effect] = [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
+        return line + (self._fleet.orders() if peer.hello.role == "launcher" else [])
 
     def _report(self, now: float, routing_id: bytes) -> Send:
-        status = self.run.status(now)
-        return Send(routing_id, Status(report=msgspec.to_builtins(status)))
+        return Send(routing_id, Status(report=msgspec.to_builtins(self.run.status(now))))

@@ -6,8 +6,10 @@ import logging
 import math
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import zmq
@@ -34,7 +36,6 @@ REPEAT_SECONDS = 60.0
 """A line that repeats is written once in this time, with the number of its repetitions."""
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
-LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 def run(
@@ -46,17 +47,16 @@ def run(
     resume: bool,
     listeners: tuple[socket.socket, socket.socket] | None = None,
 ) -> int:
-    """Train until a limit is reached or a signal comes.
+    """Train until a limit is reached or a signal comes; returns the exit code.
 
     Args:
         settings: None resumes with the run's own.
         bind: where to listen; weights are published on the next port.
-        keys: the learner's keys and the peers that may connect; None: everybody may.
-        run_dir: the run folder.
+        keys: None: everybody may connect.
         resume: go on with the run in `run_dir` instead of starting one.
         listeners: sockets that listen at `bind` and the next port already.
 
-    Returns the exit code. Raises A3cdError where the run cannot begin.
+    Raises A3cdError where the run cannot begin.
     """
     with Signals() as signals, ExitStack() as stack:
         listeners = listeners or sockets.reserve_pair(bind)
@@ -81,13 +81,9 @@ class _Daemon:
 
         newest = run.folder.newest()
         checkpoint = None if newest is None else newest.read()
-        port = listeners[1].getsockname()[1]
-        parts = build(run, checkpoint, port, time.monotonic())
-        settings = parts.spec.settings
+        self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
+        settings = self._core.run.spec.settings
         run.save_settings(settings)
-        self._core = parts.core
-        self._spec = parts.spec
-        self._resumed = parts.counters
         self._signals = signals
         self._folder = run.folder
         self._checkpoints = CheckpointWriter(run.folder, keep=settings.checkpoint.keep, best=settings.checkpoint.best)
@@ -97,17 +93,16 @@ class _Daemon:
         self._drain_seconds = settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._max_bytes = parts.max_bytes
         self._listeners = listeners
         self._authenticator = None if keys is None else Authenticator(self._context, keys, REPEAT_SECONDS)
         self._poller = zmq.Poller()
-        self._poller.register(self._signals, zmq.POLLIN)
+        self._poller.register(signals, zmq.POLLIN)
         if self._authenticator is not None:
             self._poller.register(self._authenticator.socket, zmq.POLLIN)
         self._open()
 
     def _open(self) -> None:
-        self._router = sockets.router(self._context, self._max_bytes)
+        self._router = sockets.router(self._context, self._core.max_bytes)
         self._publisher = sockets.publisher(self._context)
         for zsocket, listener in zip((self._router, self._publisher), self._listeners, strict=True):
             if self._authenticator is not None:
@@ -123,21 +118,19 @@ class _Daemon:
         self._publisher.close(linger=0)
 
     def _authenticate(self, authenticator: Authenticator, now: float) -> None:
-        """Answers requests, and ends every connection when a key is not allowed any more: all but its holder are back
-        in a moment.
+        """Answers requests, and ends every connection when a key is not allowed any more.
 
-        ZeroMQ cannot close a single one. A message that was under way is sent again by the peer that gets no answer.
+        ZeroMQ cannot close a single one. All but the key's holder are back in a moment, and send again what was lost.
         """
         authenticator.serve()
-        revoked = authenticator.revoked(now)
-        if revoked:
+        if revoked := authenticator.revoked(now):
             self._do(self._core.revoke(revoked))
             self._close(linger=FAREWELL_MS)
             self._open()
 
     def run(self) -> int:
-        """The loop; returns the exit code."""
-        spec = self._spec
+        spec = self._core.run.spec
+        counters = self._core.run.stats.counters
         host, port = self._listeners[0].getsockname()[:2]
         listening = f"tcp://{host}:{port}"
         _log.info(
@@ -145,11 +138,8 @@ class _Daemon:
             f"{spec.settings.environment.id}, {spec.settings.algorithm.kind}, {spec.settings.network.kind} with "
             f"{spec.parameters} parameters on {spec.device}, folder {spec.run_dir}"
         )
-        if self._resumed.frames:
-            _log.info(
-                f"resumed at version {self._resumed.version}, {self._resumed.frames} frames, "
-                f"{self._resumed.episodes} episodes"
-            )
+        if counters.frames:
+            _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
         self._notifier.ready(f"training {spec.settings.environment.id} on {listening}")
         try:
             return self._end(self._loop())
@@ -176,7 +166,7 @@ class _Daemon:
             self._do(self._core.tick(now))
             self._notifier.watchdog(now)
             now = time.monotonic()
-            self._core.worked(now, now - begun)
+            self._core.run.stats.busy.working(now, now - begun)
         return self._finish
 
     def _drain(self, begun: float) -> None:
@@ -205,7 +195,7 @@ class _Daemon:
                 case Publish():
                     self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < 65536)
                 case WriteMetrics():
-                    self._write_metrics(effect)
+                    self._write_metrics(effect.row)
                 case SaveCheckpoint():
                     self._save(effect)
                 case Log():
@@ -227,10 +217,9 @@ class _Daemon:
     def _write_log(self, effect: Log) -> None:
         repeated = self._limited.admit(effect.key, time.monotonic()) if effect.key else 0
         if repeated is not None:
-            _log.log(LEVELS[effect.level], "%s%s", effect.text, again(repeated))
+            getattr(_log, effect.level)("%s%s", effect.text, again(repeated))
 
-    def _write_metrics(self, effect: WriteMetrics) -> None:
-        row = effect.row
+    def _write_metrics(self, row: Mapping[str, Any]) -> None:
         self._metrics.row(time.time(), row)
         self._notifier.status(
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"

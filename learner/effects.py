@@ -18,8 +18,6 @@ Ending = Literal["reached", "finished", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Send:
-    """A message to one peer."""
-
     peer: bytes
     message: AnyMessage
     body: Buffer | None = None
@@ -27,15 +25,12 @@ class Send:
 
 @dataclass(frozen=True)
 class Publish:
-    """A frame to all subscribers."""
-
     frame: bytes
+    """To all subscribers."""
 
 
 @dataclass(frozen=True)
 class WriteMetrics:
-    """A row of metrics."""
-
     row: Mapping[str, Any]
 
 

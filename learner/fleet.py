@@ -8,23 +8,22 @@ from common.wire.messages import FleetOrder, FleetReport
 from learner.effects import Effect, Log, Send
 from learner.peers import Peer
 from learner.run import Run
-from learner.scaling import Scaler
+from learner.scaling import decide
 
 
 class Fleet:
     """The launchers of a run. Actors started by hand are extra: no order counts them."""
 
-    def __init__(self, scaler: Scaler, run: Run) -> None:
-        """The run's figures hold the last decision."""
-        self._scaler = scaler
+    def __init__(self, run: Run) -> None:
+        self._section = run.spec.settings.scaling
         self._run_stats = run.stats
         self._peers = run.peers
 
     def decide(self, now: float) -> list[Effect]:
         """Asks the policy; a changed number is ordered, and logged with its reason, as is a new hold by the guard."""
         before = self._run_stats.decision
-        decision = self._scaler.decide(self._run_stats.measurement(now, self._peers.actors))
-        self._run_stats.decided(decision, self._scaler.last_addition)
+        decision = decide(self._section, self._run_stats.measurement(now, self._peers.actors))
+        self._run_stats.decided(decision)
         line = Log("info", f"scaling: {decision.why}")
         if decision.wanted != before.wanted:
             return [line, *self.orders()]
@@ -64,17 +63,13 @@ class Fleet:
 def share(wanted: int, slots: Sequence[int]) -> list[int]:
     """How many actors each launcher runs: as even as their slots allow, the first ones get the rest.
 
-    >>> share(5, [4, 4])
-    [3, 2]
     >>> share(9, [2, 8])
     [2, 7]
     """
     orders = [0] * len(slots)
-    while wanted > 0:
+    for _ in range(wanted):
         free = [index for index, limit in enumerate(slots) if orders[index] < limit]
         if not free:
             break
-        emptiest = min(free, key=lambda index: orders[index])
-        orders[emptiest] += 1
-        wanted -= 1
+        orders[min(free, key=lambda index: orders[index])] += 1
     return orders

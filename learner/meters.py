@@ -9,6 +9,8 @@ import math
 from collections import deque
 from collections.abc import Mapping
 
+import numpy as np
+
 from common.rl.episode import Episode
 
 BUCKETS = 20
@@ -26,7 +28,7 @@ class Rate:
         self._width = window / BUCKETS
         self._started = now
         self._slots = [0.0] * (BUCKETS + 1)
-        self._slot = self._number(now)
+        self._slot = math.floor(now / self._width)
 
     def add(self, now: float, amount: float = 1.0) -> None:
         self._advance(now)
@@ -37,26 +39,23 @@ class Rate:
         since = max(self._started, (self._slot - BUCKETS) * self._width)
         return sum(self._slots) / max(now - since, self._width)
 
-    def _number(self, now: float) -> int:
-        return math.floor(now / self._width)
-
     def _advance(self, now: float) -> None:
-        newest = self._number(now)
+        newest = math.floor(now / self._width)
         for slot in range(max(self._slot + 1, newest - BUCKETS), newest + 1):
             self._slots[slot % len(self._slots)] = 0.0
         self._slot = max(self._slot, newest)
 
 
 class Busy:
-    """Fraction of the time at work: over the last seconds, and since the start."""
+    """Fraction of the time at work: over the last `window` seconds, and since the start."""
 
     def __init__(self, window: float, now: float) -> None:
-        """`window` in seconds; the time before `now` does not count."""
         self._recent = Rate(window, now)
         self._started = now
         self._worked = 0.0
 
     def working(self, now: float, seconds: float) -> None:
+        """`seconds` of work until `now`."""
         self._recent.add(now, seconds)
         self._worked += seconds
 
@@ -76,91 +75,74 @@ class EpisodeWindow:
         self.size = size
         self.episodes = episodes
         self.best_return = best_return
-        self._kept: deque[Episode] = deque(maxlen=size)
+        self.kept: deque[Episode] = deque(maxlen=size)
         self._sum = 0.0
         self._until_exact = size
 
-    def add(self, episode: Episode) -> bool:
-        """Counts a finished episode; False: it was not counted, since a figure is impossible (NaN for example)."""
+    def add(self, episode: Episode) -> None:
+        """Counts a finished episode, unless a figure is impossible (NaN for example)."""
         usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
         if not usable or episode.length < 0:
-            return False
+            return
         self.episodes += 1
-        self._sum += episode.episode_return - (self._kept[0].episode_return if self.full else 0.0)
-        self._kept.append(episode)
+        self._sum += episode.episode_return - (self.kept[0].episode_return if self.full else 0.0)
+        self.kept.append(episode)
         self._until_exact -= 1
         if self._until_exact == 0:  # once per window's length, so that rounding does not add up over days
-            self._sum = math.fsum(one.episode_return for one in self._kept)
+            self._sum = math.fsum(one.episode_return for one in self.kept)
             self._until_exact = self.size
         if self.full and (self.best_return is None or self._sum / self.size > self.best_return):
             self.best_return = self._sum / self.size
-        return True
 
     @property
     def full(self) -> bool:
-        """Whether `size` episodes are in the means."""
-        return len(self._kept) == self.size
+        return len(self.kept) == self.size
 
     @property
     def mean_return(self) -> float | None:
-        """Undiscounted; None before the first episode."""
-        return self._sum / len(self._kept) if self._kept else None
+        """Undiscounted; as the other means, None before the first episode."""
+        return self._sum / len(self.kept) if self.kept else None
 
     @property
     def mean_length(self) -> float | None:
-        """In agent steps; None before the first episode."""
-        return math.fsum(one.length for one in self._kept) / len(self._kept) if self._kept else None
+        """In agent steps."""
+        return math.fsum(one.length for one in self.kept) / len(self.kept) if self.kept else None
 
     @property
     def mean_seconds(self) -> float | None:
-        """Wall time; None before the first episode."""
-        return math.fsum(one.seconds for one in self._kept) / len(self._kept) if self._kept else None
+        """Wall time."""
+        return math.fsum(one.seconds for one in self.kept) / len(self.kept) if self.kept else None
 
 
 class LagMeter:
-    """Lag of gradients: mean and 95th percentile, of the last `window` gradients and of all."""
+    """Mean and 95th percentile (the nearest rank) of the lag of gradients; both 0 before the first."""
 
     def __init__(self, window: int = 1024) -> None:
         self._recent: deque[int] = deque(maxlen=window)
         self._sum = 0
-        self._count = 0
         self._histogram = [0] * (LARGEST_LAG + 1)
 
     def add(self, lag: int) -> None:
         self._recent.append(lag)
         self._sum += lag
-        self._count += 1
         self._histogram[min(lag, LARGEST_LAG)] += 1
 
-    @property
-    def recent_mean(self) -> float:
-        """0 before the first gradient."""
-        return sum(self._recent) / len(self._recent) if self._recent else 0.0
+    def recent(self) -> tuple[float, float]:
+        """Of the last `window` gradients."""
+        if not self._recent:
+            return 0.0, 0.0
+        lags = list(self._recent)
+        return sum(lags) / len(lags), float(sorted(lags)[_rank95(len(lags)) - 1])
 
-    @property
-    def recent_p95(self) -> float:
-        """The smallest lag that at least 95 % of the window do not exceed; 0 before the first gradient."""
-        ordered = sorted(self._recent)
-        return float(ordered[_rank95(len(ordered)) - 1]) if ordered else 0.0
-
-    @property
-    def mean(self) -> float:
-        """Over all gradients; 0 before the first."""
-        return self._sum / self._count if self._count else 0.0
-
-    @property
-    def p95(self) -> float:
-        """Over all gradients; LARGEST_LAG stands for every lag from there on."""
-        left = _rank95(self._count)
-        for lag, count in enumerate(self._histogram):
-            left -= count
-            if left <= 0 < count:
-                return float(lag)
-        return 0.0
+    def overall(self) -> tuple[float, float]:
+        """Of all; in the percentile LARGEST_LAG stands for every lag from there on."""
+        counts = np.cumsum(self._histogram)
+        total = int(counts[-1])
+        return self._sum / max(1, total), float(np.searchsorted(counts, _rank95(total)))
 
 
 def _rank95(count: int) -> int:
-    """Which of `count` ordered values is the 95th percentile, from 1 (the nearest rank)."""
+    """Which of `count` ordered values is the 95th percentile, from 1."""
     return -(-95 * count // 100)
 
 

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import msgspec
+
 from common.run.status import FleetStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
 from learner.meters import Rate
@@ -20,13 +22,10 @@ RATE_SECONDS = 5.0
 
 @dataclass
 class Peer:
-    """One connected actor, launcher or observer."""
-
     hello: Hello
     seen: float
     rate: Rate
     key_name: str = ""
-    """Of the key that it connected with; empty without keys."""
     codec: str = ""
     seed: int = 0
     state: str = "preparing"
@@ -74,19 +73,9 @@ class Peer:
         )
 
     def fleet_status(self) -> FleetStatus:
-        report = self.report or FleetReport(slots=self.hello.slots, running=0, starting=0, failed=0)
-        return FleetStatus(
-            name=self.hello.name,
-            host=self.hello.host,
-            slots=report.slots,
-            ordered=self.ordered,
-            running=report.running,
-            starting=report.starting,
-            failed=report.failed,
-            gave_up=report.gave_up,
-            exit_code=report.exit_code,
-            why=report.why,
-        )
+        hello = self.hello
+        report = self.report or FleetReport(slots=hello.slots, running=0, starting=0, failed=0)
+        return FleetStatus(name=hello.name, host=hello.host, ordered=self.ordered, **msgspec.structs.asdict(report))
 
 
 class Peers:
@@ -98,15 +87,10 @@ class Peers:
         self._quarantined: set[tuple[str, str]] = set()
         self._ordinal = 0
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
     def get(self, routing_id: bytes) -> Peer | None:
-        """The peer, or None for one that has not said hello."""
         return self._by_id.get(routing_id)
 
     def with_keys(self, names: Collection[str]) -> list[bytes]:
-        """Routing ids of the peers that connected with one of these keys."""
         return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 
     def join(self, routing_id: bytes, hello: Hello, now: float, key_name: str = "") -> tuple[Peer, bool]:
@@ -131,11 +115,11 @@ class Peers:
         """
         if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._sequences:
             return []
+        others = [(routing_id, peer.hello) for routing_id, peer in self.role("actor")]
         return [
             routing_id
-            for routing_id, peer in self.role("actor")
-            if (peer.hello.name, peer.hello.launcher) == (hello.name, hello.launcher)
-            and peer.hello.incarnation != hello.incarnation
+            for routing_id, other in others
+            if (other.name, other.launcher) == (hello.name, hello.launcher) and other.incarnation != hello.incarnation
         ]
 
     def leave(self, routing_id: bytes) -> Peer | None:

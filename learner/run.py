@@ -22,8 +22,6 @@ METRICS = (
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run's identity and its resolved settings."""
-
     run: str
     epoch: int
     settings: Settings
@@ -42,7 +40,6 @@ class RunSpec:
     versions: dict[str, str] = field(default_factory=dict)
 
     def actor_seed(self, ordinal: int) -> int:
-        """The seed of the actor that joined as number `ordinal`."""
         return self.settings.seed * SEEDS_PER_RUN + ordinal
 
 

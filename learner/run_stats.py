@@ -11,6 +11,7 @@ import msgspec
 
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
+from common.run.status import RunStatus
 from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
 from learner.effects import Ending
@@ -20,17 +21,11 @@ from learner.scaling import Decision, Measurement
 
 WINDOW_SECONDS = 5.0
 """Of the rates shown to people and given to the scaling policies."""
-WARNINGS = 5
-"""Shown at a time."""
-COUNTED = (
-    "frames", "emulator_frames", "episodes", "version", "gradients", "stale", "refused", "duplicates",
-    "gradient_bytes", "weight_bytes", "action_bytes", "actors_peak",
-)  # fmt: skip
-"""Counters that are in the status under their own names."""
+WARNINGS = 5  # shown at a time
 
 
 class Counters(msgspec.Struct, kw_only=True):
-    """Kept in every checkpoint; over all epochs."""
+    """Over all epochs; kept in every checkpoint."""
 
     version: int = 0
     seconds: float = 0.0
@@ -43,7 +38,6 @@ class Counters(msgspec.Struct, kw_only=True):
     refused: int = 0
     duplicates: int = 0
     gradient_bytes: int = 0
-    """Bodies that actors uploaded."""
     weight_bytes: int = 0
     action_bytes: int = 0
     actors_peak: int = 0
@@ -59,7 +53,7 @@ class RunStats:
     """Written by the core and its parts; read for status, metrics, limits and scaling."""
 
     def __init__(self, counters: Counters, window: int, decision: Decision, now: float) -> None:
-        """`counters` of the checkpoint or fresh ones; `decision`: how many actors the run begins with."""
+        """`counters` of the checkpoint or fresh ones; `decision`: how many actors a new run begins with."""
         self.counters = counters
         self.state = "running"
         self.busy = Busy(WINDOW_SECONDS, now)
@@ -67,9 +61,8 @@ class RunStats:
         self.window = EpisodeWindow(
             window, episodes=counters.episodes - len(counters.recent), best_return=counters.best_return
         )
-        self._recent: deque[Episode] = deque(maxlen=window)
         for episode in counters.recent:
-            self._finished(episode)
+            self.window.add(episode)
         self._started = now
         self._lag = LagMeter()
         self._losses = Smoothed()
@@ -85,7 +78,7 @@ class RunStats:
         self.counters.actors_peak = max(self.counters.actors_peak, actors)
 
     def played(self, now: float, peer: Peer, message: Contribution | Observe, size: int) -> None:
-        """An actor played, whatever becomes of its gradient; `size` is the length of the body in bytes."""
+        """An actor played, whatever becomes of its gradient; its body is `size` bytes."""
         counters = self.counters
         counters.frames += message.steps
         counters.emulator_frames += message.emulator_frames
@@ -95,7 +88,7 @@ class RunStats:
         peer.frames += message.steps
         peer.rate.add(now, message.steps)
         for episode in message.episodes:
-            self._finished(episode)
+            self.window.add(episode)
         counters.episodes = self.window.episodes
 
     def lagged(self, now: float, peer: Peer, lag: int) -> None:
@@ -110,7 +103,6 @@ class RunStats:
         self.counters.stale += 1
 
     def refused(self, peer: Peer, text: str) -> None:
-        """A message could not be used; `text` is shown as a warning."""
         peer.refused += 1
         self.counters.refused += 1
         self.warn(text)
@@ -132,19 +124,19 @@ class RunStats:
         self._losses.add(known(statistics))
 
     def sent_weights(self, now: float, size: int) -> None:
-        """Weights of `size` bytes went out, all receivers together."""
+        """`size` in bytes, all receivers together."""
         self.counters.weight_bytes += size
         self._bytes.add(now, size)
 
     def sent_actions(self, now: float, size: int) -> None:
-        """Actions of `size` bytes went out."""
         self.counters.action_bytes += size
         self._bytes.add(now, size)
 
-    def decided(self, decision: Decision, last_addition: int) -> None:
+    def decided(self, decision: Decision) -> None:
+        if decision.wanted > self.decision.wanted:
+            self.counters.last_addition = self.counters.episodes
         self.decision = decision
         self.counters.wanted = decision.wanted
-        self.counters.last_addition = last_addition
 
     def warn(self, text: str) -> None:
         """Something went wrong and the run goes on; shown until newer warnings push it out."""
@@ -164,21 +156,20 @@ class RunStats:
 
     def saved(self, now: float) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.counters)
-        return {
-            **plain,
+        return plain | {
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
-            "recent": msgspec.to_builtins(list(self._recent)),
+            "recent": msgspec.to_builtins(list(self.window.kept)),
         }
 
     def measurement(self, now: float, actors: int) -> Measurement:
         return Measurement(
             actors=actors,
             wanted=self.decision.wanted,
-            episodes=self.counters.episodes,
+            episodes_since=self.counters.episodes - self.counters.last_addition,
             mean_episode_seconds=self.window.mean_seconds,
             learner_busy=self.busy.recent(now),
-            lag_mean=self._lag.recent_mean,
+            lag_mean=self._lag.recent()[0],
             gradients_per_second=self._received.value(now),
             steps_per_second=self._steps.value(now),
         )
@@ -199,9 +190,11 @@ class RunStats:
 
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""
+        lag_mean, lag_p95 = self._lag.overall() if whole_run else self._lag.recent()
+        counters = msgspec.structs.asdict(self.counters)
         return {
+            **{name: value for name, value in counters.items() if name in RunStatus.__struct_fields__},
             "seconds": self.seconds(now),
-            **{name: getattr(self.counters, name) for name in COUNTED},
             "mean_return": self.window.mean_return,
             "best_return": self.window.best_return,
             "episode_length": self.window.mean_length,
@@ -209,15 +202,11 @@ class RunStats:
             "frames_per_second": self._frames.value(now),
             "gradients_per_second": self._received.value(now),
             "bytes_per_second": self._bytes.value(now),
-            "lag_mean": self._lag.mean if whole_run else self._lag.recent_mean,
-            "lag_p95": self._lag.p95 if whole_run else self._lag.recent_p95,
+            "lag_mean": lag_mean,
+            "lag_p95": lag_p95,
             "learner_busy": self.busy.overall(now) if whole_run else self.busy.recent(now),
             "actors_wanted": self.decision.wanted,
             "why": self.decision.why,
             "losses": dict(self._losses.values),
             "warnings": list(self._warnings),
         }
-
-    def _finished(self, episode: Episode) -> None:
-        if self.window.add(episode):
-            self._recent.append(episode)

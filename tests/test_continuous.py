@@ -22,7 +22,7 @@ from common.rl.gradient import gradient
 from common.rl.model import Model, build
 from common.rl.rewards import reward_transform
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
+from learner.parameters.weights import Weights
 from tests.helpers.run import settings_of, welcome_of
 
 LOW, HIGH = np.array([-4.0, 10.0]), np.array([4.0, 20.0])
@@ -80,14 +80,14 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         exploration=Sampling(environments.action, rng),
     )
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
-    running = RunningStats(model.normalization, model.extras)
+    weights = Weights(optimizer, model.extras, model.normalization)
     for _ in range(updates):
         rollout = collector.advance(math.inf)
         assert rollout is not None and rollout.moments is not None
         gradient(model, rollout.data, settings.algorithm)
-        optimizer.step(model.flat.gradient, scale=1.0, frames=0)
-        running.merge(rollout.moments)
-        running.refresh()
+        weights.merge(rollout.moments)
+        weights.step(model.flat.gradient, scale=1.0, frames=0)
+        weights.end_version()
     return model, environments
 
 

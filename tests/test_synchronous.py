@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from common.rl.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
@@ -156,8 +154,7 @@ def test_the_weights_are_those_of_the_plain_average_taken_by_hand(
     chosen = settings_of("staleness.policy=synchronous", *ONE_CODEC)
     vector = torch.zeros(SIZE)
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
-    extras = torch.zeros(0)
-    weights = Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
+    weights = Weights(optimizer, torch.zeros(0))
     core = core_of(run_of(chosen), GradientSum(weights, average=True), 0.0)
     names = [str(number).encode() for number in order if number < present]
     for name in names:

@@ -18,7 +18,6 @@ from actor.players.base import Player
 from actor.players.build import build as build_player
 from common.rl.environments.make import make as make_environments
 from common.rl.model import Model, build
-from common.rl.networks.normalization import Normalization
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
@@ -28,7 +27,6 @@ from learner.daemon import run
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, learner_of, sent, settings_of, welcome_of
@@ -49,9 +47,7 @@ def model_of(settings: Settings) -> tuple[Model, Any]:
 
 
 def weights_of(settings: Settings, vector: torch.Tensor) -> Weights:
-    extras = torch.zeros(0)
-    running = RunningStats(Normalization(0, rewards=False), extras)
-    return Weights(make_optimizer(settings.optimizer, vector, 0), extras, running)
+    return Weights(make_optimizer(settings.optimizer, vector, 0), torch.zeros(0))
 
 
 def player_of(settings: Settings, codec: str = "none") -> Player:

@@ -14,25 +14,19 @@ from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
-from learner.exchange.step_rule import StepRule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.peers import Peer
 from learner.run import Run
 
 
 class ActionExchange(Exchange):
-    """Observations in, actions out, and an optimizer step whenever rollouts are complete."""
-
-    def __init__(self, run: Run, step_rule: StepRule, trainer: BatchTrainer, server: PolicyServer) -> None:
+    def __init__(self, run: Run, trainer: BatchTrainer, server: PolicyServer) -> None:
         """`server` acts, and gives complete rollouts to `trainer`."""
-        settings = run.spec.settings
-        exchange = settings.exchange
-        self._run = run
-        self._step_rule = step_rule
+        super().__init__(run, server.max_bytes)
+        exchange = self._settings.exchange
         self._trainer = trainer
         self._server = server
-        self.max_bytes = server.max_bytes
-        self._sizes = group_sizes(settings.environment.num_envs, exchange.groups)
+        self._sizes = group_sizes(self._settings.environment.num_envs, exchange.groups)
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
         """One for each rollout that waits for the next optimizer step."""
@@ -46,13 +40,11 @@ class ActionExchange(Exchange):
         return self._step_rule.is_full([peer.incarnation for peer in self._completed], self._run.peers.incarnations)
 
     def choose_codec(self, hello: Hello) -> str:  # noqa: ARG002
-        """Observations and actions travel as they are."""
-        return ""
+        return ""  # observations and actions travel as they are
 
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
-        """One group's observations; all groups that wait are answered if that makes a full pass."""
         if not isinstance(message, Observe):
             return [refuse(routing_id, "role", "this run takes observations: the learner acts")]
         if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
@@ -68,7 +60,9 @@ class ActionExchange(Exchange):
             if body is None:
                 raise CodecError("no body")
             if group is None:
-                group = self._open(peer, message, now)
+                self._run.peers.took_part(peer)
+                buffer = self._server.open(self._run.spec.actor_seed(peer.seed), message.group)
+                group = Group(buffer, message.step, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")
             acted = self._server.observe(group.buffer, body, begins=message.begins)
@@ -82,11 +76,9 @@ class ActionExchange(Exchange):
         return self._pass(now) if self._queue.is_full else []
 
     def answer(self, now: float) -> list[Effect]:
-        """Actions for all groups that wait, if the oldest has waited long enough."""
         return self._pass(now) if now >= self._queue.deadline else []
 
     def step(self, now: float) -> list[Effect]:
-        """One optimizer step with the rollouts that are complete."""
         if not self._completed:
             return []
         completed, self._completed = self._completed, []
@@ -99,11 +91,6 @@ class ActionExchange(Exchange):
 
     def left(self, routing_id: bytes) -> None:
         self._queue.left(routing_id)
-
-    def _open(self, peer: Peer, message: Observe, now: float) -> Group:
-        self._run.peers.took_part(peer)
-        buffer = self._server.open(self._run.spec.actor_seed(peer.seed), message.group)
-        return Group(peer, buffer, message.step, now)
 
     def _pass(self, now: float) -> list[Effect]:
         waiting = self._queue.dequeue_all()
@@ -135,7 +122,7 @@ class ActionExchange(Exchange):
             raise CodecError(f"{message.steps} steps that end {len(message.episodes)} episodes")
 
     def _quarantine(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        """At once: sent again it would be as bad, since the two ends differ."""
+        """At once, since the two ends differ: sent again it would be as bad."""
         text = f"{peer.hello.name} sent observations that cannot be used: {why}"
         self._run.stats.refused(peer, text)
         self._run.peers.quarantine(routing_id, peer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +12,10 @@ from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
-from learner.parameters.weights import Weights
+from learner.exchange.staleness import staleness_rule
+from learner.exchange.step_rule import step_rule
+from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.gradient_sum import GradientSum
 from learner.peers import Peer
 from learner.run import Run
 
@@ -30,8 +30,12 @@ class Exchange(abc.ABC):
     and `answer` before that `step`, which takes its time.
     """
 
-    max_bytes: int
-    """Length that no body of an actor exceeds."""
+    def __init__(self, run: Run, max_bytes: int) -> None:
+        """`max_bytes`: length that no body of an actor exceeds."""
+        self.max_bytes = max_bytes
+        self._run = run
+        self._settings = run.spec.settings
+        self._step_rule = step_rule(self._settings)
 
     @property
     @abc.abstractmethod
@@ -51,7 +55,7 @@ class Exchange(abc.ABC):
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
-        """One message of an actor."""
+        """Takes one message of an actor."""
 
     @abc.abstractmethod
     def step(self, now: float) -> list[Effect]:
@@ -85,27 +89,17 @@ class ContributionExchange(Exchange):
     message: ClassVar[type[Contribution]]
     plural: ClassVar[str]
 
-    def __init__(self, run: Run, weights: Weights, staleness: StalenessRule, step_rule: StepRule) -> None:
-        self._run = run
-        self._settings = run.spec.settings
-        self._weights = weights
-        self._staleness = staleness
-        self._step_rule = step_rule
+    def __init__(self, run: Run, max_bytes: int, collected: GradientSum | BatchTrainer) -> None:
+        """`collected`: what `_add` adds to, and what a step is taken with."""
+        super().__init__(run, max_bytes)
+        self._staleness = staleness_rule(self._settings)
+        self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
-
-    @property
-    def reach(self) -> int | None:
-        """Largest lag that `_add` takes; None: any."""
-        return None
 
     @abc.abstractmethod
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
         """Adds a contribution to the next step; raises CodecError, with nothing added."""
-
-    @abc.abstractmethod
-    def _take_step(self, scale: float, frames: int) -> Mapping[str, float]:
-        """One new version of the weights with what was added; returns the loss's statistics if they are known here."""
 
     @property
     def deadline(self) -> float:
@@ -118,7 +112,6 @@ class ContributionExchange(Exchange):
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
-        """Judges one contribution; a good one waits for `step`."""
         if isinstance(message, Observe):
             return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
         if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
@@ -132,14 +125,13 @@ class ContributionExchange(Exchange):
             self._check(peer, message, lag)
             if body is None:
                 raise CodecError("without a body")
-            seen = Moments.merge_all(
-                message.moments, self._run.spec.counted, rollouts=message.count, steps=message.steps
-            )
+            counted = self._run.spec.counted
+            seen = Moments.merge_all(message.moments, counted, rollouts=message.count, steps=message.steps)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
         self._run.stats.played(now, peer, message, len(body))
         self._run.stats.lagged(now, peer, lag)
-        limit = self._staleness.limit(self._run.peers.actors, self.reach)
+        limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         if limit is not None and lag > limit:
             self._run.stats.stale(peer)
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
@@ -148,7 +140,7 @@ class ContributionExchange(Exchange):
             self._add(message, body, weight, lag)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
-        self._weights.running.merge(seen)
+        self._collected.weights.merge(seen)
         peer.bad_in_a_row = 0
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
@@ -156,14 +148,13 @@ class ContributionExchange(Exchange):
         return []
 
     def step(self, now: float) -> list[Effect]:
-        """One optimizer step with all that wait, and their acknowledgements, once the step rule or the time says so."""
         if not self._waiting or (now < self._deadline and not self.is_ready):
             return []
         waiting, self._waiting = self._waiting, []
         self._deadline = math.inf
         scale = sum(one.weight for one in waiting) / len(waiting)
-        statistics = self._take_step(scale, self._run.stats.counters.frames)
-        self._weights.end_version()
+        statistics = self._collected.step(scale=scale, frames=self._run.stats.counters.frames)
+        self._collected.weights.end_version()
         self._run.stats.stepped(now, statistics)
         effects: list[Effect] = []
         for one in waiting:
@@ -203,14 +194,11 @@ class ContributionExchange(Exchange):
             return [line, self._answer(routing_id, header, "refused", why)]
         self._run.peers.quarantine(routing_id, peer)
         reason = f"{BAD_IN_A_ROW} gradients in a row could not be used, the last one: {why}"
-        return [
-            line,
-            refuse(routing_id, "quarantined", reason),
-            Log("error", f"{peer.hello.name} is quarantined: {reason}"),
-        ]
+        quarantined = Log("error", f"{peer.hello.name} is quarantined: {reason}")
+        return [line, refuse(routing_id, "quarantined", reason), quarantined]
 
     def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
-        answer = Acknowledgement(
+        message = Acknowledgement(
             sequence=header.sequence,
             verdict=verdict,
             version=self._run.stats.counters.version,
@@ -218,4 +206,4 @@ class ContributionExchange(Exchange):
             actors=max(1, self._run.peers.actors),
             why=why,
         )
-        return Send(routing_id, answer)
+        return Send(routing_id, message)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Gradient, Hello
 from learner.exchange.base import ContributionExchange
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
 from learner.parameters.gradient_sum import GradientSum
 from learner.run import Run
 
@@ -20,14 +16,9 @@ class GradientExchange(ContributionExchange):
     message = Gradient
     plural = "gradients"
 
-    def __init__(self, run: Run, staleness: StalenessRule, step_rule: StepRule, gradient_sum: GradientSum) -> None:
-        super().__init__(run, gradient_sum.weights, staleness, step_rule)
+    def __init__(self, run: Run, gradient_sum: GradientSum) -> None:
+        super().__init__(run, gradient_sum.max_bytes, gradient_sum)
         self._sum = gradient_sum
-        self.max_bytes = gradient_sum.max_bytes
-
-    @property
-    def reach(self) -> int | None:
-        return self._sum.reach
 
     def choose_codec(self, hello: Hello) -> str:
         exchange = self._settings.exchange
@@ -42,6 +33,3 @@ class GradientExchange(ContributionExchange):
 
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
         self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag)
-
-    def _take_step(self, scale: float, frames: int) -> Mapping[str, float]:
-        return self._sum.step(scale=scale, frames=frames)

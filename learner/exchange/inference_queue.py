@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from learner.exchange.rollout_buffer import GroupBuffer
-from learner.peers import Peer
 
 GroupKey = tuple[bytes, int]
 """Routing id of the actor, number of the group."""
@@ -22,9 +21,6 @@ GroupKey = tuple[bytes, int]
 
 @dataclass
 class Group:
-    """Some environments of one actor, stepped as one batch."""
-
-    peer: Peer
     buffer: GroupBuffer
     step: int
     since: float
@@ -47,20 +43,16 @@ class InferenceQueue:
 
     @property
     def deadline(self) -> float:
-        """When the oldest has waited long enough."""
         return next((group.since for group in self._waiting.values()), math.inf) + self._wait_seconds
 
     @property
     def is_full(self) -> bool:
-        """Whether a pass is due at once."""
         return self._rows >= self._batch or len(self._waiting) == len(self._groups)
 
     def get(self, key: GroupKey) -> Group | None:
-        """The group, or None for one that is not known."""
         return self._groups.get(key)
 
     def enqueue(self, key: GroupKey, group: Group, step: int, now: float) -> None:
-        """The group waits for the actions of `step`, behind all others."""
         self._remove(key)
         group.step = step
         group.since = now

@@ -18,6 +18,7 @@ from common.rl.environments.names import is_atari
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import reward_transform
+from common.rl.rollout_buffer import RolloutBuffer
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, group_sizes, sampler, unstacked
 from common.wire.frames import Buffer
@@ -26,8 +27,6 @@ from learner.parameters.batch_trainer import BatchTrainer
 
 
 class PolicyServer:
-    """Acts with the network that is trained; gives complete rollouts to the trainer."""
-
     def __init__(
         self, trainer: BatchTrainer, settings: Settings, observation: ObservationSpec, action: ActionSpec
     ) -> None:
@@ -41,61 +40,58 @@ class PolicyServer:
         travels = unstacked(observation, environment.frame_stack)
         self._sizes = group_sizes(environment.num_envs, settings.exchange.groups)
         self._bodies = {count: ObservationCodec(travels, action, count) for count in set(self._sizes)}
+        self.max_bytes = max(bodies.max_bytes for bodies in self._bodies.values())
+        """Length that no body of observations exceeds."""
         # ALE pads with zeros, so that these rollouts are like those of other exchanges.
         self._stack = FrameStack(environment.frame_stack, padded=is_atari(environment.id))
 
-    @property
-    def max_bytes(self) -> int:
-        """Length that no body of observations exceeds."""
-        return max(bodies.max_bytes for bodies in self._bodies.values())
-
     def open(self, seed: int, group: int) -> GroupBuffer:
         """The rollouts of a new group, of the actor with that seed."""
-        return GroupBuffer(
+        buffer = RolloutBuffer(
             self._observation,
             self._action,
-            count=self._sizes[group],
-            steps=self._settings.algorithm.rollout_length,
-            stack=self._stack,
-            rewards=reward_transform(self._settings, self._trainer.model, self._sizes[group]),
+            num_envs=self._sizes[group],
+            capacity=self._settings.algorithm.rollout_length,
             state_size=self._network.state_size,
-            rng=sampler(seed, group),
+            rewards=reward_transform(self._settings, self._trainer.model, self._sizes[group]),
         )
+        return GroupBuffer(buffer, self._stack, sampler(seed, group))
 
-    def observe(self, buffer: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
+    def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
         """Reads a group's observations; a rollout that is complete with them is given to the trainer.
 
         Returns the version that acted in that rollout, on average; None: no rollout is complete. Raises CodecError,
         with nothing taken in, for a body that does not decode, and for rewards that are not finite.
         """
-        seen = self._bodies[buffer.count].read_seen(body, begins=begins)
+        seen = self._bodies[group.buffer.num_envs].read_seen(body, begins=begins)
         if begins:
-            buffer.begin(seen)
+            group.begin(seen)
             return None
         try:
-            completed = buffer.stepped(seen)
+            completed = group.stepped(seen)
         except NonFiniteError as error:
             raise CodecError(str(error)) from error
         if completed is None:
             return None
         if completed.moments is not None:
-            self._trainer.weights.running.merge(completed.moments)
+            self._trainer.weights.merge(completed.moments)
         self._trainer.add(completed.rollout)
         return completed.version
 
-    def act(self, buffers: Sequence[GroupBuffer], version: int) -> list[bytes]:
+    def act(self, groups: Sequence[GroupBuffer], version: int) -> list[bytes]:
         """One pass for all of them; the body of an `act` for each. `version` is that of the weights."""
         device = self._trainer.weights.vector.device
-        parts = [buffer.observations for buffer in buffers]
+        parts = [group.buffer.observations for group in groups]
         observations = parts[0] if len(parts) == 1 else torch.cat(parts)
-        states = torch.cat([buffer.state for buffer in buffers])
+        states = torch.cat([group.buffer.state for group in groups])
         outputs, after = self._network.step(observations.to(device, non_blocking=True), states.to(device))
         rows, after = outputs.cpu().numpy()[:, :-1], after.cpu()
         bodies, first = [], 0
-        for buffer in buffers:
-            own = slice(first, first + buffer.count)
-            first += buffer.count
-            actions, log_probs = distribution(self._network.action, rows[own]).sample(buffer.rng)
-            buffer.acted(actions, log_probs, version, after[own].clone())
-            bodies.append(self._bodies[buffer.count].pack_actions(actions))
+        for group in groups:
+            count = group.buffer.num_envs
+            own = slice(first, first + count)
+            first += count
+            actions, log_probs = distribution(self._network.action, rows[own]).sample(group.rng)
+            group.acted(actions, log_probs, version, after[own].clone())
+            bodies.append(self._bodies[count].pack_actions(actions))
         return bodies

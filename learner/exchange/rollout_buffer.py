@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.frame_stack import FrameStack
 from common.rl.moments import Moments
-from common.rl.observation_spec import ObservationSpec
-from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
 from common.rl.rollout_buffer import RolloutBuffer
 from common.wire.bodies.observations import StepBatch
@@ -24,58 +21,30 @@ class Completed(NamedTuple):
     rollout: Rollout
     version: int
     """Mean version of the weights that acted."""
-    moments: Moments | None = None
-    """For running statistics."""
+    moments: Moments | None
 
 
 class GroupBuffer:
-    """Rollouts of `steps` steps, one after the other, from observations that travel without their stacked frames."""
+    """Rollouts, one after the other, from observations that travel without their stacked frames."""
 
-    def __init__(
-        self,
-        observation: ObservationSpec,
-        action: ActionSpec,
-        *,
-        count: int,
-        steps: int,
-        stack: FrameStack,
-        rewards: RewardTransform,
-        state_size: int,
-        rng: np.random.Generator,
-    ) -> None:
-        """observation: stacked, as the network takes it. count: environments. rng: draws the group's actions."""
+    def __init__(self, buffer: RolloutBuffer, stack: FrameStack, rng: np.random.Generator) -> None:
+        """`buffer` holds one rollout of the group's environments; `rng` draws their actions."""
+        self.buffer = buffer
         self.rng = rng
-        self.count = count
         self._stack = stack
         self._versions = 0
         """Sum over the steps taken."""
-        self._buffer = RolloutBuffer(
-            observation, action, num_envs=count, capacity=steps, state_size=state_size, rewards=rewards
-        )
-
-    @property
-    def observations(self) -> Tensor:
-        """(B, *shape): those that the next actions are for."""
-        return self._buffer.observations
-
-    @property
-    def state(self) -> Tensor:
-        """(B, state_size): the network's, before `observations`; never changed in place."""
-        return self._buffer.state
 
     def begin(self, seen: StepBatch) -> None:
         """Drop the rollout under way; new episodes begin with `seen`."""
         self._versions = 0
-        self._buffer.begin()
-        self._stack.begin(self._buffer.rows[0], seen.observations, np.ones(self.count, np.bool_))
+        self.buffer.begin()
+        self._stack.begin(self.buffer.rows[0], seen.observations, np.ones(self.buffer.num_envs, np.bool_))
 
     def acted(self, actions: Actions, log_probs: Floats, version: int, state: Tensor) -> None:
-        """actions: (B, *action.shape) for `observations`; log_probs: (B,); version: of the weights that acted.
-
-        state: (B, state_size) of the network after them.
-        """
-        self._buffer.state = state
-        self._buffer.acted(actions, log_probs)
+        """As `RolloutBuffer.acted`; version: of the weights that acted; state: (B, state_size) after them."""
+        self.buffer.state = state
+        self.buffer.acted(actions, log_probs)
         self._versions += version
 
     def stepped(self, seen: StepBatch) -> Completed | None:
@@ -83,7 +52,7 @@ class GroupBuffer:
 
         Raises NonFiniteError as `RolloutBuffer.finish`.
         """
-        buffer = self._buffer
+        buffer = self.buffer
         t = buffer.t
         self._stack.push(buffer.rows[t + 1], buffer.rows[t], seen.observations)
         self._stack.begin(buffer.rows[t + 1], seen.observations, ~seen.valid)  # after a dummy step

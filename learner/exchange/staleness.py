@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from common.settings.sections import Settings
+
 SMALLEST_LIMIT = 4
 """One or two actors are not refused for the lag that a single coalesced step or a slow broadcast gives."""
 
@@ -38,3 +40,11 @@ class StalenessRule:
         """
         relative = max(SMALLEST_LIMIT, int(self.refuse_factor * actors)) if self.refuse_factor else None
         return min((one for one in (relative, self.drop_above, reach) if one is not None), default=None)
+
+
+def staleness_rule(settings: Settings) -> StalenessRule:
+    section = settings.staleness
+    if section.policy == "synchronous":
+        return StalenessRule(drop_above=0)
+    scale = section.scale if section.policy == "scale" else "none"
+    return StalenessRule(scale, section.refuse_factor, section.drop_above)

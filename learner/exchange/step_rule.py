@@ -1,10 +1,16 @@
-"""When the learner takes an optimizer step: with what has come, or once enough actors have sent."""
+"""When the learner takes an optimizer step: with what has come, or once enough actors have sent.
+
+A step is taken when the rule's `is_full` says so, or `wait_seconds` after the first contribution to it. `is_full` is
+given one sender for each contribution, and the actors in the run.
+"""
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
+
+from common.settings.sections import Settings
 
 ACTORS_PER_GRADIENT = 5
 """Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
@@ -23,36 +29,33 @@ def quorum(share: float, actors: int) -> int:
     return math.ceil(round(share * actors, 9))
 
 
-class StepRule(abc.ABC):
-    """A step is taken when `is_full` says so, or `wait_seconds` after the first contribution to it."""
-
-    wait_seconds: float
-
-    @abc.abstractmethod
-    def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
-        """Whether a step is to be taken at once; one sender for each contribution, `actors` are in the run."""
-
-
-class AtOnce(StepRule):
+@dataclass(frozen=True)
+class AtOnce:
     """A step with whatever has come, and before more has come than one step may take."""
 
-    wait_seconds = 0.0
-
-    def __init__(self, cap: int) -> None:
-        self._cap = cap
+    cap: int
+    wait_seconds: float = 0.0
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
-        return len(senders) >= coalesce(len(actors), self._cap)
+        return len(senders) >= coalesce(len(actors), self.cap)
 
 
-class Synchronous(StepRule):
-    """A step once a share of the actors that are in the run has sent. An actor that left does not count as one."""
+@dataclass(frozen=True)
+class Synchronous:
+    """A step once a share (above 0, up to 1) of the actors that are in the run has sent; one that left has not."""
 
-    def __init__(self, share: float, wait_seconds: float) -> None:
-        """`share` of the actors, above 0 and up to 1."""
-        self._share = share
-        self.wait_seconds = wait_seconds
+    share: float
+    wait_seconds: float
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
         sent, present = set(senders), set(actors)
-        return bool(sent) and len(sent & present) >= quorum(self._share, len(present))
+        return bool(sent) and len(sent & present) >= quorum(self.share, len(present))
+
+
+StepRule = AtOnce | Synchronous
+
+
+def step_rule(settings: Settings) -> StepRule:
+    if settings.staleness.policy == "synchronous":
+        return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
+    return AtOnce(settings.exchange.coalesce)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from common.wire.bodies.trajectory import TrajectoryFormat
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Hello, Trajectory
 from learner.exchange.base import ContributionExchange
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import StepRule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.run import Run
 
@@ -21,23 +17,13 @@ class TrajectoryExchange(ContributionExchange):
     message = Trajectory
     plural = "trajectories"
 
-    def __init__(
-        self,
-        run: Run,
-        staleness: StalenessRule,
-        step_rule: StepRule,
-        trainer: BatchTrainer,
-        packing: TrajectoryFormat,
-    ) -> None:
-        super().__init__(run, trainer.weights, staleness, step_rule)
+    def __init__(self, run: Run, trainer: BatchTrainer, packing: TrajectoryFormat) -> None:
+        super().__init__(run, packing.max_bytes(run.spec.settings.exchange.accumulate), trainer)
         self._trainer = trainer
         self._packing = packing
-        self.max_bytes = packing.max_bytes(self._settings.exchange.accumulate)
 
     def choose_codec(self, hello: Hello) -> str:
-        """Nothing may be lost, so only the entropy stage is chosen; frames shrink so far that lz4 saves time even on
-        loopback.
-        """
+        """Only the entropy stage, since nothing may be lost; lz4 saves time even on loopback, as frames shrink."""
         exchange = self._settings.exchange
         return choose(
             "none",
@@ -51,6 +37,3 @@ class TrajectoryExchange(ContributionExchange):
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:  # noqa: ARG002
         rollout = self._packing.unpack(body, header.codec, header.count)
         self._trainer.add(rollout, weight=weight, count=header.count)
-
-    def _take_step(self, scale: float, frames: int) -> Mapping[str, float]:
-        return self._trainer.step(scale=scale, frames=frames)

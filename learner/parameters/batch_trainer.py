@@ -25,17 +25,15 @@ _log = logging.getLogger(__name__)
 class BatchTrainer:
     """Collects rollouts, and trains on all of them as one batch."""
 
+    reach: int | None = None
+    """Largest lag of a rollout that can be added: any."""
+
     def __init__(
         self, model: Model, weights: Weights, section: Algorithm, *, average: bool = False, seed: int = 0
     ) -> None:
-        """Empty.
+        """`model` is on the optimizer's device; its flat vector is that of `weights`.
 
-        Args:
-            model: on the optimizer's device; its flat vector is that of `weights`.
-            weights: what is stepped.
-            section: the loss, and how often a batch is used.
-            average: a step on n rollouts is as long as a step on one.
-            seed: of the shuffling of minibatches.
+        `average`: a step on n rollouts is as long as a step on one; `seed`: of the shuffling of minibatches.
         """
         self.model = model
         self.weights = weights
@@ -46,7 +44,7 @@ class BatchTrainer:
         self._rollouts = 0
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
-        """Adds a rollout on the CPU, `count` joined into one, with this weight; it must not be written until `step`.
+        """Adds a rollout on the CPU, `count` joined into one; it must not be written until `step`.
 
         All rollouts of a step have equally many steps.
         """
@@ -79,7 +77,6 @@ class BatchTrainer:
         return dict(zip(Statistics._fields, np.mean(steps, axis=0).tolist(), strict=True))
 
     def _parts(self, rollout: Rollout, weights: Floats | None) -> Iterator[tuple[Rollout, Floats | None]]:
-        """The rollout and weights of each optimizer step."""
         if not METHODS[self._section.kind].repeats:
             yield rollout, weights
             return

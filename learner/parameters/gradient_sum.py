@@ -29,13 +29,9 @@ class GradientSum:
         compensation: DelayCompensation | None = None,
         top_k: float = TOP_K,
     ) -> None:
-        """Empty.
+        """`average`: a step is taken with the mean of the gradients instead of their normalised sum.
 
-        Args:
-            weights: what is stepped.
-            average: a step is taken with the mean of the gradients instead of their normalised sum.
-            compensation: corrects each gradient towards the newest weights before it is added.
-            top_k: fraction of the elements that the codec top-k sends.
+        `compensation` corrects each gradient before it is added; `top_k`: fraction of the elements that top-k sends.
         """
         size = weights.vector.numel()
         self.weights = weights
@@ -60,9 +56,7 @@ class GradientSum:
         return max(self._codec(name).max_bytes for name in NAMES)
 
     def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0) -> None:
-        """Adds `weight` times a packed gradient, itself the sum over `count` rollouts.
-
-        `lag`, at most `reach`, is the number of steps since the weights that it was computed on.
+        """Adds `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` is at most `reach`.
 
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
         that the optimizer's arithmetic would overflow.

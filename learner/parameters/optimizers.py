@@ -13,7 +13,7 @@ from common.settings.sections import Optimizer
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the device that `optimizer.device` names; `auto` is cuda where there is one.
+    """The device that `optimizer.device` names; `auto` is cuda where there is one.
 
     Raises ConfigurationError for a cuda device this machine does not have.
     """
@@ -35,49 +35,38 @@ class FlatOptimizer(abc.ABC):
         self.section = section
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
-        self._learning_rate = section.learning_rate
+        self.learning_rate = section.learning_rate
+        """Of the last step, annealed but not scaled; before the first, the one it starts with."""
         self._state: dict[str, Tensor] = {}
 
-    @property
-    def learning_rate(self) -> float:
-        """Of the last step, annealed but not scaled; before the first, the one it starts with."""
-        return self._learning_rate
-
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
-        """Take one step along `gradient` (size,).
+        """One step along `gradient`, float32 (size,) on the vector's device, which is left as it is.
 
-        Args:
-            gradient: float32 on the vector's device; left as it is.
-            scale: multiplies the learning rate (staleness); the statistics see the gradient unscaled.
-            frames: environment steps of the run so far, for annealing.
+        `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames` of the run
+        so far are for annealing.
         """
         if self._total_frames:
-            self._learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
-        self._update(gradient, self._learning_rate * scale)
+            self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
+        self._update(gradient, self.learning_rate * scale)
 
     @abc.abstractmethod
     def _update(self, gradient: Tensor, learning_rate: float) -> None:
-        """Update the statistics and the vector."""
+        """Changes the statistics and the vector."""
 
     def state(self) -> dict[str, Tensor]:
-        """Return the statistics by name: the tensors in use, not copies."""
+        """The statistics by name: the tensors in use, not copies."""
         return dict(self._state)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Take over the statistics of `state()`.
-
-        Raises ConfigurationError, and changes nothing, if names or shapes are not those of this optimizer and vector.
-        """
-        if state.keys() != self._state.keys():
+        """Raises ConfigurationError, and changes nothing, if `state` is not of this optimizer and vector."""
+        needed, found = (
+            {name: tuple(tensor.shape) for name, tensor in sorted(each.items())} for each in (self._state, state)
+        )
+        if found != needed:
             raise ConfigurationError(
-                f"optimizer.kind: {self.section.kind} needs the state {sorted(self._state)}, but there is "
-                f"{sorted(state)}; resume with the optimizer that made it"
+                f"optimizer.kind: {self.section.kind} needs the state {needed}, but there is "
+                f"{found}; resume with the optimizer that made it"
             )
-        for name, tensor in self._state.items():
-            if state[name].shape != tensor.shape:
-                raise ConfigurationError(
-                    f"optimizer state: {name} has shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}"
-                )
         for name, tensor in self._state.items():
             tensor.copy_(state[name])
 
@@ -149,11 +138,5 @@ _KINDS: dict[str, type[FlatOptimizer]] = {"adam": Adam, "rmsprop": RMSProp, "sgd
 
 
 def make(section: Optimizer, vector: Tensor, total_frames: int) -> FlatOptimizer:
-    """Make the optimizer of a run for `vector`, on the device the vector is on.
-
-    Args:
-        section: the run's settings.
-        vector: float32 (size,), changed in place.
-        total_frames: frames at which linear annealing reaches 0 (limits.frames).
-    """
+    """The optimizer of `vector`, float32 (size,); linear annealing reaches 0 at `total_frames` (limits.frames)."""
     return _KINDS[section.kind](section, vector, total_frames)

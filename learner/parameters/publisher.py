@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.messages import Acknowledgement, Pull
@@ -28,17 +29,22 @@ Occasion = Literal["broadcast", "answer", "never"]
 environments only). `broadcast` and `answer` also give them to whoever joins or pulls."""
 
 
+def occasion(settings: Settings) -> Occasion:
+    if settings.exchange.kind == "actions":
+        return "never"
+    return "answer" if settings.staleness.policy == "synchronous" else "broadcast"
+
+
 class WeightPublisher:
     """The one place where bodies of weights are made and counted; each is made once per version."""
 
-    def __init__(self, run: Run, weights: Weights, occasion: Occasion, now: float) -> None:
-        """The first broadcast is due with the first change."""
+    def __init__(self, run: Run, weights: Weights, now: float) -> None:
         spec = run.spec
         self._spec = spec
         self._exchange = spec.settings.exchange
         self._weights = weights
         self._run_stats = run.stats
-        self._occasion = occasion
+        self._occasion = occasion(spec.settings)
         self._format = WeightsFormat(
             spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.numel()
         )
@@ -52,7 +58,7 @@ class WeightPublisher:
 
     @property
     def deadline(self) -> float:
-        """When `publish` has something to do next."""
+        """When `publish` has something to do next; the first time with the first change."""
         changed = self._occasion == "broadcast" and self._published != self._newest
         return self._due if changed else math.inf
 
@@ -66,14 +72,12 @@ class WeightPublisher:
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
         """The newest weights, behind the keyframe if the peer lacks it; without a body when the peer has them."""
-        held = pull.version
         epoch = self._spec.epoch
         effects: list[Effect] = []
         version, _ = self._whole_weights(now)
-        if held < version:
+        if pull.version < version:
             effects.append(Send(routing_id, WeightsMessage(version=version, epoch=epoch), self.snapshot(now)[1]))
-            held = version
-        if held < self._newest:
+        if max(pull.version, version) < self._newest:
             body, _ = self._newest_delta()
             self._run_stats.sent_weights(now, len(body))
             effects.append(Send(routing_id, WeightsMessage(version=self._newest, epoch=epoch, delta=True), body))
@@ -109,7 +113,6 @@ class WeightPublisher:
         return self._run_stats.counters.version
 
     def _to_publish(self, now: float) -> tuple[str, bytes]:
-        """Format and body of the newest weights."""
         if self._keyframe is not None:
             body, coarse = self._newest_delta()
             if not coarse or now < self._keyframe_due:
@@ -118,7 +121,6 @@ class WeightPublisher:
         return self._spec.weights_format, self._whole_weights(now)[1]
 
     def _whole_weights(self, now: float) -> tuple[int, bytes]:
-        """Version and body of the newest whole weights, or of the keyframe."""
         if self._deltas:
             if self._keyframe is None:
                 self._keyframe = Keyframe(

@@ -5,34 +5,75 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from common.rl.moments import Plain
+from common.rl.moments import Moments, Plain
+from common.rl.networks.normalization import Normalization
+from common.rl.rewards import UNCHANGED
 from learner.parameters.optimizers import FlatOptimizer
-from learner.parameters.running_stats import RunningStats
-from learner.parameters.target_network import TARGET, TargetNetwork
+
+TARGET = "target"
+"""Its name in a checkpoint, beside the optimizer's tensors."""
+
+
+class TargetNetwork:
+    """A delayed copy of the weights, for the targets of algorithms that learn values.
+
+    It is renewed by the first step beyond each multiple of a number of frames: Mnih et al. 2016,
+    https://arxiv.org/abs/1602.01783, algorithms 1 and S2.
+    """
+
+    def __init__(self, vector: Tensor, every: int, clock: Tensor, frames: int) -> None:
+        """`vector`, (size,) on the device of the weights, is the copy; it is renewed every `every` frames.
+
+        `clock`, (1,), is set with every step to the frames of the run, which are `frames` so far.
+        """
+        self.vector = vector
+        self._every = every
+        self._clock = clock
+        self._clock.fill_(frames)
+        self._period = frames // every
+
+    def stepped(self, weights: Tensor, frames: int) -> None:
+        """`weights` (size,) are the newest ones, `frames` into the run."""
+        self._clock.fill_(frames)
+        if frames // self._every > self._period:
+            self._period = frames // self._every
+            self.vector.copy_(weights)
 
 
 class Weights:
     """One flat float32 vector on the optimizer's device, its optimizer, target network and running statistics."""
 
     def __init__(
-        self, optimizer: FlatOptimizer, extras: Tensor, running: RunningStats, target: TargetNetwork | None = None
+        self,
+        optimizer: FlatOptimizer,
+        extras: Tensor,
+        normalization: Normalization = UNCHANGED,
+        *,
+        saved: Moments | None = None,
+        target: TargetNetwork | None = None,
     ) -> None:
-        """`extras` are the model's, on the CPU; `running` and `target` write into them."""
+        """`extras` are the model's, on the CPU; running statistics, which go on from `saved`, are their first part."""
         self.vector = optimizer.vector
         self.optimizer = optimizer
         self.extras = extras
-        self.running = running
         self.target = target
+        self._normalization = normalization
+        self._statistics = extras[: normalization.size]
+        self._moments = Moments.empty(normalization.counted) if saved is None else saved
+        self.end_version()
+
+    def merge(self, more: Moments) -> None:
+        """Adds the moments of one contribution; the extras change with the next `end_version`."""
+        self._moments = self._moments.merged(more)
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
-        """One optimizer step; the arguments as for `FlatOptimizer.step`."""
         self.optimizer.step(gradient, scale=scale, frames=frames)
         if self.target is not None:
             self.target.stepped(self.vector, frames)
 
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""
-        self.running.refresh()
+        self._statistics.copy_(self._normalization.extras(self._moments))
 
     def vectors(self) -> list[Tensor]:
         """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""
@@ -41,7 +82,6 @@ class Weights:
 
     @property
     def finite(self) -> bool:
-        """False once a weight is NaN or infinite."""
         return bool(torch.isfinite(self.vector).all())
 
     def state(self) -> dict[str, Tensor]:
@@ -51,4 +91,4 @@ class Weights:
     @property
     def moments(self) -> Plain | None:
         """Of the running statistics, for a checkpoint; None while nothing is counted."""
-        return self.running.saved()
+        return self._moments.plain() if self._moments.count else None

@@ -37,7 +37,8 @@ class CheckpointWriter:
         self._keep = keep
         self._best = best
         folder.checkpoints.mkdir(exist_ok=True)
-        self._remove_partial()
+        for left_over in folder.checkpoints.glob(".*.partial"):
+            shutil.rmtree(left_over, ignore_errors=True)
         self._written = list(_readable(folder))
 
     def write(self, save: SaveCheckpoint) -> CheckpointPaths:
@@ -75,10 +76,6 @@ class CheckpointWriter:
             if entry not in kept:
                 shutil.rmtree(entry[0].folder, ignore_errors=True)
         self._written = kept
-
-    def _remove_partial(self) -> None:
-        for left_over in self._folder.checkpoints.glob(".*.partial"):
-            shutil.rmtree(left_over, ignore_errors=True)
 
 
 def _readable(folder: RunFolder) -> list[tuple[CheckpointPaths, float | None]]:

@@ -42,9 +42,11 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8)
     _plot(lengths, table, "frames", "episode_length", 1, color=_LENGTH, linewidth=1.2)
     _plot(actors, table, "seconds", "actors", seconds, color=_ACTORS, linewidth=1.2, drawstyle="steps-post")
-    if goal is not None:
-        _draw_goal(by_frames, goal)
-        _draw_goal(by_time, goal)
+    for panel in (by_frames, by_time):
+        if goal is not None and panel.lines:
+            panel.axhline(goal, color=_GREY, linewidth=1.2, linestyle="--")
+            place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+            panel.annotate(f"goal {goal:g}", (0, goal), xytext=(6, -4), va="top", fontsize=9, color=_GREY, **place)
 
     by_frames.set_ylabel("mean return")
     lengths.set_ylabel("episode length")
@@ -77,14 +79,6 @@ def _plot(panel: Any, table: Sequence[dict[str, Any]], over: str, name: str, uni
     panel.set_yticks([])
     if name == "mean_return":
         panel.text(0.5, 0.5, "no episodes finished", transform=panel.transAxes, ha="center", va="center", color=_GREY)
-
-
-def _draw_goal(panel: Any, goal: float) -> None:
-    if not panel.lines:
-        return
-    panel.axhline(goal, color=_GREY, linewidth=1.2, linestyle="--")
-    place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    panel.annotate(f"goal {goal:g}", (0, goal), xytext=(6, -4), va="top", fontsize=9, color=_GREY, **place)
 
 
 def _tidy(panel: Any) -> None:

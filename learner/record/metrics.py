@@ -1,52 +1,74 @@
-"""The run's metrics as a file of one JSON object a line, handed on to TensorBoard."""
+"""The run's metrics: a file of one JSON object a line, and TensorBoard's events."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from common.run.folder import RunFolder
-from learner.record.tensorboard import TensorBoard
 
 Value = float | int | str | None
 _log = logging.getLogger(__name__)
 
 
 class MetricsWriter:
-    """Appends rows. A disk that does not take them is reported once and does not end the run."""
+    """Appends rows, to the file and to TensorBoard's events, on the learner's own thread: a kilobyte a second.
+
+    A disk that does not take them is reported once each and does not end the run.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         """Raises OSError if the file cannot be opened."""
+        # Not at the top: the daemon imports this file before it takes its ports.
+        from tensorboardX.event_file_writer import EventsWriter
+
         repair(folder.metrics_file)
         self._file = folder.metrics_file.open("ab", buffering=0)
-        self._tensorboard = TensorBoard(folder.events)
-        self._failed = False
+        self._events: Any = None
+        self._failed: set[str] = set()
+        with self._reported("TensorBoard"):
+            folder.events.mkdir(exist_ok=True)
+            self._events = EventsWriter(str(folder.events / "events"))
 
     def row(self, time: float, values: Mapping[str, Value]) -> None:
         """Add a row. `time` is in seconds since 1970; `values` should have `frames`, TensorBoard's step.
 
         Numbers that are not finite are written as null, and left out for TensorBoard.
         """
-        try:
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        with self._reported("metrics"):
             # One write a line: what a crash leaves is whole lines and at most one half line, at the end.
             self._file.write(msgspec.json.encode({"time": time, **values}) + b"\n")
-        except OSError as error:
-            if not self._failed:
-                _log.warning("metrics are no longer written: %s", error)
-            self._failed = True
+        if "TensorBoard" in self._failed:
+            return
         numbers = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
-        frames = int(numbers.get("frames", 0))
-        self._tensorboard.add(frames, {name: value for name, value in numbers.items() if math.isfinite(value)})
+        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items() if math.isfinite(value)]
+        with self._reported("TensorBoard"):
+            event = Event(wall_time=time, step=int(numbers.get("frames", 0)), summary=Summary(value=scalars))
+            self._events.write_event(event)
 
     def close(self) -> None:
-        """Write what is still to be written for TensorBoard, and close both."""
-        self._tensorboard.close()
+        if self._events is not None:
+            with self._reported("TensorBoard"):
+                self._events.close()
         self._file.close()
+
+    @contextlib.contextmanager
+    def _reported(self, kind: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if kind not in self._failed:
+                _log.warning("%s: no more rows are written: %s", kind, error)
+            self._failed.add(kind)
 
 
 def repair(file: Path) -> None:

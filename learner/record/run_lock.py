@@ -60,8 +60,7 @@ class LockedRun:
 def create(path: Path, settings: Settings) -> LockedRun:
     """Start a new run in a folder that does not exist or is empty.
 
-    Raises ConfigurationError if something is in the folder or it cannot be written; UnavailableError if another
-    learner is using it.
+    Raises ConfigurationError if the folder is not empty or cannot be written; UnavailableError if a learner uses it.
     """
     folder = RunFolder(path)
     with _locked(folder, _require_empty) as lock:
@@ -157,7 +156,9 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
     if exchange.kind == "auto":
         exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
     fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
-    if differing := list(_differing(fitted, own)):
+    wanted = _task(fitted)
+    differing = [f"{name} is {its!r}, not {wanted[name]!r}" for name, its in _task(own).items() if its != wanted[name]]
+    if differing:
         raise ConfigurationError(
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
             "another --run-dir"
@@ -167,22 +168,19 @@ def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
 
 
 def _resolved(given: Any, own: Any) -> Any:
-    values = {name: getattr(own, name) for name in given.__struct_fields__ if _is_unresolved(getattr(given, name))}
-    return msgspec.structs.replace(given, **values)
+    unresolved = [
+        name
+        for name, value in msgspec.structs.asdict(given).items()
+        if not isinstance(value, bool | float) and value in _UNRESOLVED
+    ]
+    return msgspec.structs.replace(given, **{name: getattr(own, name) for name in unresolved})
 
 
-def _is_unresolved(value: object) -> bool:
-    return not isinstance(value, bool | float) and value in _UNRESOLVED
-
-
-def _differing(given: Settings, own: Settings) -> Iterator[str]:
-    fixed: dict[str, tuple[object, object]] = {}
+def _task(settings: Settings) -> dict[str, object]:
+    """The settings that a resumed run may not change."""
+    task: dict[str, object] = {}
     for section in ("environment", "network"):
-        ours, theirs = getattr(own, section), getattr(given, section)
-        for name in ours.__struct_fields__:
-            fixed[f"{section}.{name}"] = getattr(ours, name), getattr(theirs, name)
-    fixed["algorithm.kind"] = own.algorithm.kind, given.algorithm.kind
-    fixed["optimizer.kind"] = own.optimizer.kind, given.optimizer.kind
-    for name, (its, wanted) in fixed.items():
-        if its != wanted and name not in _FREE:
-            yield f"{name} is {its!r}, not {wanted!r}"
+        fields = msgspec.structs.asdict(getattr(settings, section))
+        task |= {f"{section}.{name}": value for name, value in fields.items()}
+    task |= {"algorithm.kind": settings.algorithm.kind, "optimizer.kind": settings.optimizer.kind}
+    return {name: value for name, value in task.items() if name not in _FREE}

@@ -10,11 +10,8 @@ from common.settings.sections import Scaling
 from learner.scaling.measure import Decision, Measurement, change, count
 
 
-def propose(section: Scaling, measurement: Measurement, episodes_since: int) -> Decision:
-    """So many more that the mean episode calls for; `episodes_since`: episodes finished since the last addition.
-
-    Every addition, the first among them, comes at least `section.episodes_between` episodes after the one before.
-    """
+def propose(section: Scaling, measurement: Measurement) -> Decision:
+    """As many more as the mean episode calls for, `section.episodes_between` episodes or more after the last."""
     wanted, seconds = measurement.wanted, measurement.mean_episode_seconds
     if seconds is None:
         return Decision(wanted, f"no episode has ended yet: {count(wanted)}")
@@ -24,8 +21,8 @@ def propose(section: Scaling, measurement: Measurement, episodes_since: int) -> 
         return Decision(wanted, f"{lasts}, none is added up to {bound:g} s: {count(wanted)}")
     if wanted >= section.maximum:
         return Decision(wanted, f"{lasts} > {bound:g} s, at the maximum: {count(wanted)}")
-    since = f"{lasts} > {bound:g} s, {episodes_since} episodes since the last addition"
-    if episodes_since < section.episodes_between:
+    since = f"{lasts} > {bound:g} s, {measurement.episodes_since} episodes since the last addition"
+    if measurement.episodes_since < section.episodes_between:
         return Decision(wanted, f"{since}, {section.episodes_between} are to pass: {count(wanted)}")
     more_wanted = min(wanted + more, section.maximum)
     return Decision(more_wanted, f"{since}: {change(wanted, more_wanted)}")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 from common.settings.sections import Scaling
-from learner.scaling.guard import overload
-from learner.scaling.measure import Decision, Measurement, change, count
+from learner.scaling.measure import Decision, Measurement, change, count, overload
 
 TARGET = 0.85
 """Part of the busy limit that is aimed at; the gap to 1 is the hysteresis."""

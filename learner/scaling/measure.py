@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from common.settings.sections import Scaling
 from learner.exchange.staleness import SMALLEST_LIMIT
+
+OLDEST = 1.5
+"""In rollouts. By nature a gradient is at most one old, and at two the original experiment collapsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """One look at the run; rates are over the last seconds."""
+    """One look at the run; rates are over the last seconds and count gradients that were refused too."""
 
     actors: int
-    """In the run now."""
     wanted: int
-    """Asked for by the last decision."""
-    episodes: int
-    """Finished since the run began, over all epochs."""
+    episodes_since: int
+    """Episodes finished since actors were last added."""
     mean_episode_seconds: float | None
     """Of the last episodes; None before the first."""
     learner_busy: float
     """Fraction of the time the learner was at work, 0 to 1."""
     lag_mean: float
-    """In optimizer steps, of the last gradients, the refused ones among them."""
+    """In optimizer steps, of the last gradients."""
     gradients_per_second: float
-    """Taken in by the learner, the refused ones among them."""
     steps_per_second: float
     """Of the optimizer; fewer than gradients where several are added into one step."""
 
@@ -49,6 +50,16 @@ class Decision:
     why: str
     held: bool = False
     """The load guard held an addition back."""
+
+
+def overload(section: Scaling, measurement: Measurement) -> str | None:
+    """Why the learner has too much to do, with the numbers; None: it has not."""
+    if measurement.learner_busy > section.busy_limit:
+        return f"learner busy {measurement.learner_busy:.0%} > {section.busy_limit:.0%}"
+    age = measurement.age_in_rollouts
+    if age is not None and age > OLDEST:
+        return f"gradients {age:.1f} > {OLDEST:g} rollouts old (lag {measurement.lag_mean:.1f})"
+    return None
 
 
 def count(actors: int) -> str:

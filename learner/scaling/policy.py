@@ -1,52 +1,38 @@
-"""The scaler: asks the policy of the settings, and gives its answer to the load guard."""
+"""The decision: that of the policy in the settings, within its bounds, unless the load guard holds it."""
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from common.settings.sections import Scaling
-from learner.scaling import episode_duration, fixed, load
-from learner.scaling.guard import guard
-from learner.scaling.measure import Decision, Measurement, change, count
+from learner.scaling import episode_duration, load
+from learner.scaling.measure import Decision, Measurement, change, count, overload
 
 
-class Scaler:
-    """Keeps what a pure policy cannot: the episode at which actors were last added."""
+def start(section: Scaling) -> Decision:
+    """What a run begins with, before anything is measured."""
+    begins = "fixed" if section.policy == "fixed" else "from the minimum"
+    return Decision(section.minimum, f"{begins}: {count(section.minimum)}")
 
-    def __init__(self, section: Scaling, last_addition: int = 0) -> None:
-        """`last_addition`: total episodes when actors were last added, from an earlier epoch of the run."""
-        self.section = section
-        self.last_addition = last_addition
 
-    def start(self) -> Decision:
-        """What a run begins with, before anything is measured."""
-        if self.section.policy == "fixed":
-            return fixed.propose(self.section)
-        return Decision(self.section.minimum, f"from the minimum: {count(self.section.minimum)}")
+def decide(section: Scaling, measurement: Measurement) -> Decision:
+    """The decision for now, often to leave the number as it is; asked every `interval_seconds`.
 
-    def decide(self, measurement: Measurement) -> Decision:
-        """The decision for now, often to leave the number as it is; asked every `interval_seconds`."""
-        decision = guard(self.section, measurement, self._within_bounds(measurement))
-        if decision.wanted > measurement.wanted:
-            self.last_addition = measurement.episodes
-        return decision
+    Under every policy, no actor is added to a learner that cannot keep up with those it has.
+    """
+    proposed = _propose(section, measurement)
+    reason = overload(section, measurement)
+    if reason is None or proposed.wanted <= measurement.wanted:
+        return proposed
+    why = f"held at {count(measurement.wanted)}: {reason}; else {proposed.why}"
+    return Decision(measurement.wanted, why, held=True)
 
-    def _within_bounds(self, measurement: Measurement) -> Decision:
-        """A run resumed with other bounds goes to them first."""
-        lowest, highest = self.section.minimum, self.section.maximum
-        wanted = measurement.wanted
-        if self.section.policy != "fixed" and not lowest <= wanted <= highest:
-            nearest = min(max(wanted, lowest), highest)
-            return Decision(nearest, f"bounds {lowest} to {highest}: {change(wanted, nearest)}")
-        return self._propose(measurement)
 
-    def _propose(self, measurement: Measurement) -> Decision:
-        match self.section.policy:
-            case "fixed":
-                return fixed.propose(self.section)
-            case "episode-duration":
-                return episode_duration.propose(self.section, measurement, measurement.episodes - self.last_addition)
-            case "load":
-                return load.propose(self.section, measurement)
-            case other:
-                assert_never(other)
+def _propose(section: Scaling, measurement: Measurement) -> Decision:
+    if section.policy == "fixed":
+        return start(section)
+    wanted = measurement.wanted
+    nearest = min(max(wanted, section.minimum), section.maximum)
+    if wanted != nearest:  # a run resumed with other bounds goes to them first
+        return Decision(nearest, f"bounds {section.minimum} to {section.maximum}: {change(wanted, nearest)}")
+    if section.policy == "load":
+        return load.propose(section, measurement)
+    return episode_duration.propose(section, measurement)

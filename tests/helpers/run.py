@@ -10,6 +10,7 @@ import torch
 from common.errors import CodecError
 from common.rl.episode import Episode
 from common.rl.networks.normalization import Normalization
+from common.rl.rewards import UNCHANGED
 from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer, Settings
 from common.settings.toml import override
@@ -17,7 +18,6 @@ from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.frames import Buffer
 from common.wire.messages import PROTOCOL, AnyMessage, Gradient, Hello, Role, Welcome
-from learner.build import occasion, staleness_rule, step_rule
 from learner.core import LearnerCore
 from learner.effects import Effect, Log, Send
 from learner.exchange.actions import ActionExchange
@@ -26,13 +26,11 @@ from learner.exchange.gradients import GradientExchange
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.publisher import WeightPublisher
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
-from learner.scaling import Scaler
+from learner.scaling import start
 
 M = TypeVar("M", bound=AnyMessage)
 
@@ -54,12 +52,10 @@ class NotedSum(GradientSum):
     The first is so large that a delta is coarse once COARSE_AFTER versions are between it and its keyframe.
     """
 
-    def __init__(self, version: int = 0, normalization: Normalization | None = None) -> None:
+    def __init__(self, version: int = 0, normalization: Normalization = UNCHANGED) -> None:
         vector = torch.tensor([2**11 / 254 * (COARSE_AFTER + 0.1), version])
-        normalization = normalization or Normalization(0, rewards=False)
-        extras = normalization.extras()
         optimizer = make_optimizer(Optimizer(kind="sgd"), vector, 0)
-        super().__init__(Weights(optimizer, extras, RunningStats(normalization, extras)))
+        super().__init__(Weights(optimizer, normalization.extras(), normalization))
         self.largest_lag: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
         """Since the last step: body, codec, weight."""
@@ -146,27 +142,23 @@ def run_of(
     settings: Settings, *, epoch: int = 1, counters: Counters | None = None, counted: int = 0, now: float = 0.0
 ) -> Run:
     """Nobody is in it yet; `counters` are those of a checkpoint."""
-    stats = RunStats(counters or Counters(), settings.limits.window, Scaler(settings.scaling).start(), now)
+    stats = RunStats(counters or Counters(), settings.limits.window, start(settings.scaling), now)
     return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats)
 
 
 def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:
     """The exchange of the run's settings; `server` acts, if the learner does."""
     settings, parts = run.spec.settings, cast(Any, noted)
-    rule = step_rule(settings)
     if settings.exchange.kind == "actions":
-        return ActionExchange(run, rule, parts, server)
+        return ActionExchange(run, parts, server)
     if settings.exchange.kind == "trajectories":
-        return TrajectoryExchange(run, staleness_rule(settings), rule, parts, cast(Any, Unpacked()))
-    return GradientExchange(run, staleness_rule(settings), rule, noted)
+        return TrajectoryExchange(run, parts, cast(Any, Unpacked()))
+    return GradientExchange(run, noted)
 
 
 def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> LearnerCore:
     """A learner's core around these parts."""
-    settings = run.spec.settings
-    publisher = WeightPublisher(run, noted.weights, occasion(settings), now)
-    scaler = Scaler(settings.scaling, run.stats.counters.last_addition)
-    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), publisher, scaler, now)
+    return LearnerCore(run, noted.weights, exchange_of(run, noted, server), now)
 
 
 def learner_of(

@@ -12,17 +12,16 @@ from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
-from learner.build import HEADER_BYTES, LearnerParts, build, occasion, staleness_rule, step_rule
+from learner.build import build
+from learner.core import HEADER_BYTES, LearnerCore
 from learner.effects import SaveCheckpoint, Send
-from learner.exchange.staleness import StalenessRule
-from learner.exchange.step_rule import AtOnce, Synchronous
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import LockedRun, create, resume
 from tests.helpers.run import gradient_of, hello_of, sent, settings_of
 
 SMALL = ("network.hidden=[8]", "environment.num_envs=2")
-Start = Callable[..., LearnerParts]
+Start = Callable[..., LearnerCore]
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Builds a new run, or the one in the folder when there is one; the first argument is the checkpoint."""
     owned: list[LockedRun] = []
 
-    def one(*assignments: str, checkpoint: Checkpoint | None = None) -> LearnerParts:
+    def one(*assignments: str, checkpoint: Checkpoint | None = None) -> LearnerCore:
         for run in owned:
             run.close()
         settings = settings_of(*SMALL, *assignments)
@@ -44,51 +43,52 @@ def start(tmp_path: Path) -> Iterator[Start]:
     torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
 
 
-def train(parts: LearnerParts, steps: int = 3) -> None:
+def train(core: LearnerCore, steps: int = 3) -> None:
     """Some steps with gradients that an actor might have sent."""
-    core, size = parts.core, parts.spec.parameters
+    spec, size = core.run.spec, core.run.spec.parameters
     (welcome,) = sent(core.handle(10.0, b"x", hello_of("x"), None), Welcome)
     codec = make_codec(welcome.codec, size)
     generator = torch.Generator().manual_seed(0)
     for sequence in range(1, steps + 1):
         header = gradient_of(
             sequence,
-            parts.counters.version,
-            run=parts.spec.run,
-            epoch=parts.spec.epoch,
+            core.run.stats.counters.version,
+            run=spec.run,
+            epoch=spec.epoch,
             model=welcome.model,
             codec=welcome.codec,
             episodes=[(float(sequence), 10, 0.1)],
-            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := parts.spec.counted) else [],
+            moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := spec.counted) else [],
         )
         core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
 
 
-def weights_of(parts: LearnerParts) -> Weights:
-    return parts.core._weights
+def weights_of(parts: LearnerCore) -> Weights:
+    return parts._weights
 
 
-def body_of(parts: LearnerParts) -> bytes:
+def body_of(parts: LearnerCore) -> bytes:
     """Of the weights, as a new actor gets them."""
-    effects = parts.core.handle(10.0, b"new", hello_of("new"), None)
+    effects = parts.handle(10.0, b"new", hello_of("new"), None)
     (body,) = (effect.body for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome))
     return bytes(body or b"")
 
 
-def checkpoint_of(parts: LearnerParts) -> Checkpoint:
+def checkpoint_of(parts: LearnerCore) -> Checkpoint:
     """Through the files, as the daemon writes it."""
-    writer = CheckpointWriter(RunFolder(Path(parts.spec.run_dir)), keep=3, best=True)
-    (save,) = (effect for effect in parts.core.stop(12.0) if isinstance(effect, SaveCheckpoint))
+    writer = CheckpointWriter(RunFolder(Path(parts.run.spec.run_dir)), keep=3, best=True)
+    (save,) = (effect for effect in parts.stop(12.0) if isinstance(effect, SaveCheckpoint))
     return writer.write(save).read()
 
 
 def test_what_was_left_open_is_resolved(start: Start) -> None:
-    parts = start()
-    assert (parts.spec.settings.environment.observation, parts.spec.settings.environment.frame_skip) == ("state", 1)
-    assert parts.spec.settings.network.kind == "dense"
-    assert (parts.spec.weights_format, parts.spec.device, parts.spec.weights_port) == ("fp32", "cpu", 5556)
-    assert parts.spec.parameters == weights_of(parts).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
-    assert (parts.spec.epoch, parts.counters.version, parts.core.run.stats.decision.wanted) == (1, 0, 2)
+    core = start()
+    spec = core.run.spec
+    assert (spec.settings.environment.observation, spec.settings.environment.frame_skip) == ("state", 1)
+    assert spec.settings.network.kind == "dense"
+    assert (spec.weights_format, spec.device, spec.weights_port) == ("fp32", "cpu", 5556)
+    assert spec.parameters == weights_of(core).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
+    assert (spec.epoch, core.run.stats.counters.version, core.run.stats.decision.wanted) == (1, 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_what_was_left_open_is_resolved(start: Start) -> None:
 )
 def test_the_exchange_is_resolved_before_the_first_frame(start: Start, assignments: tuple[str, ...], kind: str) -> None:
     parts = start(*assignments)
-    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
-    assert parts.spec.settings.exchange.kind == welcome.settings["exchange"]["kind"] == kind
+    (welcome,) = sent(parts.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    assert parts.run.spec.settings.exchange.kind == welcome.settings["exchange"]["kind"] == kind
 
 
 def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None:
     parts = start()
-    assert parts.max_bytes > 4 * parts.spec.parameters
+    assert parts.max_bytes > 4 * parts.run.spec.parameters
     assert parts.max_bytes < 8 * 2**20
 
 
@@ -119,24 +119,24 @@ def test_the_largest_message_has_room_for_any_codec_s_body(start: Start) -> None
 )
 def test_weights_above_a_mebibyte_travel_as_halves(start: Start, assignments: tuple[str, ...], expected: str) -> None:
     parts = start(*assignments)
-    assert parts.spec.weights_format == expected
+    assert parts.run.spec.weights_format == expected
     size = {"fp32": 4, "fp16": 2}[expected]
-    assert len(body_of(parts)) == size * parts.spec.parameters
+    assert len(body_of(parts)) == size * parts.run.spec.parameters
 
 
 def test_codecs_are_negotiated_by_the_settings(start: Start) -> None:
     parts = start("exchange.codec=int8", "exchange.entropy_coder=lz4")
-    (welcome,) = sent(parts.core.handle(10.0, b"x", hello_of("x"), None), Welcome)
+    (welcome,) = sent(parts.handle(10.0, b"x", hello_of("x"), None), Welcome)
     assert welcome.codec == "int8+lz4"
-    assert parts.core.run.peers.actors == 1
-    parts.core.handle(10.0, b"y", hello_of("y", codecs=["none"]), None)
-    assert parts.core.run.peers.actors == 1
+    assert parts.run.peers.actors == 1
+    parts.handle(10.0, b"y", hello_of("y", codecs=["none"]), None)
+    assert parts.run.peers.actors == 1
 
 
 def test_an_actor_on_this_machine_is_on_loopback(start: Start) -> None:
     parts = start()
-    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.spec.host), None), Welcome)
-    there = sent(parts.core.handle(10.0, b"y", hello_of("y", host="elsewhere"), None), Welcome)
+    here = sent(parts.handle(10.0, b"x", hello_of("x", host=parts.run.spec.host), None), Welcome)
+    there = sent(parts.handle(10.0, b"y", hello_of("y", host="elsewhere"), None), Welcome)
     assert (here[0].codec, there[0].codec) == ("none", "int8+lz4")
 
 
@@ -144,7 +144,7 @@ def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: S
     parts = start("seed=1")
     begun = weights_of(parts).vector.clone()
     train(parts)
-    assert parts.core.run.stats.counters.version == 3
+    assert parts.run.stats.counters.version == 3
     assert not torch.equal(weights_of(parts).vector, begun)
     assert torch.equal(weights_of(start("seed=1")).vector, begun)
     assert not torch.equal(weights_of(start("seed=2")).vector, begun)
@@ -158,21 +158,21 @@ def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str
     assert torch.equal(weights_of(restored).vector, weights_of(parts).vector)
     for name, tensor in weights_of(parts).optimizer.state().items():
         assert torch.equal(weights_of(restored).optimizer.state()[name], tensor), name
-    assert restored.spec.epoch == 2 and restored.spec.run == parts.spec.run
-    counters = restored.core.run.stats.counters
+    assert restored.run.spec.epoch == 2 and restored.run.spec.run == parts.run.spec.run
+    counters = restored.run.stats.counters
     assert (counters.version, counters.frames, counters.gradients, counters.episodes) == (3, 60, 3, 3)
-    assert restored.core.run.stats.window.mean_return == 2.0
-    assert restored.core.run.stats.seconds(10.0) == 2.0
-    (welcome,) = sent(restored.core.handle(10.0, b"y", hello_of("y"), None), Welcome)
+    assert restored.run.stats.window.mean_return == 2.0
+    assert restored.run.stats.seconds(10.0) == 2.0
+    (welcome,) = sent(restored.handle(10.0, b"y", hello_of("y"), None), Welcome)
     assert (welcome.version, welcome.epoch) == (3, 2)
     train(restored, 1)
-    assert restored.core.run.stats.counters.version == 4
+    assert restored.run.stats.counters.version == 4
 
 
 def test_running_statistics_go_out_with_the_weights_and_survive(start: Start) -> None:
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
     parts = start(*normalize)
-    assert (parts.spec.counted, weights_of(parts).extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
+    assert (parts.run.spec.counted, weights_of(parts).extras.tolist()) == (5, [0.0] * 4 + [1.0] * 5)
     before = len(body_of(parts))
     train(parts)
     assert weights_of(parts).moments == (60, [2.0] * 5, [2.0 * 3 + 20.0 * 2] * 5)
@@ -204,7 +204,7 @@ def test_a_restored_optimizer_takes_the_step_the_first_would_have_taken(start: S
     parts = start()
     train(parts)
     restored = start(checkpoint=checkpoint_of(parts))
-    gradient = torch.ones(parts.spec.parameters)
+    gradient = torch.ones(parts.run.spec.parameters)
     for one in (parts, restored):
         weights_of(one).step(gradient, scale=1.0, frames=0)
     assert torch.equal(weights_of(restored).vector, weights_of(parts).vector)
@@ -250,29 +250,18 @@ def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
     optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0", "exchange.codec=none")
     compensated = start(*optimizer, *COMPENSATE)
     train(compensated)
-    assert compensated.core._exchange.reach == 3  # type: ignore[attr-defined]
+    assert compensated._exchange.reach == 3  # type: ignore[attr-defined]
     synchronous = start(*optimizer, "staleness.policy=synchronous")
     begun = weights_of(synchronous).vector.clone()
-    gradient = torch.ones(synchronous.spec.parameters)
+    gradient = torch.ones(synchronous.run.spec.parameters)
     names = [b"a", b"b", b"c"]
     for name in names:
-        (welcome,) = sent(synchronous.core.handle(10.0, name, hello_of(name.decode()), None), Welcome)
+        (welcome,) = sent(synchronous.handle(10.0, name, hello_of(name.decode()), None), Welcome)
     for name in names:
-        spec = synchronous.spec
+        spec = synchronous.run.spec
         header = gradient_of(run=spec.run, epoch=spec.epoch, model=welcome.model, codec=welcome.codec)
-        synchronous.core.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
+        synchronous.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
     assert torch.allclose(weights_of(synchronous).vector, begun - 1.0)
-
-
-def test_rules_follow_the_staleness_policy() -> None:
-    assert staleness_rule(settings_of()) == StalenessRule("inverse-sqrt", 4.0, None)
-    assert staleness_rule(settings_of(*COMPENSATE)).scale == "none"
-    synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7")
-    assert staleness_rule(synchronous).limit(40) == 0
-    assert isinstance(step_rule(synchronous), Synchronous) and step_rule(synchronous).wait_seconds == 7.0
-    assert isinstance(step_rule(settings_of()), AtOnce)
-    assert (occasion(settings_of()), occasion(synchronous)) == ("broadcast", "answer")
-    assert occasion(settings_of("exchange.kind=actions")) == "never"
 
 
 VALUES = ("algorithm.kind=n-step-q", "algorithm.target_frames=50")
@@ -287,7 +276,7 @@ def test_the_target_network_survives_a_resume(start: Start) -> None:
     restored = start(*VALUES, checkpoint=checkpoint_of(parts))
     assert weights_of(restored).target is not None
     assert torch.equal(weights_of(restored).target.vector, kept)
-    assert weights_of(restored).extras.tolist() == [parts.core.run.stats.counters.frames]
+    assert weights_of(restored).extras.tolist() == [parts.run.stats.counters.frames]
     assert body_of(restored) == body_of(parts)
 
 
@@ -310,9 +299,9 @@ def test_a_checkpoint_without_the_target_network_is_refused(start: Start) -> Non
 
 def test_with_trajectories_the_learner_learns_and_only_the_entropy_stage_is_negotiated(start: Start) -> None:
     parts = start("algorithm.kind=vtrace")
-    assert parts.spec.settings.exchange.kind == "trajectories"
-    here = sent(parts.core.handle(10.0, b"x", hello_of("x", host=parts.spec.host), None), Welcome)
-    there = sent(parts.core.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
+    assert parts.run.spec.settings.exchange.kind == "trajectories"
+    here = sent(parts.handle(10.0, b"x", hello_of("x", host=parts.run.spec.host), None), Welcome)
+    there = sent(parts.handle(10.0, b"y", hello_of("y", codecs=["none", "none+zstd"]), None), Welcome)
     assert (here[0].codec, there[0].codec) == ("none+lz4", "none+zstd")
 
 
@@ -324,8 +313,8 @@ def test_trajectories_too_long_for_a_message_are_refused(start: Start, monkeypat
 
 def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(start: Start) -> None:
     gradients, actions = start(), start("exchange.kind=actions")
-    assert actions.spec.model == gradients.spec.model
+    assert actions.run.spec.model == gradients.run.spec.model
     group = 16 + 4 + 1 + 1
     assert actions.max_bytes == HEADER_BYTES + group
-    (welcome,) = sent(actions.core.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
-    assert (welcome.codec, welcome.model) == ("", actions.spec.model)
+    (welcome,) = sent(actions.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
+    assert (welcome.codec, welcome.model) == ("", actions.run.spec.model)

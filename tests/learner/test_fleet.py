@@ -116,7 +116,7 @@ def test_a_busy_learner_holds_additions_and_says_so_once() -> None:
     lines = []
     for now in (5.0, 10.0, 15.0):
         core.handle(now, b"x", gradient_of(2, 1), b"body")
-        core.worked(now, 5.0)
+        core.run.stats.busy.working(now, 5.0)
         effects = core.tick(now)
         assert sent(effects, FleetOrder) == []
         lines += logged(effects)

@@ -59,7 +59,7 @@ def test_all_that_is_saved_goes_on_after_a_restart() -> None:
     stats.joined(9)
     stats.sent_weights(101.0, 77)
     stats.counters.stale, stats.counters.refused, stats.counters.duplicates = 3, 2, 1
-    stats.decided(Decision(7, "more"), 4)
+    stats.decided(Decision(7, "more"))
     again = restarted(stats, 130.0)
     before, after = msgspec.to_builtins(stats.counters), msgspec.to_builtins(again.counters)
     for name in set(before) - {"seconds", "recent", "best_return"}:
@@ -142,7 +142,7 @@ def test_policies_see_what_was_measured() -> None:
     played(stats, 1.0, now=101.0)
     stats.busy.working(102.0, 0.5)
     measurement = stats.measurement(102.0, 5)
-    assert (measurement.actors, measurement.wanted, measurement.episodes) == (5, 2, 2)
+    assert (measurement.actors, measurement.wanted, measurement.episodes_since) == (5, 2, 2)
     assert (measurement.mean_episode_seconds, measurement.lag_mean) == (0.5, 2.0)
     assert measurement.gradients_per_second == measurement.steps_per_second == pytest.approx(1.0)
     assert measurement.learner_busy == pytest.approx(0.25)

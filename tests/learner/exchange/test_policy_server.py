@@ -31,7 +31,6 @@ from common.wire.messages import Act, Observe
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from tests.helpers.run import settings_of, welcome_of
 
@@ -54,8 +53,7 @@ class Kept(BatchTrainer):
         # Far from even, so that every layer shows in what is drawn.
         model.flat.vector.add_(torch.randn(model.flat.size, generator=torch.Generator().manual_seed(1)), alpha=0.3)
         optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
-        running = RunningStats(model.normalization, model.statistics)
-        super().__init__(model, Weights(optimizer, model.extras, running), settings.algorithm)
+        super().__init__(model, Weights(optimizer, model.extras, model.normalization), settings.algorithm)
         self.taken: list[Rollout] = []
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
@@ -231,10 +229,10 @@ def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
     player.close()
     memory = server.open(0, 0)
     server.observe(memory, body, begins=True)
-    before: NDArray[np.float32] = memory.observations.numpy().copy()
+    before: NDArray[np.float32] = memory.buffer.observations.numpy().copy()
     with pytest.raises(CodecError, match="at least"):
         server.observe(memory, b"short", begins=False)
-    assert (memory.observations.numpy() == before).all()
+    assert (memory.buffer.observations.numpy() == before).all()
     assert message.begins
 
 

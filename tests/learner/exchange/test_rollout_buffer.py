@@ -11,6 +11,7 @@ from common.rl.environments.wrappers import StackedEnvironments
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
+from common.rl.rollout_buffer import RolloutBuffer
 from common.wire.bodies.observations import StepBatch
 from learner.exchange.rollout_buffer import Completed, GroupBuffer
 from tests.helpers.environments import Scripted
@@ -19,13 +20,10 @@ SPEC = ObservationSpec((2,), "box", 2)
 
 
 def memory_of(count: int = 2, steps: int = 3, spec: ObservationSpec = SPEC, **changed: Any) -> GroupBuffer:
-    own = {
-        "rng": np.random.default_rng(0),
-        "rewards": RewardTransform(count),
-        "stack": FrameStack(1),
-        "state_size": 0,
-    }
-    return GroupBuffer(spec, discrete(3), count=count, steps=steps, **own | changed)
+    stack = changed.pop("stack", FrameStack(1))
+    own = {"rewards": RewardTransform(count), "state_size": 0}
+    buffer = RolloutBuffer(spec, discrete(3), num_envs=count, capacity=steps, **own | changed)
+    return GroupBuffer(buffer, stack, np.random.default_rng(0))
 
 
 def play(memory: GroupBuffer, environments: Scripted, steps: int, version: int = 0) -> list[Completed]:
@@ -36,7 +34,7 @@ def play(memory: GroupBuffer, environments: Scripted, steps: int, version: int =
     completed, valid = [], ~none
     for t in range(steps):
         actions = np.full(count, t % 3)
-        memory.acted(actions, np.full(count, -t, np.float32), version + t, memory.state)
+        memory.acted(actions, np.full(count, -t, np.float32), version + t, memory.buffer.state)
         observations, rewards, terminated, truncated, _ = environments.step(actions)
         done = memory.stepped(StepBatch(observations.copy(), rewards, terminated, valid))
         valid = ~(terminated | truncated)
@@ -101,15 +99,15 @@ def test_the_state_begins_with_each_episode_and_each_rollout_holds_its_first() -
     firsts: list[list[float]] = []
     for t, valid in enumerate(([True, True], [True, True], [True, False], [True, True], [True, True], [True, True])):
         # What the network makes of the state: one more each step.
-        memory.acted(np.zeros(2, np.int64), rewards, 0, memory.state + 1)
+        memory.acted(np.zeros(2, np.int64), rewards, 0, memory.buffer.state + 1)
         done = memory.stepped(StepBatch(first.observations, rewards, none, np.array(valid)))
         if done is not None:
             assert done.rollout.state is not None
             firsts.append(done.rollout.state[:, 0].tolist())
-        assert memory.state[:, 0].tolist() == [t + 1, t + 1 if t < 2 else t - 2]
+        assert memory.buffer.state[:, 0].tolist() == [t + 1, t + 1 if t < 2 else t - 2]
     assert firsts == [[0, 0], [2, 2], [4, 1]]
     memory.begin(first)
-    assert memory.state.tolist() == [[0.0], [0.0]]
+    assert memory.buffer.state.tolist() == [[0.0], [0.0]]
 
 
 def test_pictures_stay_bytes() -> None:
@@ -117,9 +115,9 @@ def test_pictures_stay_bytes() -> None:
     none = np.zeros(1, np.bool_)
     picture = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     memory.begin(StepBatch(picture, np.zeros(1, np.float32), none, none))
-    memory.acted(np.zeros(1, np.int64), np.zeros(1, np.float32), 0, memory.state)
+    memory.acted(np.zeros(1, np.int64), np.zeros(1, np.float32), 0, memory.buffer.state)
     done = memory.stepped(StepBatch(picture + np.uint8(100), np.zeros(1, np.float32), none, ~none))
     assert done is not None
     assert done.rollout.observations.dtype == torch.uint8
     assert done.rollout.observations[1, 0, :, 0, 0].tolist() == [0, 100]
-    assert memory.observations.shape == (1, 2, 3, 3)
+    assert memory.buffer.observations.shape == (1, 2, 3, 3)

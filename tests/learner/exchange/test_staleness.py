@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from learner.exchange.staleness import StalenessRule
+from learner.exchange.staleness import StalenessRule, staleness_rule
+from tests.helpers.run import settings_of
 
 
 def test_weights_fall_with_the_lag_as_the_rule_says() -> None:
@@ -32,3 +33,10 @@ def test_of_several_limits_the_smallest_holds(
     refuse_factor: float, drop_above: int | None, reach: int | None, expected: int
 ) -> None:
     assert StalenessRule(refuse_factor=refuse_factor, drop_above=drop_above).limit(10, reach) == expected
+
+
+def test_the_rule_follows_the_policy() -> None:
+    assert staleness_rule(settings_of()) == StalenessRule("inverse-sqrt", 4.0, None)
+    compensated = settings_of("staleness.policy=compensate", "algorithm.refresh=false", "exchange.accumulate=1")
+    assert staleness_rule(compensated).scale == "none"
+    assert staleness_rule(settings_of("staleness.policy=synchronous")).limit(40) == 0

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from learner.exchange.step_rule import AtOnce, Synchronous, coalesce, quorum
+from learner.exchange.step_rule import AtOnce, Synchronous, coalesce, quorum, step_rule
+from tests.helpers.run import settings_of
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,9 @@ def test_at_once_counts_contributions_and_synchronously_actors() -> None:
     assert not rule.is_full([A, C], [A, B]), "one that left stands for nobody"
     assert not rule.is_full([], [])
     assert rule.is_full([C], []), "nobody is left to wait for"
+
+
+def test_the_rule_follows_the_staleness_policy() -> None:
+    assert step_rule(settings_of("exchange.coalesce=3")) == AtOnce(3)
+    synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7", "staleness.share=0.5")
+    assert step_rule(synchronous) == Synchronous(0.5, 7.0)

@@ -15,14 +15,12 @@ from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
 from common.rl.gradient import gradient
 from common.rl.model import Model
-from common.rl.networks.normalization import Normalization
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 from tests.helpers.rollouts import BOX, make
 
@@ -42,8 +40,7 @@ def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", aver
 
 def weights_of(vector: torch.Tensor, kind: str = "sgd") -> Weights:
     optimizer = make_optimizer(Optimizer(kind=kind, learning_rate=0.01), vector, 0)  # type: ignore[arg-type]
-    extras = torch.zeros(0)
-    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
+    return Weights(optimizer, torch.zeros(0))
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

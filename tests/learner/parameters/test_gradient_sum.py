@@ -8,14 +8,12 @@ import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
-from common.rl.networks.normalization import Normalization
 from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_sum import LARGEST_NORM, GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
 from learner.parameters.weights import Weights
 
 SIZE = 500
@@ -23,9 +21,8 @@ RNG = np.random.default_rng(0)
 
 
 def sum_of(section: Optimizer, start: float = 1.0, frames: int = 0, **options: Any) -> GradientSum:
-    vector, extras = torch.full((SIZE,), start), torch.zeros(0)
-    running = RunningStats(Normalization(0, rewards=False), extras)
-    return GradientSum(Weights(make_optimizer(section, vector, frames), extras, running), **options)
+    optimizer = make_optimizer(section, torch.full((SIZE,), start), frames)
+    return GradientSum(Weights(optimizer, torch.zeros(0)), **options)
 
 
 def store_of(kind: str = "sgd", **section: float) -> GradientSum:

@@ -111,9 +111,9 @@ def test_the_learning_rate_is_annealed_to_zero_and_not_below() -> None:
 def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     optimizer = make(Optimizer(kind="adam"), torch.zeros(3), 0)
     good = {name: torch.ones_like(tensor) for name, tensor in optimizer.state().items()}
-    with pytest.raises(ConfigurationError, match=r"adam needs.*'mean', 'square', 'steps'.*there is \['square'\]"):
+    with pytest.raises(ConfigurationError, match=r"adam needs.*'mean'.*'square'.*'steps'.*there is \{'square'"):
         optimizer.load({"square": torch.ones(3)})
-    with pytest.raises(ConfigurationError, match=r"square has shape \(4,\), not \(3,\)"):
+    with pytest.raises(ConfigurationError, match=r"'square': \(3,\).*there is.*'square': \(4,\)"):
         optimizer.load({**good, "square": torch.ones(4)})
     assert not any(tensor.any() for tensor in optimizer.state().values())
 

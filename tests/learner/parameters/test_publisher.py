@@ -6,16 +6,13 @@ from itertools import pairwise
 import pytest
 import torch
 
-from common.rl.networks.normalization import Normalization
 from common.settings.sections import Optimizer
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.messages import Acknowledgement, Pull
 from common.wire.messages import Weights as Message
-from learner.build import occasion
 from learner.effects import Effect, Log, Publish, Send
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, WeightPublisher
-from learner.parameters.running_stats import RunningStats
+from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, WeightPublisher, occasion
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters, RunStats
 from tests.helpers.run import NotedSum, body_of, run_of, settings_of, version_of, version_of_delta
@@ -25,15 +22,20 @@ BODY = b"\0" * 100
 
 def weights_of(size: int) -> Weights:
     """Weights of 0 with a body of so many bytes."""
-    extras = torch.zeros(0)
     optimizer = make_optimizer(Optimizer(kind="sgd"), torch.zeros(size // 4), 0)
-    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards=False), extras))
+    return Weights(optimizer, torch.zeros(0))
 
 
 def publisher_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[WeightPublisher, RunStats]:
     settings = settings_of(*assignments)
     run = run_of(settings, epoch=3, counters=Counters(version=version))
-    return WeightPublisher(run, weights_of(size), occasion(settings), 0.0), run.stats
+    return WeightPublisher(run, weights_of(size), 0.0), run.stats
+
+
+def test_weights_go_out_when_the_actors_need_them() -> None:
+    assert occasion(settings_of()) == "broadcast"
+    assert occasion(settings_of("staleness.policy=synchronous")) == "answer"
+    assert occasion(settings_of("exchange.kind=actions")) == "never"
 
 
 def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -> None:
@@ -121,7 +123,7 @@ class Stepping:
         settings = settings_of("exchange.weights=delta", "exchange.broadcast_ms=20")
         run = run_of(settings, epoch=3, counters=Counters(version=9))
         self.stats, self.sum = run.stats, NotedSum(9)
-        self.publisher = WeightPublisher(run, self.sum.weights, occasion(settings), 0.0)
+        self.publisher = WeightPublisher(run, self.sum.weights, 0.0)
         self.keyframe = 9
 
     def published(self, now: float) -> tuple[int, str] | None:

@@ -1,23 +1,27 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
+from common.rl.rewards import UNCHANGED
 from common.settings.sections import Optimizer
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.running_stats import RunningStats
-from learner.parameters.target_network import TargetNetwork
-from learner.parameters.weights import Weights
+from learner.parameters.weights import TargetNetwork, Weights
 
 SIZE = 5
 
 
-def weights_of(extras: torch.Tensor, *, rewards: bool = False, target: TargetNetwork | None = None) -> Weights:
-    vector = torch.ones(SIZE)
-    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
-    return Weights(optimizer, extras, RunningStats(Normalization(0, rewards), extras[: int(rewards)]), target)
+VALUES = np.random.default_rng(2).normal(size=(300, 3)) * [1, 5, 9] + [3, 0, -4]
+LAYOUT = Normalization(2, rewards=True)
+
+
+def weights_of(extras: torch.Tensor, normalization: Normalization = UNCHANGED, **options: Any) -> Weights:
+    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), torch.ones(SIZE), 0)
+    return Weights(optimizer, extras, normalization, **options)
 
 
 def test_weights_that_are_no_numbers_are_seen() -> None:
@@ -28,14 +32,35 @@ def test_weights_that_are_no_numbers_are_seen() -> None:
 
 
 def test_running_statistics_change_between_two_versions_only() -> None:
-    weights = weights_of(torch.zeros(1), rewards=True)
+    weights = weights_of(torch.zeros(1), Normalization(0, rewards=True))
     assert weights.moments is None
-    weights.running.merge(Moments.from_rows(np.array([[0.0], [4.0]])))
+    weights.merge(Moments.from_rows(np.array([[0.0], [4.0]])))
     weights.step(torch.ones(SIZE), scale=1.0, frames=0)
     assert weights.extras.tolist() == [1.0], "there may be more optimizer steps to this version"
     weights.end_version()
     assert weights.extras.tolist() == [0.5]
     assert weights.moments == (2, [2.0], [8.0])
+
+
+def test_extras_are_of_all_that_was_seen_and_those_behind_are_left_alone() -> None:
+    weights = weights_of(torch.full((6,), 7.0), LAYOUT)
+    assert weights.extras.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 7.0]
+    for part in np.split(VALUES, [10, 11, 200]):
+        weights.merge(Moments.from_rows(part))
+    weights.end_version()
+    np.testing.assert_allclose(weights.extras, [*VALUES.mean(axis=0)[:2], *(1 / VALUES.std(axis=0)), 7.0], rtol=1e-5)
+
+
+def test_saved_moments_go_on() -> None:
+    whole, first = weights_of(torch.zeros(5), LAYOUT), weights_of(torch.zeros(5), LAYOUT)
+    for weights in (whole, first):
+        weights.merge(Moments.from_rows(VALUES[:100]))
+    saved = Moments.from_checkpoint({"moments": first.moments}, LAYOUT.counted)
+    resumed = weights_of(torch.zeros(5), LAYOUT, saved=saved)
+    np.testing.assert_allclose(resumed.extras[:2], VALUES[:100, :2].mean(axis=0), rtol=1e-5)
+    for weights in (whole, resumed):
+        weights.merge(Moments.from_rows(VALUES[100:]))
+    assert resumed.moments == whole.moments
 
 
 def test_the_target_network_follows_the_frames_and_travels_behind_the_weights() -> None:
@@ -48,3 +73,24 @@ def test_the_target_network_follows_the_frames_and_travels_behind_the_weights() 
         seen.append((float(vector[0]), float(target[-1]), float(clock)))
     assert seen == [(0.5, 1.0, 60), (0.0, 1.0, 90), (-0.5, -0.5, 123_457)]
     assert torch.equal(weights.state()["target"], copy)
+
+
+def test_the_target_network_is_renewed_with_the_first_step_beyond_each_multiple() -> None:
+    clock, vector = torch.zeros(1), torch.zeros(3)
+    target = TargetNetwork(vector, 100, clock, 0)
+    renewed = []
+    for step, frames in enumerate((40, 90, 120, 130, 190, 205, 430, 440, 499), start=1):
+        target.stepped(torch.full((3,), float(step)), frames)
+        assert clock.item() == frames
+        renewed.append(int(vector[0]))
+    assert renewed == [0, 0, 3, 3, 3, 6, 7, 7, 7]
+
+
+def test_a_resumed_run_keeps_to_the_multiples() -> None:
+    clock, vector = torch.zeros(1), torch.full((3,), 5.0)
+    target = TargetNetwork(vector, 100, clock, 170)
+    assert clock.item() == 170, "actors explore as much as before"
+    target.stepped(torch.ones(3), 190)
+    assert vector.tolist() == [5.0] * 3
+    target.stepped(torch.ones(3), 200)
+    assert vector.tolist() == [1.0] * 3

@@ -7,40 +7,28 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tensorboardX.proto.event_pb2 import Event
 
 from common.run.folder import RunFolder
-from learner.record import metrics
 from learner.record.metrics import MetricsWriter, repair, rows
 
 INF, NAN = float("inf"), float("nan")
 
 
-class FakeTensorBoard:
-    """Keeps what it is given."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.rows, self.closed = folder, list[tuple[int, dict[str, float]]](), False
-
-    def add(self, step: int, values: dict[str, float]) -> None:
-        self.rows.append((step, values))
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def tensorboard(monkeypatch: pytest.MonkeyPatch) -> list[FakeTensorBoard]:
-    made: list[FakeTensorBoard] = []
-
-    def make(folder: Path) -> FakeTensorBoard:
-        made.append(FakeTensorBoard(folder))
-        return made[-1]
-
-    monkeypatch.setattr(metrics, "TensorBoard", make)
-    return made
+def events(folder: Path) -> list[tuple[int, str, float]]:
+    """Step, tag and value of every scalar; a record is length (8 bytes), check (4), event, check (4)."""
+    found = []
+    for file in folder.iterdir():
+        data = file.read_bytes()
+        while data:
+            length = int.from_bytes(data[:8], "little")
+            event: Any = Event.FromString(data[12 : 12 + length])
+            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+            data = data[16 + length :]
+    return found
 
 
-def test_rows_are_there_at_once(tmp_path: Path, tensorboard: list[FakeTensorBoard]) -> None:
+def test_rows_are_there_at_once(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     writer = MetricsWriter(run)
     writer.row(12.5, {"frames": 10, "mean_return": NAN, "lag": INF, "why": "start", "goal": None})
@@ -51,19 +39,18 @@ def test_rows_are_there_at_once(tmp_path: Path, tensorboard: list[FakeTensorBoar
     writer.row(13.5, {"frames": 20})
     assert [row["frames"] for row in rows(run.metrics_file)] == [10, 20]
     writer.close()
-    assert tensorboard[0].folder == run.events
-    assert tensorboard[0].rows == [(10, {"frames": 10.0}), (20, {"frames": 20.0})]
-    assert tensorboard[0].closed
+    assert events(run.events) == [(10, "frames", 10.0), (20, "frames", 20.0)]
 
 
-def test_rows_without_frames_are_at_step_0(tmp_path: Path, tensorboard: list[FakeTensorBoard]) -> None:
-    writer = MetricsWriter(RunFolder(tmp_path))
-    writer.row(1.0, {"lag": 2})
+def test_rows_without_frames_are_at_step_0(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run)
+    writer.row(1.0, {"lag": 2, "why": "text"})
     writer.close()
-    assert tensorboard[0].rows == [(0, {"lag": 2.0})]
+    assert events(run.events) == [(0, "lag", 2.0)]
 
 
-def test_a_new_writer_goes_on_after_a_half_line(tmp_path: Path, tensorboard: list[FakeTensorBoard]) -> None:
+def test_a_new_writer_goes_on_after_a_half_line(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.metrics_file.write_text('{"frames":1}\n{"frames":2}\n{"fra')
     writer = MetricsWriter(run)
@@ -72,26 +59,44 @@ def test_a_new_writer_goes_on_after_a_half_line(tmp_path: Path, tensorboard: lis
     assert [json.loads(line)["frames"] for line in run.metrics_file.read_text().splitlines()] == [1, 2, 3]
 
 
+class Full:
+    """A disk that is full."""
+
+    def write(self, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_event = write
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("full", "kind"), [("_file", "metrics"), ("_events", "TensorBoard")])
 def test_a_full_disk_is_reported_once_and_survived(
-    tmp_path: Path, tensorboard: list[FakeTensorBoard], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, full: str, kind: str
 ) -> None:
-    class Full:
-        def write(self, data: bytes) -> None:
-            raise OSError(28, "No space left on device")
-
-        def close(self) -> None:
-            pass
-
-    writer = MetricsWriter(RunFolder(tmp_path))
-    writer._file.close()
-    writer._file = Full()  # type: ignore[assignment]
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run)
+    getattr(writer, full).close()
+    setattr(writer, full, Full())
     writer.row(1.0, {"frames": 1})
     writer.row(2.0, {"frames": 2})
     writer.close()
-    assert [record.message for record in caplog.records] == [
-        "metrics are no longer written: [Errno 28] No space left on device"
-    ]
-    assert len(tensorboard[0].rows) == 2
+    reports = [record.message for record in caplog.records]
+    assert reports == [f"{kind}: no more rows are written: [Errno 28] No space left on device"]
+    assert (len(rows(run.metrics_file)), len(events(run.events))) == ((0, 2) if full == "_file" else (2, 0))
+
+
+def test_a_folder_of_events_that_cannot_be_made_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = RunFolder(tmp_path)
+    run.events.touch()
+    writer = MetricsWriter(run)
+    writer.row(1.0, {"frames": 1})
+    writer.close()
+    assert [record.message.split(":")[0] for record in caplog.records] == ["TensorBoard"]
+    assert len(rows(run.metrics_file)) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ STEPS = Scaling(policy="episode-duration", minimum=2, maximum=10)
 LINEAR = Scaling(policy="episode-duration", minimum=2, maximum=10, form="linear")
 
 
-def measured(wanted: int, seconds: float | None) -> Measurement:
+def measured(wanted: int, seconds: float | None, episodes_since: int) -> Measurement:
     return Measurement(
         actors=wanted,
         wanted=wanted,
-        episodes=5000,
+        episodes_since=episodes_since,
         mean_episode_seconds=seconds,
         learner_busy=0.1,
         lag_mean=0.0,
@@ -47,28 +47,28 @@ def test_linear_adds_one_more_per_further_ten_seconds(seconds: float, expected: 
 @pytest.mark.parametrize(("form", "wanted"), [("steps", 8), ("linear", 9)])
 def test_an_addition_comes_with_its_numbers(form: Literal["steps", "linear"], wanted: int) -> None:
     section = Scaling(policy="episode-duration", maximum=10, form=form)
-    decision = propose(section, measured(6, 43.21), episodes_since=1204)
+    decision = propose(section, measured(6, 43.21, 1204))
     assert decision.wanted == wanted
     assert decision.why == (f"mean episode 43.2 s > 40 s, 1204 episodes since the last addition: 6 -> {wanted} actors")
 
 
 def test_additions_are_so_many_episodes_apart() -> None:
-    assert propose(STEPS, measured(6, 25.0), episodes_since=1000).wanted == 7
-    decision = propose(STEPS, measured(6, 25.0), episodes_since=999)
+    assert propose(STEPS, measured(6, 25.0, 1000)).wanted == 7
+    decision = propose(STEPS, measured(6, 25.0, 999))
     assert decision.wanted == 6
     assert "999 episodes since the last addition, 1000 are to pass" in decision.why
 
 
 def test_never_above_the_maximum() -> None:
-    assert propose(STEPS, measured(9, 90.0), episodes_since=1000).wanted == 10
-    decision = propose(STEPS, measured(10, 90.0), episodes_since=1000)
+    assert propose(STEPS, measured(9, 90.0, 1000)).wanted == 10
+    decision = propose(STEPS, measured(10, 90.0, 1000))
     assert (decision.wanted, "at the maximum" in decision.why) == (10, True)
 
 
 def test_never_takes_actors_away() -> None:
-    decision = propose(STEPS, measured(7, 3.0), episodes_since=9000)
+    decision = propose(STEPS, measured(7, 3.0, 9000))
     assert (decision.wanted, decision.why) == (7, "mean episode 3.0 s, none is added up to 20 s: 7 actors")
 
 
 def test_waits_for_a_first_episode() -> None:
-    assert propose(STEPS, measured(2, None), episodes_since=9000).wanted == 2
+    assert propose(STEPS, measured(2, None, 9000)).wanted == 2

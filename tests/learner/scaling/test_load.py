@@ -10,7 +10,7 @@ SECTION = Scaling(policy="load", minimum=1, maximum=40)
 MEASURED = Measurement(
     actors=10,
     wanted=10,
-    episodes=0,
+    episodes_since=0,
     mean_episode_seconds=None,
     learner_busy=0.7,
     lag_mean=3.0,
