@@ -35,6 +35,7 @@ class BackgroundLoop:
     """
 
     def __init__(self, place: Place) -> None:
+        """The first turn begins at once."""
         self.place = place
         self._backend = place.backend
         self._slots = frozenset(range(place.slots))
@@ -47,8 +48,6 @@ class BackgroundLoop:
         self._failures = 0
         """Turns in a row in which something failed."""
         self._thread = threading.Thread(target=self._run, name="backend", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def report(self) -> Report | None:
@@ -74,11 +73,9 @@ class BackgroundLoop:
         self._answers.put(None)
         self._awake.set()
 
-    def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Ends thread and backend; a tool that runs for longer than `seconds` is left alone."""
-        self.leave()
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, seconds))
+    def close(self, seconds: float) -> None:
+        """Ends thread and backend after `leave`; a tool that runs for longer than `seconds` is left alone."""
+        self._thread.join(max(0.0, seconds))
         self._backend.close()
 
     def _run(self) -> None:
@@ -95,7 +92,7 @@ class BackgroundLoop:
     def _turn(self, requests: Requests) -> Report:
         problems: list[str] = []
         seen: Observation | None = None
-        ended: list[Ended] = []
+        ended: tuple[Ended, ...] = ()
         try:
             self._backend.request(requests)
             self._known |= requests.start
@@ -103,23 +100,19 @@ class BackgroundLoop:
             problems.append(str(error))
         try:
             if not self._closing:
-                seen = self._observe()
-                ended = [self._backend.exit_status(slot) for slot in sorted(self._known - seen.alive)]
-                self._known = seen.alive
+                observed = self._backend.observe()
+                if surplus := observed.alive - self._slots:  # a launcher with more slots started them
+                    self._backend.stop(sorted(surplus))
+                alive = observed.alive & self._slots
+                ended = tuple(self._backend.exit_status(slot) for slot in sorted(self._known - alive))
+                seen = Observation(alive, observed.starting & self._slots)
+                self._known = alive
         except ToolError as error:
-            seen = None
             problems.append(str(error))
         self._failures = self._failures + 1 if problems else 0
-        if seen is not None and seen.note:
-            problems.append(seen.note)
-        return Report(seen, tuple(ended), "; ".join(dict.fromkeys(problems)))
-
-    def _observe(self) -> Observation:
-        """Stops actors beyond the slots: a launcher with more slots started them."""
-        seen = self._backend.observe()
-        if surplus := seen.alive - self._slots:
-            self._backend.stop(sorted(surplus))
-        return Observation(seen.alive & self._slots, seen.starting & self._slots, seen.note)
+        if seen is not None and observed.note:
+            problems.append(observed.note)
+        return Report(seen, ended, "; ".join(dict.fromkeys(problems)))
 
 
 def close_all(loops: Sequence[BackgroundLoop]) -> None:

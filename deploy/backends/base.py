@@ -34,7 +34,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Requests:
-    """What a backend is to do next."""
+    """Slots in which a backend is to start, stop or kill actors."""
 
     start: frozenset[int] = frozenset()
     stop: frozenset[int] = frozenset()
@@ -60,7 +60,7 @@ class Backend(ABC):
     """Whether the actors go on when the launcher ends, so that the next launcher finds them."""
 
     def request(self, requests: Requests) -> None:
-        """Starts and stops actors; an observation after the last request has shown which exist."""
+        """An observation after the last request has shown which actors exist."""
         if requests.stop:
             self.stop(sorted(requests.stop))
         if requests.kill:
@@ -69,16 +69,14 @@ class Backend(ABC):
             self.start(sorted(requests.start))
 
     @abstractmethod
-    def start(self, slots: Sequence[int]) -> None:
-        """Starts an actor in each of these slots."""
+    def start(self, slots: Sequence[int]) -> None: ...
 
     @abstractmethod
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:
         """Asks these actors to leave, or kills them (a manager that kills by itself is asked again)."""
 
     @abstractmethod
-    def observe(self) -> Observation:
-        """Which actors exist now."""
+    def observe(self) -> Observation: ...
 
     @abstractmethod
     def exit_status(self, slot: int) -> Ended:

@@ -47,7 +47,6 @@ def make(nothing_left_behind: None) -> Iterator[Make]:
     def begin(actors: Actors) -> Bench:
         actors.interval = 3600.0
         made.append(Bench(actors))
-        made[-1].loop.start()
         return made[-1]
 
     yield begin
@@ -120,11 +119,13 @@ def test_the_last_requests_are_carried_out_and_nothing_is_observed_after_them(ma
     bench = make(Actors())
     bench.report()
     bench.loop.answer(Requests(start=ALL))
-    bench.loop.close()
+    close_all([bench.loop])
     assert bench.actors.calls == ["start 0", "start 1", "close"]
 
 
-def test_a_backend_that_hangs_is_closed(make: Make) -> None:
+def test_a_backend_that_hangs_is_closed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+
     class Hanging(Actors):
         def __init__(self) -> None:
             super().__init__()
@@ -137,7 +138,7 @@ def test_a_backend_that_hangs_is_closed(make: Make) -> None:
         def close(self) -> None:
             self.closed.set()
 
-    make(Hanging()).loop.close(0.0)
+    close_all([make(Hanging()).loop])
 
 
 def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +148,7 @@ def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     loop = BackgroundLoop(Place(Wrong(), 1))
-    loop.start()
     loop._thread.join()
     with pytest.raises(RuntimeError, match="thread ended"):
         loop.report()
-    loop.close()
-
-
-def test_one_that_never_began_is_closed() -> None:
-    actors = Actors()
-    BackgroundLoop(Place(actors, 1)).close()
-    assert actors.calls == ["close"]
+    close_all([loop])
