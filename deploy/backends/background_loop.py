@@ -5,26 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 
 from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
-from deploy.backoff import backoff
 
 CLOSE_SECONDS = 5.0
 """For the last requests when the launcher ends."""
 
 
+def backoff(failures: int, first: float = 1.0) -> float:
+    """Seconds to wait after so many failures in a row: `first`, 2, 4, 8, ... times that, at most 30."""
+    return min(first * 2.0 ** min(failures - 1, 16), 30.0)  # 16: a larger exponent would overflow in the end
+
+
 @dataclass(frozen=True)
 class Report:
-    """The result of one turn."""
-
     seen: Observation | None
     """None: the backend could not be observed."""
     ended: tuple[Ended, ...] = ()
     problem: str = ""
-    """What failed or should be known, in one line."""
 
 
 class BackgroundLoop:
@@ -35,7 +36,6 @@ class BackgroundLoop:
     """
 
     def __init__(self, place: Place) -> None:
-        """The first turn begins at once."""
         self.place = place
         self._backend = place.backend
         self._slots = frozenset(range(place.slots))
@@ -71,10 +71,10 @@ class BackgroundLoop:
         """Lets the thread end after the requests that were already handed over."""
         self._closing = True
         self._answers.put(None)
-        self._awake.set()
+        self.wake()
 
     def close(self, seconds: float) -> None:
-        """Ends thread and backend after `leave`; a tool that runs for longer than `seconds` is left alone."""
+        """After `leave`: ends the backend; a tool that runs for longer than `seconds` is left alone."""
         self._thread.join(max(0.0, seconds))
         self._backend.close()
 
@@ -91,7 +91,7 @@ class BackgroundLoop:
 
     def _turn(self, requests: Requests) -> Report:
         problems: list[str] = []
-        seen: Observation | None = None
+        seen = None
         ended: tuple[Ended, ...] = ()
         try:
             self._backend.request(requests)
@@ -105,13 +105,13 @@ class BackgroundLoop:
                     self._backend.stop(sorted(surplus))
                 alive = observed.alive & self._slots
                 ended = tuple(self._backend.exit_status(slot) for slot in sorted(self._known - alive))
-                seen = Observation(alive, observed.starting & self._slots)
+                seen = replace(observed, alive=alive, starting=observed.starting & self._slots)
                 self._known = alive
         except ToolError as error:
             problems.append(str(error))
         self._failures = self._failures + 1 if problems else 0
-        if seen is not None and observed.note:
-            problems.append(observed.note)
+        if seen is not None and seen.note:
+            problems.append(seen.note)
         return Report(seen, ended, "; ".join(dict.fromkeys(problems)))
 
 

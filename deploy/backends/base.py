@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """How an actor ended."""
-
     slot: int
     exit_code: int
     """As in a shell: 128 + N after signal N, 127 if it could not be started."""
@@ -22,10 +20,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Observation:
-    """The actors that a backend sees."""
+    """Slots by the state of their actor."""
 
     alive: frozenset[int] = frozenset()
-    """Slots whose actor exists, queued ones included."""
+    """It exists, perhaps in a queue."""
     starting: frozenset[int] = frozenset()
     """Those of them that do not work yet."""
     note: str = ""
@@ -82,7 +80,7 @@ class Backend(ABC):
     def exit_status(self, slot: int) -> Ended:
         """How the actor ended that the last observation does not show any more."""
 
-    def close(self) -> None:  # noqa: B027 (actors that outlive the launcher need nothing)
+    def close(self) -> None:  # noqa: B027
         """Kills the actors, unless they outlive the launcher."""
 
 

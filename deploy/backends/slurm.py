@@ -15,9 +15,8 @@ from deploy.backends.process import ONE_THREAD
 from deploy.backends.runner import ToolError, last_line, run
 
 SET_HERE = frozenset({"array", "job-name", "parsable", "wrap", "test-only", "wait", "help", "version"})
-"""Options of sbatch that an operator cannot give: the launcher needs its own."""
+"""Options of sbatch that an operator cannot give."""
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
-_GOOD_ENDS = frozenset({"COMPLETED", "CANCELLED"})
 _ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", ""})
 """Reasons for waiting that pass by themselves."""
 _TASK = re.compile(r"^ *(\d+)\|(\d+)\|([^|\n]*)\|([^|\n]*?) *$", re.MULTILINE)
@@ -26,13 +25,11 @@ _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
 def script(program: str, words: Sequence[str], launcher: str) -> str:
-    """The script of a task: the actor replaces the shell, so that Slurm's SIGTERM reaches it.
-
-    `words`: the learner's address, and more options of `a3cd actor`; every word is quoted.
-    """
+    """The script of a task; `words`: the learner's address, and more options of `a3cd actor`."""
     name = f'{shlex.quote(f"{launcher}-")}"$SLURM_ARRAY_TASK_ID"'  # as `actor_name`
     command = shlex.join([program, "actor", *words, "--launcher", launcher])
     variables = " ".join(f"{variable}={value}" for variable, value in ONE_THREAD.items())
+    # The actor replaces the shell, so that Slurm's SIGTERM reaches it.
     return f"#!/bin/sh\nexport {variables}\nexec {command} --name {name}\n"
 
 
@@ -93,24 +90,18 @@ class SlurmBackend(Backend):
             told = ""
         fields = dict(_FIELD.findall(told))
         state = fields.get("JobState", "")
-        if state in _GOOD_ENDS:
+        if state in ("COMPLETED", "CANCELLED"):
             return Ended(slot, 0)
         code, _, number = fields.get("ExitCode", "1:0").partition(":")
         exit_code = 128 + int(number) if number not in ("", "0") else int(code) or 1
         why = f"{state or 'gone from the queue'} ({fields.get('Reason', 'no reason given')})"
-        words = (f"slurm task {task or slot}: {why}", *_tail(fields.get("StdOut", "")))
+        words = [f"slurm task {task or slot}: {why}"]
+        output = Path(fields.get("StdOut", ""))  # perhaps this host sees the file
+        with contextlib.suppress(OSError), output.open(encoding="utf-8", errors="replace") as file:
+            words += [last_line(line) for line in deque(file, 10)]
         return Ended(slot, exit_code, "\n".join(words))
 
 
 def _note(reasons: Iterable[str]) -> str:
     counts = Counter(reason for reason in reasons if reason not in _ORDINARY)
     return "; ".join(f"slurm: {count} waiting: {reason}" for reason, count in sorted(counts.items()))
-
-
-def _tail(path: str) -> list[str]:
-    """The last lines of a task's output, if this host sees the file."""
-    try:
-        with Path(path).open(encoding="utf-8", errors="replace") as file:
-            return [last_line(line) for line in deque(file, 10)]
-    except OSError:
-        return []

@@ -15,9 +15,8 @@ from deploy.backends.hosts import Host
 from deploy.backends.process import ONE_THREAD, ProcessBackend
 from deploy.backends.runner import ToolError, last_line, run
 from deploy.backends.systemd import TransientBackend
+from deploy.ssh import SSH_FAILED
 
-_SSH_FAILED = 255
-_LOCK_SECONDS = 600
 _QUESTION = (
     "uid=$(id -u); export XDG_RUNTIME_DIR=/run/user/$uid; echo a3cd uid=$uid"
     " system=$(systemctl is-system-running 2>/dev/null) user=$(systemctl --user is-system-running 2>/dev/null)"
@@ -64,7 +63,7 @@ class SshBackend(Backend):
     def exit_status(self, slot: int) -> Ended:
         """A connection that broke is no failure of the actor."""
         ended = self._backend.exit_status(slot)
-        if not self._backend.outlives and ended.exit_code == _SSH_FAILED:
+        if not self._backend.outlives and ended.exit_code == SSH_FAILED:
             self._lost = True
             return Ended(slot, 0, ended.last_words)
         return ended
@@ -109,6 +108,6 @@ class SshBackend(Backend):
 
     def _child(self, lock: str, slot: int) -> list[str]:
         """The lock: after a broken connection the actor before may live on until its sshd notices."""
-        wait = ["flock", "-w", str(_LOCK_SECONDS), f"{lock}-{slot}"] if lock else []
+        wait = ["flock", "-w", "600", f"{lock}-{slot}"] if lock else []
         before = shlex.join(("env", *(f"{name}={value}" for name, value in ONE_THREAD.items()), *wait))
         return [*self._ssh, f"exec {before} {self._command(slot)} --nice 10 --lifeline"]

@@ -45,7 +45,7 @@ class SystemdBackend(Backend):
         return [f"{self._unit}{slot}.service" for slot in slots]
 
     def start(self, slots: Sequence[int]) -> None:
-        """Does not wait: a unit is started when its learner has welcomed it."""
+        # Does not wait: a unit counts as started when its learner has welcomed it.
         self._systemctl("start", "--no-block", "--", *self.names(slots))
 
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:  # noqa: ARG002
@@ -83,10 +83,9 @@ class SystemdBackend(Backend):
 
     def _journal(self, invocation: str) -> list[str]:
         """The last lines of the unit's processes, without those of systemd about it."""
-        scope = ("--user",) if self._scope == "--user" else ()
         options = ("--no-pager", "--quiet", "--output=cat", "--lines=10", f"_SYSTEMD_INVOCATION_ID={invocation}")
         try:
-            return [last_line(line) for line in self._run("journalctl", *scope, *options).splitlines()]
+            return [last_line(line) for line in self._run("journalctl", self._scope, *options).splitlines()]
         except ToolError:
             return []
 

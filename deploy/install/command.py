@@ -14,8 +14,7 @@ from common.host.addresses import Address
 from deploy.backends.hosts import MOST_SLOTS
 from deploy.cli.arguments import AddressType
 from deploy.install import credentials, payload
-from deploy.install.layout import SYSTEM, USER, Layout
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, USER, Layout, Payload
 from deploy.install.software import find
 from deploy.install.target import SshTarget
 

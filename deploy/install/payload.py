@@ -1,4 +1,4 @@
-"""What a host is to have, for each role: the settings and files that `remote_script.sh` takes."""
+"""What a host is to have for each role, and where: the settings and files that `remote_script.sh` takes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,59 @@ from typing import IO
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.credential import file_name
-from deploy.install.layout import UNITS, Layout, read, shell_word
 from deploy.install.software import digest
 
+UNITS = ("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd.target", "a3cd.slice")
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths on a host; `~` is the home of the user there."""
+
+    user: bool
+    venv: str
+    units: str
+    config: str
+    data: str
+    """Runs are kept here."""
+    etc: str = ""
+    """Empty for a user, who may write nothing there."""
+
+    @property
+    def keys(self) -> str:
+        return f"{self.config}/keys"
+
+    @property
+    def a3cd(self) -> str:
+        return f"{self.venv}/bin/a3cd"
+
+    def unit(self, name: str) -> bytes:
+        return read("user" if self.user else "system", name)
+
+
+SYSTEM = Layout(
+    user=False, venv="/opt/a3cd", units="/etc/systemd/system", config="/etc/a3cd", data="/var/lib/a3cd", etc="/etc"
+)
+USER = Layout(
+    user=True,
+    venv="~/.local/share/a3cd",
+    units="~/.config/systemd/user",
+    config="~/.config/a3cd",
+    data="~/.local/state/a3cd",
+)
+
+
+def read(*path: str) -> bytes:
+    """A file below deploy/units."""
+    return files("deploy").joinpath("units", *path).read_bytes()
+
+
+def shell_word(path: str) -> str:
+    """A path of a layout as one word for the host's shell."""
+    return f'"$HOME"{shlex.quote(path[1:])}' if path.startswith("~/") else shlex.quote(path)
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,11 @@ class Step:
 
 
 class LauncherCore:
-    """State of a launcher; knows no clock and no socket."""
-
     def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), warm: int = 0) -> None:
         """`slots` and host name of each place; `warm` actors load their libraries before the first order."""
         self.slots = sum(slots)
         self.wanted = min(warm, self.slots)
         self.ordered = False
-        """Whether the learner has said how many it wants."""
         self.stopping = False
         self._hosts = hosts
         self._reconciler = Reconciler(slots)
@@ -71,8 +68,6 @@ class LauncherCore:
                 self._clamped = f"{message.actors} actors ordered, {self.slots} slots here" if beyond else ""
             case Stop(final=True):
                 self.stop(now, LEAVE_SECONDS)
-            case _:
-                pass
 
     def observe(self, now: float, place: int, report: Report) -> Step:
         """Answers a backend's report. Before the first order all actors found are wanted."""

@@ -15,8 +15,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from deploy.backends.background_loop import backoff
 from deploy.backends.base import Observation, Requests
-from deploy.backoff import backoff
 
 STEADY_SECONDS = 60.0
 """An actor that ran so long proves that actors can run here: on a busy machine half of it goes into loading torch."""
@@ -48,8 +48,6 @@ class _Times:
 
 
 class Reconciler:
-    """Pure: time, plan and observations in, requests out."""
-
     def __init__(self, slots: Sequence[int]) -> None:
         """`slots` of each place."""
         self.slots = sorted(Slot(number, place) for place, count in enumerate(slots) for number in range(count))
@@ -67,7 +65,6 @@ class Reconciler:
 
     @property
     def taken(self) -> set[Slot]:
-        """Slots that have an actor, as far as is known."""
         return self.requested | self.observed
 
     def age(self, now: float, slot: Slot) -> float:
@@ -114,7 +111,7 @@ class Reconciler:
         return found
 
     def lose(self, now: float, place: int) -> None:
-        """Takes note that a place could not be observed: nothing is started there until it can."""
+        """The place could not be observed: nothing is started there until it can."""
         self.ready.discard(place)
         self._awaited.discard(place)
         if now - self._seen_at[place] >= GONE_SECONDS:
@@ -125,7 +122,6 @@ class Reconciler:
             slots -= _of(slots, place)
 
     def requests(self, now: float, place: int) -> Requests:
-        """What to ask of a place that was observed now."""
         start, stop, kill = set(), set(), set()
         for slot in _of(self.slots, place):
             times = self._times[slot]
@@ -152,7 +148,6 @@ class Reconciler:
         return due
 
     def _next(self, slot: Slot) -> float:
-        """When there is something to request for this slot."""
         times = self._times[slot]
         if slot in self.plan:
             return math.inf if slot in self.taken else times.due

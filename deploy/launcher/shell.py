@@ -39,16 +39,8 @@ def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", war
 
 
 class _Launcher:
-    """The loop: wait, take note of what happened, hand out requests and reports."""
-
     def __init__(
-        self,
-        access: LearnerEndpoint,
-        places: Sequence[Place],
-        name: str,
-        warm: int,
-        signals: Signals,
-        stack: ExitStack,
+        self, access: LearnerEndpoint, places: Sequence[Place], name: str, warm: int, signals: Signals, stack: ExitStack
     ) -> None:
         self._address = access.address
         self._signals = signals
@@ -71,7 +63,6 @@ class _Launcher:
         self._gave_up = False
 
     def run(self) -> int:
-        """Until the core has finished; returns the exit code."""
         self._notifier.ready(f"waiting for the learner at {self._address}")
         now = time.monotonic()
         while not self._core.finished(now):
@@ -119,7 +110,6 @@ class _Launcher:
             self._leave("told to")
 
     def _take(self, now: float, message: AnyMessage) -> None:
-        """Logs a message that changes something."""
         match message:
             case Welcome(run=name, epoch=epoch):
                 _log.info(logs.line(f"welcomed by the learner at {self._address}", run=name, epoch=epoch))
@@ -130,8 +120,6 @@ class _Launcher:
             case Stop(reason=reason):
                 _log.info(f"the learner pauses ({reason}); actors go on, waiting for it to come back")
                 self._membership.lost(now)
-            case _:
-                pass
 
     def _leave(self, reason: str) -> None:
         """Says goodbye to the learner, once; from then on only the actors matter."""

@@ -20,7 +20,6 @@ from tests.helpers.daemons import Daemon, terminate, until
 from tests.helpers.programs import program
 from tests.hosts import slurm as slurms
 from tests.hosts.conftest import LEARNER, Site
-from tests.hosts.network import Host
 from tests.hosts.slurm import Slurm
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]

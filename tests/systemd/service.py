@@ -11,8 +11,7 @@ from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.backends.hosts import parse
 from deploy.install import payload
-from deploy.install.layout import SYSTEM
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, Payload
 from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
 from tests.systemd.machine import Machine

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from deploy.backends import background_loop as module
-from deploy.backends.background_loop import BackgroundLoop, Report, close_all
+from deploy.backends.background_loop import BackgroundLoop, Report, backoff, close_all
 from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
 from tests.helpers.launching import Actors
@@ -152,3 +152,8 @@ def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RuntimeError, match="thread ended"):
         loop.report()
     close_all([loop])
+
+
+def test_back_off_doubles_to_half_a_minute() -> None:
+    assert [backoff(failures) for failures in (1, 2, 3, 5, 6, 1000)] == [1, 2, 4, 16, 30, 30]
+    assert [backoff(failures, 0.5) for failures in (1, 2, 3, 6, 7, 1000, 100_000)] == [0.5, 1, 2, 16, 30, 30, 30]

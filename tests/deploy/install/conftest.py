@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.backends.hosts import parse
-from deploy.install.layout import SYSTEM, USER, Layout
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, USER, Layout, Payload
 from deploy.install.target import SshTarget
 
 _NOTE = """#!/bin/sh
