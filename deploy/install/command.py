@@ -76,11 +76,11 @@ def _apply(hosts: dict[str, Any], make: Callable[[SshTarget], Payload]) -> None:
     """Brings one host after the other to the state of its payload."""
     for target in [_target(text, **hosts) for text in (hosts["to"], *hosts["more"])]:
         one = make(target)
-        due = list(target.apply(one, act=False))
+        due = list(target.apply(one))
         look_only = hosts["dry_run"] or not due or one.verb == "status"
         outcome = "" if one.verb == "status" or not look_only else ": would change" if due else ": nothing to do"
         click.echo(f"{target.host.destination}: {one.verb}{outcome}")
-        for line in due if look_only else target.apply(one, True, due):
+        for line in due if look_only else target.apply(one, due):
             click.echo(f"  {line}")
 
 

@@ -41,12 +41,12 @@ class SshTarget:
         words = ssh_command(host.destination, config=str(config) if config else "")
         return cls(host, tuple(words), python, sudo)
 
-    def apply(self, payload: Payload, act: bool, due: Collection[str] = ()) -> Iterator[str]:
-        """Yields what differs from the payload, and is changed if `act`; `due` is what was yielded without.
+    def apply(self, payload: Payload, due: Collection[str] = ()) -> Iterator[str]:
+        """Yields what differs from the payload; changes it if given `due`, which is what was yielded without.
 
         Raises UnavailableError for a host that cannot be reached or a step that fails.
         """
-        return self.run(_RECEIVE, lambda file: payload.write(file, self.python, act, due))
+        return self.run(_RECEIVE, lambda file: payload.write(file, self.python, due))
 
     def run(self, line: str, write: Callable[[IO[bytes]], object]) -> Iterator[str]:
         """Yields the lines that the command prints after `write` has written its input."""

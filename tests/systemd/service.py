@@ -36,9 +36,9 @@ maximum = 2
 
 def take(target: SshTarget, one: Payload) -> list[str]:
     """Brings a host to the state of a payload; what was due."""
-    due = list(target.apply(one, act=False))
+    due = list(target.apply(one))
     if due:
-        list(target.apply(one, act=True, due=due))
+        list(target.apply(one, due))
     return due
 
 

@@ -130,9 +130,9 @@ def take(fake: Fake) -> Callable[[Payload], list[str]]:
     """Brings the host to the state of a payload; what was due."""
 
     def run(payload: Payload) -> list[str]:
-        due = list(fake.target.apply(payload, act=False))
+        due = list(fake.target.apply(payload))
         if due:
-            assert set(fake.target.apply(payload, act=True, due=due)) <= set(due)
+            assert set(fake.target.apply(payload, due)) <= set(due)
         return due
 
     return run

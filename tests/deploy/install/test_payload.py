@@ -35,7 +35,7 @@ def actors(fake: Fake, wheel: Path) -> Payload:
 @pytest.mark.parametrize("role", MAKERS)
 def test_the_second_time_nothing_is_due(fake: Fake, wheel: Path, take: Take, role: str, of: Layout) -> None:
     one = MAKERS[role](fake.layout(of), (wheel,))
-    looked = list(fake.target.apply(one, act=False))
+    looked = list(fake.target.apply(one))
     assert looked
     assert list(fake.root.iterdir()) == [], "looking changes nothing"
     assert take(one) == looked
@@ -120,7 +120,7 @@ def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take
         return b"secret"
 
     one = payload.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
-    list(fake.target.apply(one, act=False))
+    list(fake.target.apply(one))
     assert made == []
     take(one)
     take(one)
@@ -153,7 +153,7 @@ def test_a_learner_beyond_this_machine_makes_its_keys(fake: Fake, wheel: Path, t
     assert "key pair of the learner" in take(MAKERS["learner"](fake.system, (wheel,)))
     assert f"a3cd keys --keys {fake.system.keys} new learner" in fake.calls
     near = payload.learner(fake.system, (wheel,), "mine", b"", AT)
-    assert "key pair of the learner" not in list(fake.target.apply(near, act=False))
+    assert "key pair of the learner" not in list(fake.target.apply(near))
 
 
 def test_removal_keeps_runs_settings_and_keys(fake: Fake, take: Take, actors: Payload) -> None:
@@ -196,7 +196,7 @@ def test_what_a_host_may_lack(fake: Fake, take: Take, actors: Payload, program: 
 
 def test_status_of_a_host_without_a3cd(fake: Fake) -> None:
     with pytest.raises(UnavailableError, match="root@box: a3cd is not installed"):
-        list(fake.target.apply(Payload("status", fake.system), act=False))
+        list(fake.target.apply(Payload("status", fake.system)))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x;y", "-x", "x" * 65])
