@@ -95,7 +95,7 @@ def test_an_actor_ends_with_its_connection_and_is_started_again(site: Site, tmp_
         for connection in running(first, "--"):
             connection.kill()
         until(lambda: not before.is_running(), "its end")
-        site.status_when(lambda status: at_work("h2")(status) and status.peers[0].pid != before.pid, "another one")
+        site.status_when(lambda status: at_work("h2")(status) and status.actors[0].pid != before.pid, "another one")
         assert len(running(second, "actor")) == 1
         launcher.signal(signal.SIGKILL)
         launcher.wait()
