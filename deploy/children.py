@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from common.host.service import logs
 from common.host.service.lifeline import Lifeline
@@ -22,6 +21,8 @@ _LAST_LINES = 10
 _OUTPUT_SECONDS = 0.5
 """Longest wait for the output of a child that ended: a process of its own may hold the pipe open."""
 _KILLED_SECONDS = 5.0
+_TERMINATE = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+"""Ctrl-Break is for a process group on Windows."""
 
 
 def a3cd(*arguments: str) -> list[str]:
@@ -66,12 +67,10 @@ class Child:
             stderr=subprocess.STDOUT if stdout else subprocess.PIPE,
             env=environment,
             pass_fds=keep_open,
-            start_new_session=sys.platform != "win32",
+            start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-        self._ended_at: float | None = None
         output = self._process.stdout or self._process.stderr
-        assert output is not None
         self._reader = threading.Thread(target=self._read, args=(output, say), name="child output", daemon=True)
         self._reader.start()
 
@@ -86,27 +85,18 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or its output is still read; 128 + N after signal N."""
+        """None while it runs; 128 + N after signal N. Once it has ended, waits until its output is read."""
         code = self._process.poll()
         if code is None:
             return None
-        now = time.monotonic()
-        self._ended_at = now if self._ended_at is None else self._ended_at
-        if self._reader.is_alive() and now - self._ended_at < _OUTPUT_SECONDS:
-            return None
+        self._reader.join(_OUTPUT_SECONDS)
         return code if code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """Asks it to stop: SIGTERM (Windows: Ctrl-Break)."""
-        if self._process.poll() is None:  # as in `kill`
-            with contextlib.suppress(ProcessLookupError):
-                if sys.platform == "win32":
-                    self._process.send_signal(signal.CTRL_BREAK_EVENT)
-                else:
-                    self._process.terminate()
+        """Asks it to stop, if it still runs."""
+        self._process.send_signal(_TERMINATE)
 
     def kill(self) -> None:
-        """Kills it and (not on Windows) all that it started."""
         kill(self._process)
 
     def wait(self, seconds: float) -> None:
@@ -120,18 +110,12 @@ class Child:
         self._reader.join(_OUTPUT_SECONDS)
 
 
-class Children:
+class Children(contextlib.AbstractContextManager["Children"]):
     """Child processes with one lifeline: they end with this process. Context manager: kills those that still run."""
 
     def __init__(self) -> None:
         self._lifeline = Lifeline()
         self._children: list[Child] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def start(self, command: Sequence[str], say: Callable[[str], None], **options: Any) -> Child:
         """Starts a child; `options` as of `Child`."""
@@ -145,3 +129,6 @@ class Children:
         for child in self._children:
             child.wait(0.0)
         self._lifeline.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+SSH_FAILED = 255
+"""Exit code of ssh when the connection failed; else it is that of the remote command."""
 STRICT = (
     "BatchMode=yes",
     "PasswordAuthentication=no",

@@ -35,6 +35,7 @@ from common.wire.protocol import may_send
 from learner.effects import Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
+from learner.limits import ending
 from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peer
@@ -126,7 +127,7 @@ class LearnerCore:
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
-        over = self.run.stats.over(now, self._settings.limits)
+        over = ending(self.run.stats, now, self._settings.limits)
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)

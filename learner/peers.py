@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -11,11 +10,8 @@ import msgspec
 from common.run.status import FleetStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
 from learner.meters import Rate
+from learner.replay_window import ReplayWindow
 
-REMEMBERED = 10_000
-"""Incarnations whose sequence numbers are remembered after they are gone."""
-SEQUENCE_WINDOW = 1024
-"""Sequence numbers this far below an incarnation's highest count as seen; credit leaves far fewer open."""
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
 
@@ -83,7 +79,7 @@ class Peers:
         self._by_id: dict[bytes, Peer] = {}
         self._actors: dict[bytes, tuple[str, str]] = {}
         """Incarnations, by routing id."""
-        self._sequences: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
+        self._window = ReplayWindow()
         self._quarantined: set[tuple[str, str]] = set()
         self._ordinal = 0
 
@@ -113,7 +109,7 @@ class Peers:
         An incarnation that already sent gradients never evicts another: it only timed out and reconnected. Otherwise
         two launchers with the same name would evict each other's actors forever.
         """
-        if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._sequences:
+        if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._window:
             return []
         others = [(routing_id, peer.hello) for routing_id, peer in self.role("actor")]
         return [
@@ -147,30 +143,12 @@ class Peers:
         return list(self._by_id)
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
-        """Whether this gradient has been seen; it counts as seen from now on, also after a reconnect.
-
-        Numbers may come out of order: a broken connection may lose the first of two under way, which is sent again
-        later. So the highest is kept with a mask of those below it (the anti-replay window of RFC 4303, 3.4.3).
-        """
-        key = peer.incarnation
-        highest, mask = self._sequences.get(key, (0, 1))
-        if sequence > highest:
-            shift = min(sequence - highest, SEQUENCE_WINDOW)
-            highest, mask = sequence, (mask << shift | 1) & ((1 << SEQUENCE_WINDOW) - 1)
-        else:
-            bit = highest - sequence
-            if bit >= SEQUENCE_WINDOW or mask >> bit & 1:
-                return True
-            mask |= 1 << bit
-        self._sequences[key] = (highest, mask)
-        self._sequences.move_to_end(key)
-        while len(self._sequences) > REMEMBERED:
-            self._sequences.popitem(last=False)
-        return False
+        """Whether this contribution has been seen; it counts as seen from now on, also after a reconnect."""
+        return self._window.is_duplicate(peer.incarnation, sequence)
 
     def took_part(self, peer: Peer) -> None:
         """This incarnation has played: like one that sent gradients, it evicts nobody when it comes back."""
-        self._sequences.setdefault(peer.incarnation, (0, 1))
+        self._window.know(peer.incarnation)
 
     def quarantine(self, routing_id: bytes, peer: Peer) -> None:
         """This incarnation sends what cannot be used: it leaves, and is not let in again."""

@@ -12,9 +12,7 @@ import msgspec
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.run.status import RunStatus
-from common.settings.sections import Limits
 from common.wire.messages import Contribution, Gradient, Observe
-from learner.effects import Ending
 from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
 from learner.peers import Peer
 from learner.scaling import Decision, Measurement
@@ -173,20 +171,6 @@ class RunStats:
             gradients_per_second=self._received.value(now),
             steps_per_second=self._steps.value(now),
         )
-
-    def over(self, now: float, limits: Limits) -> tuple[Ending, str] | None:
-        """How the run ended and why; None while it goes on."""
-        mean = self.score
-        if limits.until_return is not None and mean is not None and mean >= limits.until_return:
-            return "reached", f"mean return {mean:.1f} over {limits.window} episodes reached {limits.until_return:g}"
-        for name, value, limit in (
-            ("frames", self.counters.frames, limits.frames),
-            ("episodes", self.counters.episodes, limits.episodes),
-            ("seconds", self.seconds(now), limits.seconds),
-        ):
-            if limit and value >= limit:
-                return "finished", f"{value:,.0f} of {limit:,.0f} {name}"
-        return None
 
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""

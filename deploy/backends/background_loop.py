@@ -5,26 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 
 from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
-from deploy.backoff import backoff
 
 CLOSE_SECONDS = 5.0
 """For the last requests when the launcher ends."""
 
 
+def backoff(failures: int, first: float = 1.0) -> float:
+    """Seconds to wait after so many failures in a row: `first`, 2, 4, 8, ... times that, at most 30."""
+    return min(first * 2.0 ** min(failures - 1, 16), 30.0)  # 16: a larger exponent would overflow in the end
+
+
 @dataclass(frozen=True)
 class Report:
-    """The result of one turn."""
-
     seen: Observation | None
     """None: the backend could not be observed."""
     ended: tuple[Ended, ...] = ()
     problem: str = ""
-    """What failed or should be known, in one line."""
 
 
 class BackgroundLoop:
@@ -47,8 +48,6 @@ class BackgroundLoop:
         self._failures = 0
         """Turns in a row in which something failed."""
         self._thread = threading.Thread(target=self._run, name="backend", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
 
     def report(self) -> Report | None:
@@ -72,13 +71,11 @@ class BackgroundLoop:
         """Lets the thread end after the requests that were already handed over."""
         self._closing = True
         self._answers.put(None)
-        self._awake.set()
+        self.wake()
 
-    def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Ends thread and backend; a tool that runs for longer than `seconds` is left alone."""
-        self.leave()
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, seconds))
+    def close(self, seconds: float) -> None:
+        """After `leave`: ends the backend; a tool that runs for longer than `seconds` is left alone."""
+        self._thread.join(max(0.0, seconds))
         self._backend.close()
 
     def _run(self) -> None:
@@ -94,8 +91,8 @@ class BackgroundLoop:
 
     def _turn(self, requests: Requests) -> Report:
         problems: list[str] = []
-        seen: Observation | None = None
-        ended: list[Ended] = []
+        seen = None
+        ended: tuple[Ended, ...] = ()
         try:
             self._backend.request(requests)
             self._known |= requests.start
@@ -103,23 +100,19 @@ class BackgroundLoop:
             problems.append(str(error))
         try:
             if not self._closing:
-                seen = self._observe()
-                ended = [self._backend.exit_status(slot) for slot in sorted(self._known - seen.alive)]
-                self._known = seen.alive
+                observed = self._backend.observe()
+                if surplus := observed.alive - self._slots:  # a launcher with more slots started them
+                    self._backend.stop(sorted(surplus))
+                alive = observed.alive & self._slots
+                ended = tuple(self._backend.exit_status(slot) for slot in sorted(self._known - alive))
+                seen = replace(observed, alive=alive, starting=observed.starting & self._slots)
+                self._known = alive
         except ToolError as error:
-            seen = None
             problems.append(str(error))
         self._failures = self._failures + 1 if problems else 0
         if seen is not None and seen.note:
             problems.append(seen.note)
-        return Report(seen, tuple(ended), "; ".join(dict.fromkeys(problems)))
-
-    def _observe(self) -> Observation:
-        """Stops actors beyond the slots: a launcher with more slots started them."""
-        seen = self._backend.observe()
-        if surplus := seen.alive - self._slots:
-            self._backend.stop(sorted(surplus))
-        return Observation(seen.alive & self._slots, seen.starting & self._slots, seen.note)
+        return Report(seen, ended, "; ".join(dict.fromkeys(problems)))
 
 
 def close_all(loops: Sequence[BackgroundLoop]) -> None:

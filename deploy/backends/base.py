@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ended:
-    """How an actor ended."""
-
     slot: int
     exit_code: int
     """As in a shell: 128 + N after signal N, 127 if it could not be started."""
@@ -22,10 +20,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Observation:
-    """The actors that a backend sees."""
+    """Slots by the state of their actor."""
 
     alive: frozenset[int] = frozenset()
-    """Slots whose actor exists, queued ones included."""
+    """It exists, perhaps in a queue."""
     starting: frozenset[int] = frozenset()
     """Those of them that do not work yet."""
     note: str = ""
@@ -34,7 +32,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class Requests:
-    """What a backend is to do next."""
+    """Slots in which a backend is to start, stop or kill actors."""
 
     start: frozenset[int] = frozenset()
     stop: frozenset[int] = frozenset()
@@ -60,7 +58,7 @@ class Backend(ABC):
     """Whether the actors go on when the launcher ends, so that the next launcher finds them."""
 
     def request(self, requests: Requests) -> None:
-        """Starts and stops actors; an observation after the last request has shown which exist."""
+        """An observation after the last request has shown which actors exist."""
         if requests.stop:
             self.stop(sorted(requests.stop))
         if requests.kill:
@@ -69,22 +67,20 @@ class Backend(ABC):
             self.start(sorted(requests.start))
 
     @abstractmethod
-    def start(self, slots: Sequence[int]) -> None:
-        """Starts an actor in each of these slots."""
+    def start(self, slots: Sequence[int]) -> None: ...
 
     @abstractmethod
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:
         """Asks these actors to leave, or kills them (a manager that kills by itself is asked again)."""
 
     @abstractmethod
-    def observe(self) -> Observation:
-        """Which actors exist now."""
+    def observe(self) -> Observation: ...
 
     @abstractmethod
     def exit_status(self, slot: int) -> Ended:
         """How the actor ended that the last observation does not show any more."""
 
-    def close(self) -> None:  # noqa: B027 (actors that outlive the launcher need nothing)
+    def close(self) -> None:  # noqa: B027
         """Kills the actors, unless they outlive the launcher."""
 
 

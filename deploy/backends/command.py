@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deploy.backends.base import Backend, Ended, Observation, Requests
-from deploy.backends.runner import Runner
+from deploy.backends.runner import run
 
-COMMAND_SECONDS = 60.0
-COUNT, LEARNER = "{count}", "{learner}"
+COUNT = "{count}"
 
 
 class CommandBackend(Backend):
@@ -21,8 +20,7 @@ class CommandBackend(Backend):
 
     def __init__(self, command: Sequence[str], learner: str) -> None:
         """In each word of `command`, {count} and {learner} are replaced."""
-        self._command = [word.replace(LEARNER, learner) for word in command]
-        self._runner = Runner(COMMAND_SECONDS)
+        self._command = [word.replace("{learner}", learner) for word in command]
         self._running: set[int] = set()
         self._told: int | None = None
         """The number that the program took; None: it took none yet, or failed halfway."""
@@ -30,7 +28,7 @@ class CommandBackend(Backend):
     def request(self, requests: Requests) -> None:
         if requests.planned not in (None, self._told):
             self._told = None
-            self._runner.run(*(word.replace(COUNT, str(requests.planned)) for word in self._command)).check()
+            run(*(word.replace(COUNT, str(requests.planned)) for word in self._command), seconds=60.0)
             self._told = requests.planned
         super().request(requests)
 

@@ -19,12 +19,12 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Host:
-    """A host for ssh, and how many actors may run there."""
+    """A host for ssh."""
 
     destination: str
     """A host or an alias of ssh's configuration, with USER@ or without."""
     slots: int = 0
-    """0: not given."""
+    """Most actors that may run there; 0: not given."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,6 @@ from deploy.children import Child, Children
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 """An actor uses one core and no GPU."""
-_NOT_STARTED = 127
 
 
 class ProcessBackend(Backend):
@@ -29,22 +28,20 @@ class ProcessBackend(Backend):
         self._ended: dict[int, Ended] = {}
 
     def start(self, slots: Sequence[int]) -> None:
+        environment = notify.inherited() | ONE_THREAD
         for slot in slots:
+            say = partial(_say, self._name(slot))
             try:
-                self._running[slot] = self._children.start(
-                    self._command(slot), partial(_say, self._name(slot)), environment=notify.inherited() | ONE_THREAD
-                )
+                self._running[slot] = self._children.start(self._command(slot), say, environment=environment)
             except OSError as error:
-                self._ended[slot] = Ended(slot, _NOT_STARTED, f"cannot be started: {error}")
+                self._ended[slot] = Ended(slot, 127, f"cannot be started: {error}")
 
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:
-        """SIGTERM (Windows: Ctrl-Break) to an actor, or SIGKILL to it and all that it started."""
         for slot in slots:
             if child := self._running.get(slot):
                 child.kill() if kill else child.terminate()
 
     def observe(self) -> Observation:
-        """A child has ended once its output was read."""
         for slot, child in list(self._running.items()):
             exit_code = child.exit_code
             if exit_code is not None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from common.host.service import logs, notify
 from deploy.children import kill
 
-TOOL_SECONDS = 10.0
 _WHY_CHARACTERS = 500
 
 
@@ -18,53 +15,32 @@ class ToolError(Exception):
     """A tool failed; the text is one line with its name and the last line it wrote."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a tool wrote, and its exit code."""
-
-    program: str
-    exit_code: int
-    out: str
-    error: str
-
-    def check(self) -> str:
-        """Standard output; raises ToolError if the tool failed."""
-        if self.exit_code == 0:
-            return self.out
-        said = last_line(self.error) or last_line(self.out) or "no message"
-        raise ToolError(f"{self.program}: {said.removeprefix(f'{self.program}: ')} (exit code {self.exit_code})")
-
-
-class Runner:
-    """Runs tools on this machine."""
-
-    def __init__(self, seconds: float = TOOL_SECONDS) -> None:
-        """A tool that takes longer than `seconds` is killed."""
-        self._seconds = seconds
-
-    def run(self, *words: str, stdin: str = "") -> Answer:
-        """Raises ToolError if the tool is not there or takes too long."""
-        program = Path(words[0]).name
-        try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                env=notify.inherited() | {"LC_ALL": "C"},  # messages in English
-                start_new_session=sys.platform != "win32",
-            )
-        except OSError as error:
-            raise ToolError(f"{program}: cannot be run: {error}") from None
-        try:
-            out, error_text = process.communicate(stdin, self._seconds)
-        except subprocess.TimeoutExpired:
-            kill(process)  # and what it started, which may hold the pipes open
-            process.communicate()
-            raise ToolError(f"{program}: no answer within {self._seconds:.0f} s") from None
-        return Answer(program, process.returncode, out, error_text)
+def run(*words: str, stdin: str = "", seconds: float = 10.0) -> str:
+    """Standard output of a tool; raises ToolError if it is not there, fails, or takes too long."""
+    program = Path(words[0]).name
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env=notify.inherited() | {"LC_ALL": "C"},  # messages in English
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"{program}: cannot be run: {error}") from None
+    try:
+        out, errors = process.communicate(stdin, seconds)
+    except subprocess.TimeoutExpired:
+        kill(process)  # and what it started, which may hold the pipes open
+        process.communicate()
+        raise ToolError(f"{program}: no answer within {seconds:.0f} s") from None
+    if process.returncode:
+        said = last_line(errors) or last_line(out) or "no message"
+        raise ToolError(f"{program}: {said.removeprefix(f'{program}: ')} (exit code {process.returncode})")
+    return out
 
 
 def last_line(text: str) -> str:

@@ -7,23 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 from deploy.backends.base import Backend, Ended, Observation
 from deploy.backends.process import ONE_THREAD
-from deploy.backends.runner import Runner, ToolError, last_line
+from deploy.backends.runner import ToolError, last_line, run
 
 UNIT = "a3cd-actor@"
 _ALIVE = frozenset({"active", "reloading", "refreshing", "activating", "deactivating"})
 _PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,Job,InvocationID"
 _EXITED = "1"
 """CLD_EXITED of waitid(2): the status is an exit code, else a signal."""
-_WORDS = 10
 _TRANSIENT = (
-    *("--slice=a3cd.slice", "--service-type=notify", "--nice=10"),
+    *("--quiet", "--no-block", "--no-ask-password", "--slice=a3cd.slice", "--service-type=notify", "--nice=10"),
     *(f"--setenv={name}={value}" for name, value in ONE_THREAD.items()),
     *("--property=Restart=always", "--property=RestartSec=5", "--property=RestartPreventExitStatus=2 78"),
     *("--property=SuccessExitStatus=143", "--property=KillMode=mixed", "--property=TimeoutStopSec=20"),
     *("--property=TimeoutStartSec=300", "--property=WatchdogSec=60", "--property=SyslogIdentifier=a3cd-actor"),
     *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),
 )
-"""As in deploy/units/system/a3cd-actor@.service, which says why."""
+"""The properties are those of deploy/units/system/a3cd-actor@.service, which says why."""
 
 
 class SystemdBackend(Backend):
@@ -34,19 +33,19 @@ class SystemdBackend(Backend):
 
     outlives = True
 
-    def __init__(self, slots: int, *, user: bool = False, unit: str = UNIT, runner: Runner | None = None) -> None:
+    def __init__(self, slots: int, *, user: bool = False, unit: str = UNIT, run: Callable[..., str] = run) -> None:
         """`user`: units of the user's own manager; `unit`: the name before the slot's number."""
-        self._runner = runner or Runner()
+        self._run = run
         self._scope = "--user" if user else "--system"
         self._unit = unit
-        self._slots = slots
+        self._shown_units = self.names(range(slots))
         self._shown: dict[int, Mapping[str, str]] = {}
 
     def names(self, slots: Sequence[int]) -> list[str]:
         return [f"{self._unit}{slot}.service" for slot in slots]
 
     def start(self, slots: Sequence[int]) -> None:
-        """Does not wait: a unit is started when its learner has welcomed it."""
+        # Does not wait: a unit counts as started when its learner has welcomed it.
         self._systemctl("start", "--no-block", "--", *self.names(slots))
 
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:  # noqa: ARG002
@@ -55,18 +54,13 @@ class SystemdBackend(Backend):
 
     def observe(self) -> Observation:
         """A unit with a waiting job counts as started."""
-        self._shown = self._show(self.names(range(self._slots)))
-        if missing := set(range(self._slots)) - self._shown.keys():
-            raise ToolError(f"systemctl: {len(missing)} of {self._slots} units are not shown")
-        return self._observation()
-
-    def _show(self, units: Sequence[str]) -> dict[int, Mapping[str, str]]:
-        blocks = self._systemctl("show", f"--property={_PROPERTIES}", "--", *units).strip().split("\n\n")
-        shown = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
-        numbers = [unit.get("Id", "").removeprefix(self._unit).removesuffix(".service") for unit in shown]
-        return {int(number): unit for number, unit in zip(numbers, shown, strict=True) if number.isdecimal()}
-
-    def _observation(self) -> Observation:
+        shown = self._systemctl("show", f"--property={_PROPERTIES}", "--", *self._shown_units)
+        self._shown = {}
+        for block in shown.strip().split("\n\n"):
+            unit = dict(line.partition("=")[::2] for line in block.splitlines())
+            number = unit.get("Id", "").removeprefix(self._unit).removesuffix(".service")
+            if number.isdecimal():
+                self._shown[int(number)] = unit
         alive = {
             slot: unit
             for slot, unit in self._shown.items()
@@ -89,16 +83,14 @@ class SystemdBackend(Backend):
 
     def _journal(self, invocation: str) -> list[str]:
         """The last lines of the unit's processes, without those of systemd about it."""
-        scope = ("--user",) if self._scope == "--user" else ()
-        options = ("--no-pager", "--quiet", "--output=cat", f"--lines={_WORDS}")
+        options = ("--no-pager", "--quiet", "--output=cat", "--lines=10", f"_SYSTEMD_INVOCATION_ID={invocation}")
         try:
-            said = self._runner.run("journalctl", *scope, *options, f"_SYSTEMD_INVOCATION_ID={invocation}").check()
+            return [last_line(line) for line in self._run("journalctl", self._scope, *options).splitlines()]
         except ToolError:
             return []
-        return [last_line(line) for line in said.splitlines()]
 
     def _systemctl(self, *words: str) -> str:
-        return self._runner.run("systemctl", self._scope, "--no-ask-password", "--no-pager", *words).check()
+        return self._run("systemctl", self._scope, "--no-ask-password", "--no-pager", *words)
 
 
 class TransientBackend(SystemdBackend):
@@ -109,28 +101,21 @@ class TransientBackend(SystemdBackend):
 
     interval = 10.0
 
-    def __init__(
-        self, slots: int, *, user: bool, unit: str, runner: Runner, program: str, words: Callable[[int], list[str]]
-    ) -> None:
-        """`program`: a path for the shell, not quoted; `words`: the arguments of the actor in a slot."""
-        super().__init__(slots, user=user, unit=unit, runner=runner)
-        self._program = program
-        self._words = words
+    def __init__(self, unit: str, *, user: bool, run: Callable[..., str], command: Callable[[int], str]) -> None:
+        """`command` of the actor in a slot, a line for the shell."""
+        super().__init__(0, user=user, unit=unit, run=run)
+        self._command = command
+        self._shown_units = [f"{unit}*.service"]
 
     def start(self, slots: Sequence[int]) -> None:
-        forget = shlex.join(("systemctl", self._scope, "reset-failed", "--", *self.names(slots)))
-        begin = " && ".join(self._line(slot) for slot in slots)
-        self._runner.run("sh", "-c", f"{forget} 2>/dev/null; {begin}").check()
-
-    def _line(self, slot: int) -> str:
-        (name,) = self.names([slot])
-        account = [] if self._scope == "--user" else ["--uid=0"]  # sets HOME
-        run = ("systemd-run", self._scope, "--quiet", "--no-block", "--no-ask-password", f"--unit={name}", *account)
-        return f"{shlex.join((*run, *_TRANSIENT))} -- {self._program} {shlex.join(self._words(slot))}"
-
-    def observe(self) -> Observation:
-        self._shown = self._show([f"{self._unit}*.service"])
-        return self._observation()
+        """One line for all, so that a host is reached once."""
+        names = self.names(slots)
+        account = () if self._scope == "--user" else ("--uid=0",)  # sets HOME
+        forget = shlex.join(("systemctl", self._scope, "reset-failed", "--", *names))
+        options = shlex.join((self._scope, *account, *_TRANSIENT))
+        units = zip(slots, names, strict=True)
+        begin = [f"systemd-run {options} --unit={shlex.quote(name)} -- {self._command(slot)}" for slot, name in units]
+        self._run("sh", "-c", f"{forget} 2>/dev/null; {' && '.join(begin)}")
 
 
 def _restarts(unit: Mapping[str, str]) -> str:

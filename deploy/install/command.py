@@ -14,48 +14,46 @@ from common.host.addresses import Address
 from deploy.arguments import AddressType
 from deploy.backends.hosts import MOST_SLOTS
 from deploy.install import credentials, payload
-from deploy.install.layout import SYSTEM, USER, Layout
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, USER, Layout, Payload
 from deploy.install.software import find
 from deploy.install.target import SshTarget
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
-_SLOTS = click.IntRange(1, MOST_SLOTS)
-Command = Callable[..., Any]
-
-
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_INSECURE = click.option("--insecure", is_flag=True, help="Without keys: on a network that you trust.")
-_HOSTS = _options(
-    click.option("--to", required=True, metavar="USER@HOST...", help="Where; more hosts may follow."),
-    click.argument("more", nargs=-1, metavar="[USER@HOST]..."),
-    click.option("--systemd/--user", "system", default=True, help="System units (default), or the user's own."),
-    click.option("--sudo", is_flag=True, help="Become root there by sudo, which must not ask for a password."),
-    click.option("--python", default="python3", show_default=True, help="Python 3.11 or newer there."),
-    click.option("--ssh-config", type=_FILE, help="As ssh -F takes it."),
-    click.option("--dry-run", is_flag=True, help="Print what would change, and change nothing."),
-)
-_SOFTWARE = _options(
-    click.option("--wheel", type=_FILE, help="a3cd as a wheel; default: built of the source tree."),
-    click.option("--wheelhouse", type=_FOLDER, help="Wheels of all it needs, for hosts without an index."),
-)
-_PEERS = _options(
-    click.option("--learner", required=True, type=AddressType(), help="Its address, as the hosts reach it."),
-    click.option("--slots", type=_SLOTS, default=2, show_default=True, help="Actors on each host, at most."),
-    click.option("--allow-module", "modules", multiple=True, help="A module the learner may have imported."),
-    click.option("--keys", type=_FOLDER, help="The learner's key folder, where this is the learner's host."),
-    click.option("--invite-from", metavar="USER@HOST", help="The learner's host, which makes the hosts' keys."),
+_INSECURE = click.Option(["--insecure"], is_flag=True, help="Without keys: on a network that you trust.")
+_HOSTS: list[click.Parameter] = [
+    click.Option(["--to"], required=True, metavar="USER@HOST...", help="Where; more hosts may follow."),
+    click.Argument(["more"], nargs=-1, metavar="[USER@HOST]..."),
+    click.Option(["--systemd/--user", "system"], default=True, help="System units (default), or the user's own."),
+    click.Option(["--sudo"], is_flag=True, help="Become root there by sudo, which must not ask for a password."),
+    click.Option(["--python"], default="python3", show_default=True, help="Python 3.11 or newer there."),
+    click.Option(["--ssh-config"], type=_FILE, help="As ssh -F takes it."),
+    click.Option(["--dry-run"], is_flag=True, help="Print what would change, and change nothing."),
+]
+_SOFTWARE: list[click.Parameter] = [
+    *_HOSTS,
+    click.Option(["--wheel"], type=_FILE, help="a3cd as a wheel; default: built of the source tree."),
+    click.Option(["--wheelhouse"], type=_FOLDER, help="Wheels of all it needs, for hosts without an index."),
+]
+_LEARNER: list[click.Parameter] = [
+    *_SOFTWARE,
+    click.Option(["--config"], required=True, type=_FILE, help="The run settings (TOML)."),
+    click.Option(["--name"], default="run", show_default=True, help="Of the run: its unit is a3cd-learner@NAME."),
+    click.Option(["--bind"], type=AddressType(connect=False), default="tcp://0.0.0.0:5555", show_default=True),
     _INSECURE,
-)
+]
+_PEERS: list[click.Parameter] = [
+    *_SOFTWARE,
+    click.Option(["--learner"], required=True, type=AddressType(), help="Its address, as the hosts reach it."),
+    click.Option(
+        ["--slots"], type=click.IntRange(1, MOST_SLOTS), default=2, show_default=True,
+        help="Actors on each host, at most.",
+    ),
+    click.Option(["--allow-module", "modules"], multiple=True, help="A module the learner may have imported."),
+    click.Option(["--keys"], type=_FOLDER, help="The learner's key folder, where this is the learner's host."),
+    click.Option(["--invite-from"], metavar="USER@HOST", help="The learner's host, which makes the hosts' keys."),
+    _INSECURE,
+]  # fmt: skip
 
 
 def _target(text: str, system: bool, sudo: bool, python: str, ssh_config: Path | None, **_: Any) -> SshTarget:
@@ -78,11 +76,11 @@ def _apply(hosts: dict[str, Any], make: Callable[[SshTarget], Payload]) -> None:
     """Brings one host after the other to the state of its payload."""
     for target in [_target(text, **hosts) for text in (hosts["to"], *hosts["more"])]:
         one = make(target)
-        due = list(target.apply(one, act=False))
+        due = list(target.apply(one))
         look_only = hosts["dry_run"] or not due or one.verb == "status"
         outcome = "" if one.verb == "status" or not look_only else ": would change" if due else ": nothing to do"
         click.echo(f"{target.host.destination}: {one.verb}{outcome}")
-        for line in due if look_only else target.apply(one, True, due):
+        for line in due if look_only else target.apply(one, due):
             click.echo(f"  {line}")
 
 
@@ -94,13 +92,7 @@ def deploy() -> None:
     """
 
 
-@deploy.command()
-@_HOSTS
-@_SOFTWARE
-@click.option("--config", required=True, type=_FILE, help="The run settings (TOML).")
-@click.option("--name", default="run", show_default=True, help="Of the run: its unit is a3cd-learner@NAME.")
-@click.option("--bind", type=AddressType(connect=False), default="tcp://0.0.0.0:5555", show_default=True)
-@_INSECURE
+@deploy.command(params=_LEARNER)
 def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any) -> None:
     """A learner of one run; its key pair is made there, and stays there."""
     from common.settings.toml import read
@@ -136,42 +128,32 @@ def _deploy_peers(
     _apply(hosts, make)
 
 
-@deploy.command()
-@_HOSTS
-@_SOFTWARE
-@_PEERS
+@deploy.command(params=_PEERS)
 def actors(**given: Any) -> None:
     """Actors, as many as --slots says on each host, started at boot."""
     _deploy_peers("actors", **given)
 
 
-@deploy.command()
-@_HOSTS
-@_SOFTWARE
-@_PEERS
+@deploy.command(params=_PEERS)
 def launcher(**given: Any) -> None:
     """A launcher, which starts actors as units when the learner orders them."""
     _deploy_peers("launcher", **given)
 
 
-@deploy.command()
-@_HOSTS
+@deploy.command(params=_HOSTS)
 def status(**hosts: Any) -> None:
     """Show what is installed on hosts and what it does."""
     _apply(hosts, lambda _: Payload("status", _layout(hosts)))
 
 
-@deploy.command()
-@_HOSTS
-@_SOFTWARE
+@deploy.command(params=_SOFTWARE)
 def upgrade(**hosts: Any) -> None:
     """Install a newer a3cd; what runs is restarted, what does not is left so."""
     one = payload.upgrade(_layout(hosts), _wheels(hosts))
     _apply(hosts, lambda _: one)
 
 
-@deploy.command()
-@_HOSTS
+@deploy.command(params=_HOSTS)
 def remove(**hosts: Any) -> None:
     """Stop a3cd on hosts and remove it; runs, settings and keys are kept."""
     _apply(hosts, lambda _: Payload("remove", _layout(hosts)))

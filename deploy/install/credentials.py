@@ -12,7 +12,7 @@ from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.credential import Credential
 from deploy import keys
-from deploy.install.layout import Layout, shell_word
+from deploy.install.payload import Layout, shell_word
 from deploy.install.target import SshTarget
 
 Make = Callable[[str], bytes]

@@ -1,4 +1,4 @@
-"""What a host is to have, for each role: the settings and files that `remote_script.sh` takes."""
+"""What a host is to have for each role, and where: the settings and files that `remote_script.sh` takes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,63 @@ from typing import IO
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.credential import file_name
-from deploy.install.layout import UNITS, Layout, read, shell_word
 from deploy.install.software import digest
 
+UNITS = ("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd.target", "a3cd.slice")
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
 
 
 @dataclass(frozen=True)
-class Payload:
-    """One deployment to one host."""
+class Layout:
+    """Paths on a host; `~` is the home of the user there."""
 
+    user: bool
+    venv: str
+    units: str
+    config: str
+    data: str
+    """Runs are kept here."""
+    etc: str = ""
+    """Empty for a user, who may write nothing there."""
+
+    @property
+    def keys(self) -> str:
+        return f"{self.config}/keys"
+
+    @property
+    def a3cd(self) -> str:
+        return f"{self.venv}/bin/a3cd"
+
+    def unit(self, name: str) -> bytes:
+        return read("user" if self.user else "system", name)
+
+
+SYSTEM = Layout(
+    user=False, venv="/opt/a3cd", units="/etc/systemd/system", config="/etc/a3cd", data="/var/lib/a3cd", etc="/etc"
+)
+USER = Layout(
+    user=True,
+    venv="~/.local/share/a3cd",
+    units="~/.config/systemd/user",
+    config="~/.config/a3cd",
+    data="~/.local/state/a3cd",
+)
+
+
+def read(*path: str) -> bytes:
+    """A file below deploy/units."""
+    return files("deploy").joinpath("units", *path).read_bytes()
+
+
+def shell_word(path: str) -> str:
+    """A path of a layout as one word for the host's shell."""
+    return f'"$HOME"{shlex.quote(path[1:])}' if path.startswith("~/") else shlex.quote(path)
+
+
+@dataclass(frozen=True)
+class Payload:
     verb: str
     layout: Layout
     wheels: Sequence[Path] = ()
@@ -38,38 +83,30 @@ class Payload:
     credential: Callable[[], bytes] | None = None
     """Called when the host has none for this learner."""
 
-    def write(self, out: IO[bytes], python: str, act: bool, due: Collection[str]) -> None:
-        """As a tar; wheels and the credential only where `due`, the lines printed without `act`, names them."""
+    def write(self, out: IO[bytes], python: str, due: Collection[str]) -> None:
+        """As a tar. `due`: lines that the script printed when it was to look only; they are changed now."""
         with tarfile.open(fileobj=out, mode="w|") as tar:
-            for name, content in self._contents(python, act, due):
+            for name, content in self._contents(python, due):
                 entry = tarfile.TarInfo(name)
                 entry.mode = 0o600
                 entry.size = content.stat().st_size if isinstance(content, Path) else len(content)
                 with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as file:
                     tar.addfile(entry, file)
 
-    def _contents(self, python: str, act: bool, due: Collection[str]) -> Iterator[tuple[str, bytes | Path]]:
+    def _contents(self, python: str, due: Collection[str]) -> Iterator[tuple[str, bytes | Path]]:
         yield "remote_script.sh", files("deploy.install").joinpath("remote_script.sh").read_bytes()
-        yield "settings", self._settings(python, act).encode()
+        yield "settings", self._settings(python=python, act="yes" if due else "no").encode()
         yield "wheels.sha256", "".join(f"{digest(path)} {path.name}\n" for path in self.wheels).encode()
         yield from self.files.items()
-        if act:
-            yield from ((f"wheels/{path.name}", path) for path in self.wheels if f"wheel {path.name}" in due)
-        if act and self.credential is not None and f"credential {self.settings['credential']}" in due:
+        yield from ((f"wheels/{path.name}", path) for path in self.wheels if f"wheel {path.name}" in due)
+        if self.credential is not None and f"credential {self.settings['credential']}" in due:
             yield "credential", self.credential()
 
-    def _settings(self, python: str, act: bool) -> str:
-        folders = ("venv", "units", "config", "data", "etc")
-        words = {
-            "verb": self.verb,
-            "act": "yes" if act else "no",
-            "scope": "--user" if self.layout.user else "--system",
-            "python": python,
-            "index": "no" if len(self.wheels) > 1 else "yes",
-            **self.settings,
-        }
-        quoted = {name: shell_word(getattr(self.layout, name)) for name in folders}
-        quoted |= {name: shlex.quote(word) for name, word in words.items()}
+    def _settings(self, **words: str) -> str:
+        words |= {"verb": self.verb, "scope": "--user" if self.layout.user else "--system", **self.settings}
+        words["index"] = "no" if len(self.wheels) > 1 else "yes"
+        quoted = {name: shlex.quote(word) for name, word in words.items()}
+        quoted |= {name: shell_word(getattr(self.layout, name)) for name in ("venv", "units", "config", "data", "etc")}
         return "".join(f"{name}={word}\n" for name, word in quoted.items())
 
 
@@ -119,8 +156,8 @@ def peers(
     key_file = f"{layout.keys}/{file_name(learner)}".encode()
     keys = read("drop-ins", "peer-keys.conf").replace(b"/etc/a3cd/keys/learner.credential", key_file)
     own |= _files(layout, keys if credential else _NO_KEYS, *templates)
-    settings = {"instances": " ".join(instances), "slots": str(slots)}
-    settings["credential"] = file_name(learner) if credential else ""
+    credential_name = file_name(learner) if credential else ""
+    settings = {"instances": " ".join(instances), "slots": str(slots), "credential": credential_name}
     return Payload(verb, layout, wheels, own, settings, credential)
 
 

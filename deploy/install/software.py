@@ -23,18 +23,14 @@ def find(wheel: Path | None, wheelhouse: Path | None, scratch: Path) -> tuple[Pa
             raise ConfigurationError(f"{given} does not exist")
     needed = [] if wheelhouse is None else sorted(wheelhouse.glob("*.whl"))
     if wheelhouse is not None and not needed:
-        raise ConfigurationError(
-            f"{wheelhouse} holds no wheel: fill it with `pip download --dest {wheelhouse} a3cd.whl`"
-        )
+        raise ConfigurationError(f"{wheelhouse} holds no wheel: fill it by `pip download --dest {wheelhouse} a3cd.whl`")
     own = wheel or _build(scratch)
     return own, *(path for path in needed if path.name != own.name)
 
 
 def _build(scratch: Path) -> Path:
     if not (_PROJECT / "pyproject.toml").exists():
-        raise ConfigurationError(
-            "a3cd does not run from its source tree here: name the wheel to install with --wheel FILE"
-        )
+        raise ConfigurationError("a3cd does not run from its source tree: name the wheel to install with --wheel FILE")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(scratch), str(_PROJECT)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     built = sorted(scratch.glob("a3cd-*.whl"))

@@ -14,7 +14,7 @@ from common.errors import ConfigurationError, UnavailableError
 from common.host.service.logs import printable
 from deploy.backends.hosts import Host, parse
 from deploy.install.payload import Payload
-from deploy.ssh import ssh_command
+from deploy.ssh import SSH_FAILED, ssh_command
 
 _RECEIVE = (
     "sh -c 'umask 077; here=$(mktemp -d /var/tmp/a3cd.XXXXXX) || exit 1; "
@@ -22,14 +22,10 @@ _RECEIVE = (
     'tar -xf - -C "$here" && sh "$here/remote_script.sh"\''
 )
 """The same for every payload: nothing of it is on a command line."""
-_SSH_FAILED = 255
-_LAST_BYTES = 2000
 
 
 @dataclass(frozen=True)
 class SshTarget:
-    """How a line is given to the shell of a host."""
-
     host: Host
     words: tuple[str, ...]
     """Of the command, but for the line."""
@@ -42,16 +38,15 @@ class SshTarget:
         host = parse(text)
         if host.slots:
             raise ConfigurationError(f"{text!r}: write USER@HOST alone; the port belongs in ssh's own configuration")
-        return cls(
-            host, tuple(ssh_command(host.destination, config="" if config is None else str(config))), python, sudo
-        )
+        words = ssh_command(host.destination, config=str(config) if config else "")
+        return cls(host, tuple(words), python, sudo)
 
-    def apply(self, payload: Payload, act: bool, due: Collection[str] = ()) -> Iterator[str]:
-        """Yields what differs from the payload, and is changed if `act`; `due` is what was yielded without.
+    def apply(self, payload: Payload, due: Collection[str] = ()) -> Iterator[str]:
+        """Yields what differs from the payload; changes it if given `due`, which is what was yielded without.
 
         Raises UnavailableError for a host that cannot be reached or a step that fails.
         """
-        return self.run(_RECEIVE, lambda file: payload.write(file, self.python, act, due))
+        return self.run(_RECEIVE, lambda file: payload.write(file, self.python, due))
 
     def run(self, line: str, write: Callable[[IO[bytes]], object]) -> Iterator[str]:
         """Yields the lines that the command prints after `write` has written its input."""
@@ -69,9 +64,8 @@ class SshTarget:
                     yield printable(said.decode(errors="replace").rstrip("\n"))
             if process.returncode:
                 errors.seek(0)
-                raise UnavailableError(self._trouble(process.returncode, errors.read()[-_LAST_BYTES:]))
-
-    def _trouble(self, code: int, errors: bytes) -> str:
-        said = printable(errors.decode(errors="replace").strip()) or f"exit code {code} without a word"
-        hint = f" (`ssh {self.host.destination} true` must work without a question)" if code == _SSH_FAILED else ""
-        return f"{self.host.destination}: {said}{hint}"
+                why = printable(errors.read()[-2000:].decode(errors="replace").strip())
+                why = why or f"exit code {process.returncode} without a word"
+                if process.returncode == SSH_FAILED:
+                    why += f" (`ssh {self.host.destination} true` must work without a question)"
+                raise UnavailableError(f"{self.host.destination}: {why}")

@@ -1,9 +1,4 @@
-"""Decides for the launcher: orders, observations and time in; requests to the backends and reports out.
-
-An actor that ends by itself is started again, later each time. Two things are hopeless: an actor that says its
-configuration is wrong, and failures in a row during which no actor lived. Then no more are started on that host, and
-the learner is told why, until it begins another epoch (which may have other settings).
-"""
+"""Decides for the launcher: orders, observations and time in; requests to the backends and reports out."""
 
 from __future__ import annotations
 
@@ -35,23 +30,18 @@ class Step:
 
 
 class LauncherCore:
-    """State of a launcher; knows no clock and no socket."""
-
     def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), prestart: int = 0) -> None:
-        """`slots` and host name of each place. `prestart` actors are started before the first order.
-
-        They load their libraries while the learner loads its own.
-        """
+        """`slots` and host name of each place; `prestart` actors load their libraries before the first order."""
         self.slots = sum(slots)
         self.wanted = min(prestart, self.slots)
         self.ordered = False
-        """Whether the learner has said how many it wants."""
         self.stopping = False
+        self._hosts = hosts
         self._reconciler = Reconciler(slots)
-        self._crash_loops = [CrashLoop(host) for host in hosts]
-        self.problems = [""] * len(slots)
+        self._crash_loops = [CrashLoop() for _ in hosts]
+        self.problems = [""] * len(hosts)
         """What failed last in each place, or should be known; empty: nothing."""
-        self._unsettled = set(range(len(slots)))
+        self._unsettled = set(range(len(hosts)))
         """Places that nobody tried to observe yet."""
         self._interval = self._report_due = math.inf
         self._last: FleetReport | None = None
@@ -63,10 +53,14 @@ class LauncherCore:
         self._detached = False
 
     def handle(self, now: float, message: AnyMessage) -> None:
-        """Takes note of a message from the learner."""
         match message:
             case Welcome():
-                self._welcomed(now, message)
+                epoch = (message.run, message.epoch)
+                if self._epoch not in (None, epoch):  # it may have other settings
+                    self._crash_loops = [CrashLoop() for _ in self._hosts]
+                self._epoch = epoch
+                self._interval = message.heartbeat_seconds
+                self._last = None
             case FleetOrder() if not self.stopping:
                 self.ordered = True
                 self.wanted = min(message.actors, self.slots)
@@ -74,18 +68,9 @@ class LauncherCore:
                 self._clamped = f"{message.actors} actors ordered, {self.slots} slots here" if beyond else ""
             case Stop(final=True):
                 self.stop(now, LEAVE_SECONDS)
-            case _:
-                pass
-
-    def _welcomed(self, now: float, welcome: Welcome) -> None:
-        epoch = (welcome.run, welcome.epoch)
-        if epoch != self._epoch and self._epoch is not None:
-            self._crash_loops = [CrashLoop(one.host) for one in self._crash_loops]
-        self._epoch = epoch
-        self._interval, self._report_due, self._last = welcome.heartbeat_seconds, now, None
 
     def observe(self, now: float, place: int, report: Report) -> Step:
-        """Takes note of a backend's report, and answers it. Before the first order all actors found are wanted."""
+        """Answers a backend's report. Before the first order all actors found are wanted."""
         self._unsettled.discard(place)
         if report.seen is None:
             self._reconciler.lose(now, place)
@@ -147,8 +132,7 @@ class LauncherCore:
         self._reconciler.set_plan(now, self.wanted, self._usable())
 
     def _usable(self) -> set[Slot]:
-        """Slots in which an actor may be started."""
-        ready = {place for place in self._reconciler.ready if not self._crash_loops[place].gave_up}
+        ready = {place for place in self._reconciler.ready if not self._crash_loops[place].why}
         return {slot for slot in self._reconciler.slots if slot.place in ready}
 
     def report(self) -> FleetReport:
@@ -158,22 +142,17 @@ class LauncherCore:
         """
         taken = self._reconciler.taken
         starting = self._reconciler.requested | self._reconciler.starting
-        given_up = [one for one in self._crash_loops if one.gave_up]
-        problems = (self._name(place, text) for place, text in enumerate(self.problems))
-        whys = (*(one.why for one in given_up), *problems, self._clamped)
+        texts = [*(one.why for one in self._crash_loops), *self.problems, self._clamped]
+        named = zip([*self._hosts, *self._hosts, ""], texts, strict=True)
         return FleetReport(
             slots=self.slots if self._unsettled else len(taken | self._usable()),
             running=len(taken - starting),
             starting=len(starting) + len(self._reconciler.plan - taken),
             failed=self._failed,
             gave_up=self.gave_up,
-            exit_code=given_up[0].exit_code if self.gave_up else EXIT_DONE,
-            why="; ".join(filter(None, whys))[:MAX_TEXT],
+            exit_code=self._crash_loops[0].exit_code if self.gave_up else EXIT_DONE,
+            why="; ".join(f"{host}: {text}" if host else text for host, text in named if text)[:MAX_TEXT],
         )
-
-    def _name(self, place: int, text: str) -> str:
-        host = self._crash_loops[place].host
-        return f"{host}: {text}" if host and text else text
 
     @property
     def actors(self) -> int:
@@ -183,7 +162,7 @@ class LauncherCore:
     @property
     def gave_up(self) -> bool:
         """No more actors are started anywhere; those that run go on."""
-        return all(one.gave_up for one in self._crash_loops)
+        return all(one.why for one in self._crash_loops)
 
     def finished(self, now: float) -> bool:
         """Stopped, and no actor left that is worth waiting for."""

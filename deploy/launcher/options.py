@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,13 @@ import click
 from click.core import ParameterSource
 
 from common.errors import ConfigurationError
+from deploy.backends import hosts
 from deploy.backends.command import COUNT
-from deploy.backends.hosts import Host
-from deploy.backends.hosts import parse as parse_host
-from deploy.backends.hosts import read as read_hosts
 from deploy.backends.slurm import SET_HERE
-from deploy.backends.ssh import check_option, check_program
 from deploy.backends.systemd import UNIT
+from deploy.ssh import STRICT
 
 WAYS = ("process", "systemd", "ssh", "slurm", "command")
-_UNIT = re.compile(r"[A-Za-z0-9:_.][A-Za-z0-9:_.-]*@", re.ASCII)
-_SBATCH = re.compile(r"(?P<key>[a-z][a-z-]*)(?:=[^\r\n\0]*)?", re.ASCII)
 
 
 class Checked(click.ParamType[Any]):
@@ -48,19 +44,18 @@ class WayOption(click.Option):
         self.ways = ways
 
 
-def check_unit(text: str) -> str:
-    if not _UNIT.fullmatch(text):
-        raise ConfigurationError(f"{text!r}: write a template's name up to its @, as in {UNIT}")
-    return text
+def _form(pattern: str, how: str, taken: Collection[str] = ()) -> Checked:
+    """A word of this form, told `how` to write it; its group `key` is none of `taken`."""
 
+    def read(text: str) -> str:
+        match = re.fullmatch(pattern, text, re.ASCII)
+        if match is None:
+            raise ConfigurationError(f"{text!r}: {how}")
+        if taken and match["key"].lower() in taken:
+            raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself")
+        return text
 
-def check_sbatch(text: str) -> str:
-    match = _SBATCH.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(f"{text!r}: write KEY=VALUE without dashes, as in partition=cpu")
-    if match["key"] in SET_HERE:
-        raise ConfigurationError(f"{text!r}: a3cd sets {match['key']} itself")
-    return text
+    return Checked(read)
 
 
 def split_command(text: str) -> list[str]:
@@ -73,33 +68,42 @@ def split_command(text: str) -> list[str]:
     return words
 
 
-def _read_hosts(text: str) -> list[Host]:
-    return read_hosts(Path(text))
-
-
+UNIT_NAME = _form(r"[A-Za-z0-9:_.][A-Za-z0-9:_.-]*@", f"write a template's name up to its @, as in {UNIT}")
+SBATCH_OPTION = _form(
+    r"(?P<key>[a-z][a-z-]*)(?:=[^\r\n\0]*)?", "write KEY=VALUE without dashes, as in partition=cpu", SET_HERE
+)
+SSH_OPTION = _form(
+    r"(?P<key>[A-Za-z0-9]+)=[^\r\n\0]+",
+    "write an option of ssh as KEY=VALUE, as in Port=2222",
+    {option.partition("=")[0].lower() for option in STRICT},
+)
+PROGRAM = _form(  # nothing that a shell would change
+    r"(?:~/|/)?[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*",
+    "no path of a3cd: letters, digits and any of ._+-/ as in /opt/a3cd/bin/a3cd",
+)
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_HOSTS = Checked(lambda text: hosts.read(Path(text)))
 OPTIONS = (
     WayOption("--user", ("systemd",), "units of your own manager, not the system's.", is_flag=True),
     WayOption(
-        "--unit", ("systemd",), "a unit's name before the slot's number.", type=Checked(check_unit), default=UNIT,
+        "--unit", ("systemd",), "a unit's name before the slot's number.", type=UNIT_NAME, default=UNIT,
         show_default=True,
     ),
     WayOption(
-        "--host", ("ssh",), "a host for actors; may be repeated.", type=Checked(parse_host), multiple=True,
+        "--host", ("ssh",), "a host for actors; may be repeated.", type=Checked(hosts.parse), multiple=True,
         metavar="USER@HOST[:SLOTS]",
     ),
-    WayOption("--hosts", ("ssh",), "a file with such a host per line.", type=Checked(_read_hosts), metavar="FILE"),
+    WayOption("--hosts", ("ssh",), "a file with such a host per line.", type=_HOSTS, metavar="FILE"),
     WayOption(
-        "--ssh-option", ("ssh",), "as ssh's -o; may be repeated.", type=Checked(check_option), multiple=True,
-        metavar="KEY=VALUE",
+        "--ssh-option", ("ssh",), "as ssh's -o; may be repeated.", type=SSH_OPTION, multiple=True, metavar="KEY=VALUE"
     ),
     WayOption("--ssh-config", ("ssh",), "as ssh's -F.", type=_FILE),
     WayOption(
-        "--remote", ("ssh", "slurm"), "a3cd on the other hosts.  [default: a3cd; this one's path]",
-        type=Checked(check_program), metavar="PATH",
+        "--remote", ("ssh", "slurm"), "a3cd on the other hosts.  [default: a3cd; this one's path]", type=PROGRAM,
+        metavar="PATH",
     ),
     WayOption(
-        "--sbatch-option", ("slurm",), "as sbatch's --KEY=VALUE.", type=Checked(check_sbatch), multiple=True,
+        "--sbatch-option", ("slurm",), "as sbatch's --KEY=VALUE.", type=SBATCH_OPTION, multiple=True,
         metavar="KEY[=VALUE]",
     ),
     WayOption(

@@ -15,27 +15,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from deploy.backends.background_loop import backoff
 from deploy.backends.base import Observation, Requests
-from deploy.backoff import backoff
 
-FIRST_BACKOFF_SECONDS = 0.5
 STEADY_SECONDS = 60.0
-"""An actor that ran so long starts over with the first back-off, and proves that actors can run here: on a very busy
-machine half of it goes into loading torch."""
+"""An actor that ran so long proves that actors can run here: on a busy machine half of it goes into loading torch."""
 GRACE_SECONDS = 3.0
 """From SIGTERM to SIGKILL."""
 KILL_AGAIN_SECONDS = 10.0
 """A request may have failed."""
 GONE_SECONDS = 600.0
-"""A place that could not be observed for so long has no actors any more; those that it has after all are found again
-when it can be observed."""
+"""A place that cannot be observed for so long counts as empty; actors that it has after all are found again."""
 
 
 class Slot(NamedTuple):
     """Room for one actor. Slots sort by turns over the places, so that few actors run on many hosts."""
 
     number: int
-    """In its place: 0, 1, ..."""
     place: int = 0
 
 
@@ -49,12 +45,9 @@ class _Times:
     stop_at: float = math.inf
     kill_at: float = math.inf
     asked: bool = False
-    """Whether the actor was asked to leave."""
 
 
 class Reconciler:
-    """Pure: time, plan and observations in, requests out."""
-
     def __init__(self, slots: Sequence[int]) -> None:
         """`slots` of each place."""
         self.slots = sorted(Slot(number, place) for place, count in enumerate(slots) for number in range(count))
@@ -72,11 +65,9 @@ class Reconciler:
 
     @property
     def taken(self) -> set[Slot]:
-        """Slots that have an actor, as far as is known."""
         return self.requested | self.observed
 
     def age(self, now: float, slot: Slot) -> float:
-        """Seconds since its actor began to work."""
         return now - self._times[slot].started
 
     def set_plan(self, now: float, wanted: int, usable: Collection[Slot]) -> None:
@@ -100,54 +91,54 @@ class Reconciler:
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
     def observe(self, now: float, place: int, seen: Observation, ended: Collection[int] = ()) -> set[Slot]:
-        """Takes note of an observation that follows all requests to its place, and of the actors that ended before it.
-
-        Returns the slots whose actor was found without a request.
-        """
+        """Takes an observation that follows all requests to its place; returns the slots found without a request."""
         alive = {Slot(number, place) for number in seen.alive}
         found = alive - self.taken
         for slot in found:
             self._begin(now, slot)
-        gone = {Slot(number, place) for number in ended} | self._of(self.requested, place) - alive
+        starting = {Slot(number, place) for number in seen.starting}
+        for slot in starting:
+            self._times[slot].started = now
+        gone = {Slot(number, place) for number in ended} | _of(self.requested, place) - alive
         for slot in gone & self.plan:
             self._set_back(now, slot)
-        self.requested -= self._of(self.requested, place)
-        self.observed = self.observed - self._of(self.observed, place) | alive
-        self.starting = self.starting - self._of(self.starting, place) | {Slot(n, place) for n in seen.starting}
-        for slot in self._of(self.starting, place):
-            self._times[slot].started = now
+        self._forget(place)
+        self.observed |= alive
+        self.starting |= starting
         self.ready.add(place)
         self._awaited.discard(place)
         self._seen_at[place] = now
         return found
 
     def lose(self, now: float, place: int) -> None:
-        """Takes note that a place could not be observed: nothing is started there until it can."""
+        """The place could not be observed: nothing is started there until it can."""
         self.ready.discard(place)
         self._awaited.discard(place)
         if now - self._seen_at[place] >= GONE_SECONDS:
-            for slots in (self.requested, self.observed, self.starting):
-                slots.difference_update(self._of(slots, place))
+            self._forget(place)
+
+    def _forget(self, place: int) -> None:
+        for slots in (self.requested, self.observed, self.starting):
+            slots -= _of(slots, place)
 
     def requests(self, now: float, place: int) -> Requests:
-        """What to ask of a place that was observed now."""
         start, stop, kill = set(), set(), set()
-        for slot in self.slots:
+        for slot in _of(self.slots, place):
             times = self._times[slot]
-            if slot.place != place or self._next(slot) > now:
+            if self._next(slot) > now:
                 continue
             if slot in self.plan:
                 self._begin(now, slot)
                 self.requested.add(slot)
                 start.add(slot.number)
-            elif now >= times.kill_at:
-                times.asked = True
+                continue
+            times.asked = True
+            if now >= times.kill_at:
                 times.kill_at = now + KILL_AGAIN_SECONDS
                 kill.add(slot.number)
             else:
-                times.asked = True
                 stop.add(slot.number)
-        return Requests(frozenset(start), frozenset(stop), frozenset(kill), len(self._of(self.plan, place)))
+        return Requests(frozenset(start), frozenset(stop), frozenset(kill), len(_of(self.plan, place)))
 
     def due(self, now: float) -> set[int]:
         """Places to observe now, since there is something to request there; each is returned once."""
@@ -157,7 +148,6 @@ class Reconciler:
         return due
 
     def _next(self, slot: Slot) -> float:
-        """When there is something to request for this slot."""
         times = self._times[slot]
         if slot in self.plan:
             return math.inf if slot in self.taken else times.due
@@ -166,12 +156,11 @@ class Reconciler:
         return times.kill_at if times.asked else min(times.stop_at, times.kill_at)
 
     def _set_back(self, now: float, slot: Slot) -> None:
-        """The actor ended by itself, or its request failed: the next attempt comes later each time."""
         times = self._times[slot]
         if now - times.started >= STEADY_SECONDS:
             times.setbacks = 0
         times.setbacks += 1
-        times.due = now + backoff(times.setbacks, FIRST_BACKOFF_SECONDS)
+        times.due = now + backoff(times.setbacks, first=0.5)
 
     def _begin(self, now: float, slot: Slot) -> None:
         times = self._times[slot]
@@ -179,5 +168,6 @@ class Reconciler:
         times.stop_at = times.kill_at = math.inf
         times.asked = False
 
-    def _of(self, slots: Collection[Slot], place: int) -> set[Slot]:
-        return {slot for slot in slots if slot.place == place}
+
+def _of(slots: Collection[Slot], place: int) -> set[Slot]:
+    return {slot for slot in slots if slot.place == place}

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 import zmq
 
 from common.errors import EXIT_DONE, RefusedError
-from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.notify import Notifier
@@ -36,63 +35,57 @@ def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", pre
     or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
-        loops = [BackgroundLoop(place) for place in places]
-        stack.callback(close_all, loops)
-        hello = introduce("launcher", access, name, slots=sum(place.slots for place in places))
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        stack.callback(context.term)
-        link = LearnerLink(context, access, hello)
-        stack.callback(link.close)
-        core = LauncherCore([place.slots for place in places], [place.name for place in places], prestart)
-        return _Launcher(link, Membership(hello, time.monotonic()), core, loops, signals, access.address).run()
+        return _Launcher(access, places, name, prestart, signals, stack).run()
 
 
 class _Launcher:
-    """The loop: wait, take note of what happened, hand out requests and reports."""
-
     def __init__(
         self,
-        link: LearnerLink,
-        membership: Membership,
-        core: LauncherCore,
-        loops: Sequence[BackgroundLoop],
+        access: LearnerEndpoint,
+        places: Sequence[Place],
+        name: str,
+        prestart: int,
         signals: Signals,
-        address: Address,
+        stack: ExitStack,
     ) -> None:
-        self._link = link
-        self._membership = membership
-        self._core = core
-        self._loops = loops
+        self._address = access.address
         self._signals = signals
-        self._address = address
+        self._loops = [BackgroundLoop(place) for place in places]
+        stack.callback(close_all, self._loops)
+        self._core = LauncherCore([place.slots for place in places], [place.name for place in places], prestart)
+        hello = introduce("launcher", access, name, slots=self._core.slots)
+        self._membership = Membership(hello, time.monotonic())
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        stack.callback(context.term)
+        self._link = LearnerLink(context, access, hello)
+        stack.callback(self._link.close)
+        self._poller = zmq.Poller()
+        self._poller.register(self._link.socket, zmq.POLLIN)
+        self._poller.register(signals, zmq.POLLIN)
         self._notifier = Notifier()
         self._exit_code = EXIT_DONE
         self._connected = True
         """Until this launcher has said goodbye."""
         self._gave_up = False
-        self._problems = [""] * len(loops)
-        self._poller = zmq.Poller()
-        self._poller.register(link.socket, zmq.POLLIN)
-        self._poller.register(signals, zmq.POLLIN)
 
     def run(self) -> int:
-        """Until the core has finished; returns the exit code."""
-        for loop in self._loops:
-            loop.start()
         self._notifier.ready(f"waiting for the learner at {self._address}")
         now = time.monotonic()
         while not self._core.finished(now):
             self._poller.poll(LOOK_MILLISECONDS)
             now = time.monotonic()
             self._take_signals(now)
-            self._take_messages(now)
-            self._take_reports(now)
+            if self._connected:
+                self._take_messages(now)
+            for index in range(len(self._loops)):
+                self._take_report(now, index)
             report = self._core.tick(now)
             if report is not None:
                 self._report(report)
             for place in self._core.due(now):
                 self._loops[place].wake()
-            self._speak(now)
+            if self._connected:
+                self._speak(now)
             self._notifier.watchdog(now)
         return self._exit_code
 
@@ -111,23 +104,18 @@ class _Launcher:
             self._core.stop(now)
 
     def _take_messages(self, now: float) -> None:
-        if not self._connected:
-            return
         try:
             for message, _ in self._link.receive():
                 self._membership.handle(now, message)
-                self._tell(message)
+                self._take(now, message)
                 self._core.handle(now, message)
-                if isinstance(message, Stop) and not message.final:
-                    self._membership.lost(now)
         except RefusedError as error:
             self._exit_code = logs.fail(error)
             self._end(now, keep=True)
         if self._core.stopping:
             self._leave("told to")
 
-    def _tell(self, message: AnyMessage) -> None:
-        """Logs a message that changes something."""
+    def _take(self, now: float, message: AnyMessage) -> None:
         match message:
             case Welcome(run=name, epoch=epoch):
                 _log.info(logs.line(f"welcomed by the learner at {self._address}", run=name, epoch=epoch))
@@ -137,8 +125,7 @@ class _Launcher:
                 _log.info(f"the run is over: {reason}")
             case Stop(reason=reason):
                 _log.info(f"the learner pauses ({reason}); actors go on, waiting for it to come back")
-            case _:
-                pass
+                self._membership.lost(now)
 
     def _leave(self, reason: str) -> None:
         """Says goodbye to the learner, once; from then on only the actors matter."""
@@ -149,22 +136,23 @@ class _Launcher:
             self._notifier.stopping(reason)
             _log.info(logs.line("leaving", why=reason, actors=self._core.actors))
 
-    def _take_reports(self, now: float) -> None:
-        for index, loop in enumerate(self._loops):
-            report, place = loop.report(), loop.place
-            if report is None:
-                continue
-            step = self._core.observe(now, index, report)
-            loop.answer(step.requests)
-            where = {"host": place.name} if place.name else {}
-            for slot in step.found:
-                _log.info(logs.line("found an actor at work", **where, slot=slot.number))
-            for end in step.failures:
-                _log.warning(logs.line("an actor ended", **where, slot=end.slot, exit_code=end.exit_code))
-            problem = self._core.problems[index]
-            if problem and problem != self._problems[index]:
-                _log.warning(f"{place.name}: {problem}" if place.name else problem)
-            self._problems[index] = problem
+    def _take_report(self, now: float, index: int) -> None:
+        loop = self._loops[index]
+        report = loop.report()
+        if report is None:
+            return
+        before = self._core.problems[index]
+        step = self._core.observe(now, index, report)
+        loop.answer(step.requests)
+        host = loop.place.name
+        where = {"host": host} if host else {}
+        for slot in step.found:
+            _log.info(logs.line("found an actor at work", **where, slot=slot.number))
+        for end in step.failures:
+            _log.warning(logs.line("an actor ended", **where, slot=end.slot, exit_code=end.exit_code))
+        problem = self._core.problems[index]
+        if problem and problem != before:
+            _log.warning(f"{host}: {problem}" if host else problem)
 
     def _report(self, report: FleetReport) -> None:
         if report.gave_up and not self._gave_up:
@@ -177,12 +165,10 @@ class _Launcher:
 
     def _speak(self, now: float) -> None:
         """Sends hello or heartbeat, and logs that no learner answers."""
-        if not self._connected:
-            return
-        message = self._membership.tick(now, state=f"{self._core.actors} actors")
+        actors = self._core.actors
+        message = self._membership.tick(now, state=f"{actors} actors")
         if message is not None and not self._link.send(message):
             self._membership.unsent(now)
         waited = self._membership.notice(now)
         if waited is not None:
-            running = self._core.actors
-            _log.warning(logs.line(f"no learner at {self._address} for {waited:.0f} s; waiting", actors=running))
+            _log.warning(logs.line(f"no learner at {self._address} for {waited:.0f} s; waiting", actors=actors))

@@ -12,12 +12,12 @@ from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
-from learner.exchange.staleness import staleness_rule
 from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.peers import Peer
 from learner.run import Run
+from learner.staleness import staleness_rule
 
 BAD_IN_A_ROW = 3
 """Unusable contributions after which an actor is quarantined."""

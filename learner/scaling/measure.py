@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.settings.sections import Scaling
-from learner.exchange.staleness import SMALLEST_LIMIT
+from learner.staleness import SMALLEST_LIMIT
 
 OLDEST = 1.5
 """In rollouts. By nature a gradient is at most one old, and at two the original experiment collapsed."""

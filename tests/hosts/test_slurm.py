@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,12 @@ from common.errors import EXIT_SIGINT, EXIT_SIGTERM
 from common.run import presets
 from common.run.status import RunStatus
 from deploy.backends.base import Ended
-from deploy.backends.runner import Answer, Runner
+from deploy.backends.runner import run
 from deploy.backends.slurm import SlurmBackend
 from tests.helpers.daemons import Daemon, terminate, until
 from tests.helpers.programs import program
 from tests.hosts import slurm as slurms
 from tests.hosts.conftest import LEARNER, Site
-from tests.hosts.network import Host
 from tests.hosts.slurm import Slurm
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
@@ -101,24 +101,13 @@ def test_the_array_grows_is_found_again_and_shrinks(site: Site, cluster: Slurm) 
     assert terminate(head) == [EXIT_SIGTERM]
 
 
-class There(Runner):
-    """Runs the programs on a host."""
-
-    def __init__(self, host: Host, folder: Path) -> None:
-        super().__init__()
-        self._enter = host.enter(folder)
-
-    def run(self, *words: str, stdin: str = "") -> Answer:
-        return super().run(*self._enter, *words, stdin=stdin)
-
-
 def saying(text: bytes, folder: Path) -> int:
     """How many of the tasks that were not to fail wrote this line."""
     return sum(text in file.read_bytes().splitlines() for file in folder.glob("fates-[2-9].log"))
 
 
 def test_it_says_how_tasks_ended_and_which_wait(site: Site, cluster: Slurm, tmp_path: Path) -> None:
-    backend = SlurmBackend("fates", FATES, runner=There(site.hosts[1], tmp_path))
+    backend = SlurmBackend("fates", FATES, run=partial(run, *site.hosts[1].enter(tmp_path)))
     backend.start(range(SLOTS + 3))
     others = frozenset(range(2, SLOTS + 3))
     until(lambda: backend.observe().alive == others, "the end of two tasks")

@@ -250,7 +250,7 @@ def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
     optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0", "exchange.codec=none")
     compensated = start(*optimizer, *COMPENSATE)
     train(compensated)
-    assert compensated._exchange.reach == 3  # type: ignore[attr-defined]
+    assert compensated._exchange._collected.reach == 3  # type: ignore[attr-defined]
     synchronous = start(*optimizer, "staleness.policy=synchronous")
     begun = weights_of(synchronous).vector.clone()
     gradient = torch.ones(synchronous.run.spec.parameters)

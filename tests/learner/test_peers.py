@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.wire.messages import FleetReport
-from learner.peers import REMEMBERED, SEQUENCE_WINDOW, Peer, Peers
+from learner.peers import Peer, Peers
+from learner.replay_window import REMEMBERED
 from tests.helpers.run import hello_of
 
 
@@ -79,42 +78,6 @@ def test_silent_for_longer_than() -> None:
     join(peers, "y").seen = 5.0
     assert peers.silent(30.0, 30.0) == []
     assert peers.silent(30.1, 30.0) == [b"x"]
-
-
-def test_numbers_may_come_out_of_order_but_only_once() -> None:
-    peers = Peers()
-    peer = join(peers)
-    order = [1, 2, 5, 3, 3, 5, 4, 1, 6, 6, 0]
-    assert [peers.is_duplicate(peer, number) for number in order] == [
-        *[False, False, False, False, True, True, False, True, False, True, True]
-    ]
-
-
-@given(st.lists(st.integers(1, 40), max_size=60))
-def test_within_the_window_a_number_is_a_duplicate_exactly_if_it_was_seen(numbers: list[int]) -> None:
-    peers = Peers()
-    peer, seen = join(peers), set()
-    for number in numbers:
-        assert peers.is_duplicate(peer, number) == (number in seen)
-        seen.add(number)
-
-
-@given(st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 3000), max_size=30))
-def test_no_number_is_taken_twice_whatever_else_came(numbers: list[int]) -> None:
-    peers = Peers()
-    peer, taken = join(peers), set()
-    for number in numbers:
-        if not peers.is_duplicate(peer, number):
-            assert number not in taken
-            taken.add(number)
-
-
-def test_what_is_below_the_window_is_taken_for_seen() -> None:
-    peers = Peers()
-    peer = join(peers)
-    peers.is_duplicate(peer, 10 * SEQUENCE_WINDOW)
-    assert peers.is_duplicate(peer, 9 * SEQUENCE_WINDOW)
-    assert not peers.is_duplicate(peer, 9 * SEQUENCE_WINDOW + 1)
 
 
 def test_numbers_are_remembered_when_a_peer_is_gone_though_not_of_ever_so_many() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from common.settings.sections import Limits
 from learner.meters import Rate
 from learner.peers import Peer
 from learner.run_stats import WARNINGS, Counters, RunStats
@@ -87,10 +86,9 @@ def test_a_run_resumed_with_another_window_counts_each_episode_once(window: int)
     assert again.counters.episodes == 5
 
 
-def test_without_episodes_there_is_no_mean_and_no_goal_is_reached() -> None:
+def test_without_episodes_there_is_no_mean() -> None:
     stats = stats_of()
     assert stats.saved(101.0)["recent"] == []
-    assert stats.over(101.0, Limits(until_return=-1000.0)) is None
     assert restarted(stats, 101.0).window.mean_return is None
 
 
@@ -109,31 +107,6 @@ def test_losses_are_those_named_and_stay_finite() -> None:
     played(stats, statistics={"entropy": 0.7, "value_loss": 2.0})
     losses = stats.figures(102.0)["losses"]
     assert losses == {"entropy": pytest.approx(0.5 + 0.02 * 0.2), "value_loss": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (Limits(frames=20), "20 of 20 frames"),
-        (Limits(episodes=1), "1 of 1 episodes"),
-        (Limits(seconds=10.0), "10 of 10 seconds"),
-    ],
-)
-def test_each_limit_ends_the_run_when_it_is_reached(limits: Limits, reason: str) -> None:
-    stats = stats_of()
-    assert stats.over(109.0, limits) is None
-    played(stats, 1.0)
-    assert stats.over(110.0, limits) == ("finished", reason)
-    assert stats.over(1e9, Limits()) is None
-
-
-def test_the_goal_is_told_before_other_limits() -> None:
-    stats = stats_of(window=2)
-    limits = Limits(frames=20, until_return=5.0, window=2)
-    played(stats, 9.0, steps=19)
-    assert stats.over(101.0, limits) is None, "the window is not full"
-    played(stats, 1.0)
-    assert stats.over(101.0, limits) == ("reached", "mean return 5.0 over 2 episodes reached 5")
 
 
 def test_policies_see_what_was_measured() -> None:

@@ -11,8 +11,7 @@ from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.backends.hosts import parse
 from deploy.install import payload
-from deploy.install.layout import SYSTEM
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, Payload
 from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
 from tests.systemd.machine import Machine
@@ -37,9 +36,9 @@ maximum = 2
 
 def take(target: SshTarget, one: Payload) -> list[str]:
     """Brings a host to the state of a payload; what was due."""
-    due = list(target.apply(one, act=False))
+    due = list(target.apply(one))
     if due:
-        list(target.apply(one, act=True, due=due))
+        list(target.apply(one, due))
     return due
 
 

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from deploy.cli.command import cli
-from deploy.install.layout import SYSTEM, UNITS, USER, Layout, read
+from deploy.install.payload import SYSTEM, UNITS, USER, Layout, read
 
 SERVICES = [name for name in UNITS if name.endswith(".service")]
 ROOT = Path(__file__).parents[2] / "deploy" / "units"

@@ -12,8 +12,7 @@ from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.backends.hosts import parse
 from deploy.install import payload
-from deploy.install.layout import USER
-from deploy.install.payload import Payload
+from deploy.install.payload import USER, Payload
 from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
 from tests.systemd.conftest import prepared

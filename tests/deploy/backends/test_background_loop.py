@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from deploy.backends import background_loop as module
-from deploy.backends.background_loop import BackgroundLoop, Report, close_all
+from deploy.backends.background_loop import BackgroundLoop, Report, backoff, close_all
 from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
 from tests.helpers.launching import Actors
@@ -47,7 +47,6 @@ def make(nothing_left_behind: None) -> Iterator[Make]:
     def begin(actors: Actors) -> Bench:
         actors.interval = 3600.0
         made.append(Bench(actors))
-        made[-1].loop.start()
         return made[-1]
 
     yield begin
@@ -120,11 +119,13 @@ def test_the_last_requests_are_carried_out_and_nothing_is_observed_after_them(ma
     bench = make(Actors())
     bench.report()
     bench.loop.answer(Requests(start=ALL))
-    bench.loop.close()
+    close_all([bench.loop])
     assert bench.actors.calls == ["start 0", "start 1", "close"]
 
 
-def test_a_backend_that_hangs_is_closed(make: Make) -> None:
+def test_a_backend_that_hangs_is_closed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+
     class Hanging(Actors):
         def __init__(self) -> None:
             super().__init__()
@@ -137,7 +138,7 @@ def test_a_backend_that_hangs_is_closed(make: Make) -> None:
         def close(self) -> None:
             self.closed.set()
 
-    make(Hanging()).loop.close(0.0)
+    close_all([make(Hanging()).loop])
 
 
 def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +148,12 @@ def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     loop = BackgroundLoop(Place(Wrong(), 1))
-    loop.start()
     loop._thread.join()
     with pytest.raises(RuntimeError, match="thread ended"):
         loop.report()
-    loop.close()
+    close_all([loop])
 
 
-def test_one_that_never_began_is_closed() -> None:
-    actors = Actors()
-    BackgroundLoop(Place(actors, 1)).close()
-    assert actors.calls == ["close"]
+def test_back_off_doubles_to_half_a_minute() -> None:
+    assert [backoff(failures) for failures in (1, 2, 3, 5, 6, 1000)] == [1, 2, 4, 16, 30, 30]
+    assert [backoff(failures, 0.5) for failures in (1, 2, 3, 6, 7, 1000, 100_000)] == [0.5, 1, 2, 16, 30, 30, 30]

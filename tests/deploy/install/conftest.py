@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.backends.hosts import parse
-from deploy.install.layout import SYSTEM, USER, Layout
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, USER, Layout, Payload
 from deploy.install.target import SshTarget
 
 _NOTE = """#!/bin/sh
@@ -131,9 +130,9 @@ def take(fake: Fake) -> Callable[[Payload], list[str]]:
     """Brings the host to the state of a payload; what was due."""
 
     def run(payload: Payload) -> list[str]:
-        due = list(fake.target.apply(payload, act=False))
+        due = list(fake.target.apply(payload))
         if due:
-            assert set(fake.target.apply(payload, act=True, due=due)) <= set(due)
+            assert set(fake.target.apply(payload, due)) <= set(due)
         return due
 
     return run

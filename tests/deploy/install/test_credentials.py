@@ -10,7 +10,7 @@ from common.host.security import allowed
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from deploy.install.credentials import here, there
-from deploy.install.layout import SYSTEM, USER
+from deploy.install.payload import SYSTEM, USER
 from tests.deploy.install.conftest import Fake
 
 AT = Address("gpu-box", 5555)

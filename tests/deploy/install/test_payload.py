@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import pytest
 from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from deploy.install import payload
-from deploy.install.layout import SYSTEM, UNITS, USER, Layout
-from deploy.install.payload import Payload
+from deploy.install.payload import SYSTEM, UNITS, USER, Layout, Payload, read, shell_word
 from tests.deploy.install.conftest import Fake
 
 AT, FAR = Address("127.0.0.1", 5555), Address("gpu-box", 5555)
@@ -35,7 +35,7 @@ def actors(fake: Fake, wheel: Path) -> Payload:
 @pytest.mark.parametrize("role", MAKERS)
 def test_the_second_time_nothing_is_due(fake: Fake, wheel: Path, take: Take, role: str, of: Layout) -> None:
     one = MAKERS[role](fake.layout(of), (wheel,))
-    looked = list(fake.target.apply(one, act=False))
+    looked = list(fake.target.apply(one))
     assert looked
     assert list(fake.root.iterdir()) == [], "looking changes nothing"
     assert take(one) == looked
@@ -120,7 +120,7 @@ def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take
         return b"secret"
 
     one = payload.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
-    list(fake.target.apply(one, act=False))
+    list(fake.target.apply(one))
     assert made == []
     take(one)
     take(one)
@@ -153,7 +153,7 @@ def test_a_learner_beyond_this_machine_makes_its_keys(fake: Fake, wheel: Path, t
     assert "key pair of the learner" in take(MAKERS["learner"](fake.system, (wheel,)))
     assert f"a3cd keys --keys {fake.system.keys} new learner" in fake.calls
     near = payload.learner(fake.system, (wheel,), "mine", b"", AT)
-    assert "key pair of the learner" not in list(fake.target.apply(near, act=False))
+    assert "key pair of the learner" not in list(fake.target.apply(near))
 
 
 def test_removal_keeps_runs_settings_and_keys(fake: Fake, take: Take, actors: Payload) -> None:
@@ -196,7 +196,7 @@ def test_what_a_host_may_lack(fake: Fake, take: Take, actors: Payload, program: 
 
 def test_status_of_a_host_without_a3cd(fake: Fake) -> None:
     with pytest.raises(UnavailableError, match="root@box: a3cd is not installed"):
-        list(fake.target.apply(Payload("status", fake.system), act=False))
+        list(fake.target.apply(Payload("status", fake.system)))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x;y", "-x", "x" * 65])
@@ -208,3 +208,27 @@ def test_a_runs_name_is_one_that_a_unit_can_have(name: str) -> None:
 def test_a_modules_name_is_one_word() -> None:
     with pytest.raises(ConfigurationError, match="'a b' is no name of a module"):
         payload.peers("actors", SYSTEM, (), AT, 1, modules=("a b",))
+
+
+@pytest.mark.parametrize("layout", [SYSTEM, USER], ids=["system", "user"])
+@pytest.mark.parametrize("name", UNITS)
+def test_units_name_the_paths_of_their_layout(layout: Layout, name: str) -> None:
+    text, other = layout.unit(name).decode(), SYSTEM if layout.user else USER
+    assert text.startswith("# ")
+    if name.endswith(".service"):
+        assert layout.a3cd.replace("~", "%h") in text
+        assert f"{layout.data.replace('~', '%h')}/%i" in text or "learner" not in name
+    assert other.venv.replace("~", "%h") not in text
+    assert other.config.replace("~", "%h") + "/" not in text
+
+
+def test_what_goes_beside_them() -> None:
+    for path in (("sysusers.conf",), ("tmpfiles.conf",), ("polkit.rules",), ("drop-ins", "learner-gpu.conf")):
+        assert read(*path)
+
+
+def test_a_shell_reads_a_path_as_one_word() -> None:
+    words = f"{shell_word('~/a b')} {shell_word('/c $(d)')}"
+    command = ["sh", "-c", f"printf '%s\\n' {words}"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env={"HOME": "/some one"}).stdout
+    assert said.splitlines() == ["/some one/a b", "/c $(d)"]

@@ -22,15 +22,15 @@ def test_only_user_and_host_are_taken() -> None:
 
 def test_nothing_of_a_payload_is_on_a_command_line(fake: Fake, wheel: Path) -> None:
     nasty = Payload("upgrade", fake.system, (wheel,), {"config/$(touch owned); 'x'": b"`touch owned`"})
-    due = list(fake.target.apply(nasty, act=False))
-    list(fake.target.apply(nasty, act=True, due=due))
+    due = list(fake.target.apply(nasty))
+    list(fake.target.apply(nasty, due))
     assert (fake.root / "etc/a3cd/$(touch owned); 'x'").read_bytes() == b"`touch owned`"
     assert [call for call in fake.calls if "owned" in call] == []
 
 
 def test_what_was_sent_does_not_stay_there(fake: Fake, wheel: Path) -> None:
     before = set(Path("/var/tmp").glob("a3cd.*"))
-    list(fake.target.apply(Payload("upgrade", fake.system, (wheel,)), act=False))
+    list(fake.target.apply(Payload("upgrade", fake.system, (wheel,))))
     assert set(Path("/var/tmp").glob("a3cd.*")) <= before
 
 
@@ -52,7 +52,7 @@ def test_a_host_that_cannot_be_reached(fake: Fake, wheel: Path, program: str, sa
     fake.put("ssh", f"#!/bin/sh\n{program}\n")
     big = Payload("upgrade", fake.system, (wheel,), {"config/x": b"x" * 2**20})  # more than a pipe holds
     with pytest.raises(UnavailableError) as raised:
-        list(fake.target.apply(big, act=False))
+        list(fake.target.apply(big))
     assert str(raised.value).startswith(f"root@box: {said}")
 
 

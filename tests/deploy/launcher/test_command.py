@@ -1,11 +1,32 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from common.errors import ConfigurationError
+from common.host.addresses import Address
+from common.host.security.access import LearnerEndpoint
+from deploy import children
+from deploy.backends.base import Backend, Place
+from deploy.backends.command import CommandBackend
+from deploy.backends.hosts import Host
 from deploy.backends.process import ProcessBackend
+from deploy.backends.slurm import SlurmBackend
 from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import SystemdBackend
+from deploy.launcher.command import default_name, places
 from tests.helpers.command_line import AT, Stand, a3cd
+
+GPU_BOX = LearnerEndpoint(Address("gpu-box", 5555), source=Path("/keys/c"), insecure=True)
+NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("hosts", "ssh_config", "remote", "command")),
+    **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
+    "user": False,
+    "unit": "a3cd-actor@",
+}
 
 
 @pytest.fixture
@@ -49,3 +70,69 @@ def test_misused(run: Stand, arguments: list[str], text: str) -> None:
     assert result.exit_code == 2
     assert text in " ".join(result.output.split())
     assert run.arguments == ()
+
+
+def made(way: str, slots: int | None = 3, name: str = "lab", **options: Any) -> list[Place]:
+    return places(way, GPU_BOX, name, slots, NOTHING | options)
+
+
+def test_actors_as_processes() -> None:
+    (place,) = made("process", name="here", allow_module=["games"])
+    assert isinstance(place.backend, ProcessBackend)
+    assert place.backend._name(3) == "here-3"
+    assert place.backend._command(3) == children.a3cd(
+        *("actor", "tcp://gpu-box:5555", "--credential", "/keys/c", "--insecure", "--nice", "10"),
+        *("--allow-module", "games", "--name", "here-3", "--launcher", "here", "--lifeline"),
+    )
+    place.backend.close()
+
+
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [("systemd", SystemdBackend), ("ssh", SshBackend), ("slurm", SlurmBackend), ("command", CommandBackend)],
+)
+def test_the_other_ways(way: str, kind: type[Backend]) -> None:
+    (place,) = made(way, host=[Host("ann@h2")], command=("scale", "{count}"))
+    assert isinstance(place.backend, kind)
+    assert place.backend.outlives
+    assert place.slots == 3
+
+
+def test_hosts_are_told_the_address_and_not_where_a_credential_is_here() -> None:
+    first, second = made(
+        "ssh", host=[Host("h2", 2)], hosts=[Host("ann@h3")], remote="/opt/a3cd", allow_module=["games"]
+    )
+    assert isinstance(second.backend, SshBackend)
+    assert (first.name, first.slots, second.name, second.slots) == ("h2", 2, "h3", 1)
+    *ssh, line = second.backend._child("", 0)
+    assert ssh[-2:] == ["--", "ann@h3"]
+    assert line.endswith(
+        " /opt/a3cd actor tcp://gpu-box:5555 --insecure --allow-module games --launcher lab --name lab-h3-0 --nice 10"
+        " --lifeline"
+    )
+
+
+def test_the_tasks_of_slurm_run_this_a3cd() -> None:
+    for options, program in (({}, children.a3cd()[0]), ({"remote": "/x/a3cd"}, "/x/a3cd")):
+        (place,) = made("slurm", **options)
+        assert isinstance(place.backend, SlurmBackend)
+        assert f"exec {program} actor tcp://gpu-box:5555 --credential /keys/c" in place.backend._script
+
+
+def test_a_name_that_stays_where_actors_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab")
+    assert default_name("process") == f"lab-{os.getpid()}"
+    assert default_name("systemd") == "lab"
+    monkeypatch.setattr("platform.node", lambda: "")
+    assert default_name("ssh") == "launcher"
+
+
+@pytest.mark.parametrize(
+    ("way", "options", "why"),
+    [
+        ("ssh", {"host": [Host("a"), Host("b", 4)]}, "how many actors may run on a"),
+    ],
+)
+def test_what_lacks(way: str, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        made(way, **options)

@@ -1,16 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from common.errors import ConfigurationError
 from deploy.backends.hosts import Host
 from deploy.launcher.command import launcher
-from deploy.launcher.options import OPTIONS, WAYS, Checked, check_sbatch, check_unit, check_ways, split_command
+from deploy.launcher.options import (
+    OPTIONS,
+    PROGRAM,
+    SBATCH_OPTION,
+    SSH_OPTION,
+    UNIT_NAME,
+    WAYS,
+    Checked,
+    check_ways,
+    split_command,
+)
 
 
 def parsed(*arguments: object) -> dict[str, Any]:
@@ -66,24 +74,39 @@ def test_what_cannot_be(arguments: list[str], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "text", "why"),
+    ("kind", "text", "why"),
     [
-        (check_unit, "a3cd-actor", "write a template's name up to its @"),
-        (check_unit, "-x@", "write a template's name"),
-        (check_unit, "a/../b@", "write a template's name"),
-        (check_sbatch, "--partition=cpu", "without dashes"),
-        (check_sbatch, "array=0-9", "a3cd sets array itself"),
-        (split_command, "", r"with \{count\}"),
-        (split_command, "scale 3", r"with \{count\}"),
-        (split_command, "{count}", r"with \{count\}"),
-        (split_command, "scale '{count}", "No closing quotation"),
+        (UNIT_NAME, "a3cd-actor", "write a template's name up to its @"),
+        (UNIT_NAME, "-x@", "write a template's name"),
+        (UNIT_NAME, "a/../b@", "write a template's name"),
+        (SBATCH_OPTION, "--partition=cpu", "without dashes"),
+        (SBATCH_OPTION, "array=0-9", "a3cd sets array itself"),
+        (Checked(split_command), "", r"with \{count\}"),
+        (Checked(split_command), "scale 3", r"with \{count\}"),
+        (Checked(split_command), "{count}", r"with \{count\}"),
+        (Checked(split_command), "scale '{count}", "No closing quotation"),
     ],
 )
-def test_words_that_are_wrong(check: Callable[[str], object], text: str, why: str) -> None:
-    with pytest.raises(ConfigurationError, match=why):
-        check(text)
+def test_words_that_are_wrong(kind: Checked, text: str, why: str) -> None:
     with pytest.raises(click.BadParameter, match=why):
-        Checked(check).convert(text, None, None)
+        kind.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["Port", "-oPort=1", "Port=1\nx", "stricthostkeychecking=no", "BatchMode=no", ""])
+def test_options_of_ssh_that_are_none_or_stand_already(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"KEY=VALUE|a3cd sets"):
+        SSH_OPTION.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["a3cd; rm -rf x", "$(id)", "-x", "a b", "a'", "`x`", "a|b", "~x/a3cd", "a\nb", ""])
+def test_programs_that_a_shell_would_read_otherwise(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="no path of a3cd"):
+        PROGRAM.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["a3cd", "/opt/a3cd/bin/a3cd", "~/.local/bin/a3cd", "a3cd-0.2"])
+def test_programs(text: str) -> None:
+    assert PROGRAM.convert(text, None, None) == text
 
 
 def test_every_way_is_known() -> None:

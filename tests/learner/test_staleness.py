@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from learner.exchange.staleness import StalenessRule, staleness_rule
+from learner.staleness import StalenessRule, staleness_rule
 from tests.helpers.run import settings_of
 
 

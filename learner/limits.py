@@ -1,0 +1,20 @@
+"""What ends a run: its goal, or its limits of frames, episodes and seconds."""
+
+from common.settings.sections import Limits
+from learner.effects import Ending
+from learner.run_stats import RunStats
+
+
+def ending(stats: RunStats, now: float, limits: Limits) -> tuple[Ending, str] | None:
+    """How the run ended and why, the goal first; None while it goes on."""
+    mean = stats.score
+    if limits.until_return is not None and mean is not None and mean >= limits.until_return:
+        return "reached", f"mean return {mean:.1f} over {limits.window} episodes reached {limits.until_return:g}"
+    for name, value, limit in (
+        ("frames", stats.counters.frames, limits.frames),
+        ("episodes", stats.counters.episodes, limits.episodes),
+        ("seconds", stats.seconds(now), limits.seconds),
+    ):
+        if limit and value >= limit:
+            return "finished", f"{value:,.0f} of {limit:,.0f} {name}"
+    return None

@@ -1,0 +1,44 @@
+"""The anti-replay window: each contribution of an actor counts once, whatever is sent again (RFC 4303, 3.4.3)."""
+
+from collections import OrderedDict
+
+REMEMBERED = 10_000
+"""Incarnations whose sequence numbers are remembered after they are gone."""
+SEQUENCE_WINDOW = 1024
+"""Sequence numbers this far below an incarnation's highest count as seen; credit leaves far fewer open."""
+Incarnation = tuple[str, str]
+
+
+class ReplayWindow:
+    """The sequence numbers seen of each incarnation.
+
+    Numbers may come out of order: a broken connection may lose the first of two under way, which is sent again later.
+    So the highest is kept with a mask of those below it.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Incarnation, tuple[int, int]] = OrderedDict()
+
+    def __contains__(self, incarnation: Incarnation) -> bool:
+        return incarnation in self._seen
+
+    def know(self, incarnation: Incarnation) -> None:
+        """Remembers an incarnation that has sent no number yet."""
+        self._seen.setdefault(incarnation, (0, 1))
+
+    def is_duplicate(self, incarnation: Incarnation, sequence: int) -> bool:
+        """Whether this number has been seen; it counts as seen from now on."""
+        highest, mask = self._seen.get(incarnation, (0, 1))
+        if sequence > highest:
+            shift = min(sequence - highest, SEQUENCE_WINDOW)
+            highest, mask = sequence, (mask << shift | 1) & ((1 << SEQUENCE_WINDOW) - 1)
+        else:
+            bit = highest - sequence
+            if bit >= SEQUENCE_WINDOW or mask >> bit & 1:
+                return True
+            mask |= 1 << bit
+        self._seen[incarnation] = (highest, mask)
+        self._seen.move_to_end(incarnation)
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+        return False

@@ -1,0 +1,36 @@
+"""Each limit, and the goal before them."""
+
+import pytest
+
+from common.settings.sections import Limits
+from learner.limits import ending
+from tests.learner.test_run_stats import played, stats_of
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(frames=20), "20 of 20 frames"),
+        (Limits(episodes=1), "1 of 1 episodes"),
+        (Limits(seconds=10.0), "10 of 10 seconds"),
+    ],
+)
+def test_each_limit_ends_the_run_when_it_is_reached(limits: Limits, reason: str) -> None:
+    stats = stats_of()
+    assert ending(stats, 109.0, limits) is None
+    played(stats, 1.0)
+    assert ending(stats, 110.0, limits) == ("finished", reason)
+    assert ending(stats, 1e9, Limits()) is None
+
+
+def test_the_goal_is_told_before_other_limits() -> None:
+    stats = stats_of(window=2)
+    limits = Limits(frames=20, until_return=5.0, window=2)
+    played(stats, 9.0, steps=19)
+    assert ending(stats, 101.0, limits) is None, "the window is not full"
+    played(stats, 1.0)
+    assert ending(stats, 101.0, limits) == ("reached", "mean return 5.0 over 2 episodes reached 5")
+
+
+def test_without_episodes_no_goal_is_reached() -> None:
+    assert ending(stats_of(), 101.0, Limits(until_return=-1000.0)) is None
