@@ -1,7 +1,5 @@
 """Rollouts of a policy in a batch of environments."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ accumulates up to `accumulate` rollouts, then waits: this bound, not a smaller s
 drowning one learner (docs/decisions.md).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import attrgetter
 

@@ -1,7 +1,5 @@
 """The actor daemon, the shell of the core: one thread that plays, and between steps looks after its sockets."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

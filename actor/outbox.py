@@ -1,7 +1,5 @@
 """Messages sent and not answered: kept with their bodies, and sent again until an answer comes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Weights received and not yet written into the model."""
 
-from __future__ import annotations
-
 import torch
 
 from common.rl.model import Model

@@ -1,7 +1,5 @@
 """Every error that a3cd raises for a person to read, each with the exit code the process ends with."""
 
-from __future__ import annotations
-
 EXIT_DONE = 0
 EXIT_USAGE = 2
 EXIT_TRY_LATER = 75

@@ -1,7 +1,5 @@
 """Argument types and options that several commands of `a3cd` share."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

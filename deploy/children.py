@@ -1,7 +1,5 @@
 """Child processes: started, read line by line, and ended with this process, whatever ends it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """`a3cd keys`: which peers a learner lets in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The command line of ssh: by key, without a question, and only to hosts whose keys are known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 SSH_FAILED = 255

@@ -3,8 +3,6 @@
 This is where torch and gymnasium are loaded; the ports are taken before.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from typing import Any

@@ -6,8 +6,6 @@ Joining and leaving are here. The exchange (`learner.exchange`) turns the actors
 go out by `learner.parameters.publisher`, and `learner.fleet` decides how many actors there are.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """The learner daemon: one thread that owns both sockets, the clock and the files, around the pure core."""
 
-from __future__ import annotations
-
 import logging
 import math
 import socket

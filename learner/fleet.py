@@ -1,7 +1,5 @@
 """How many actors: the scaler's decisions as orders to the launchers, and the launchers' reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from common.wire.messages import FleetOrder, FleetReport

@@ -3,8 +3,6 @@
 `now` is always passed in: seconds of a monotonic clock.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Mapping

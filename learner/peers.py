@@ -1,7 +1,5 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

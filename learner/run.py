@@ -1,7 +1,5 @@
 """One run as all parts of the learner see it: what it is, who is in it, and its figures; and the reports of these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figures of a run: counters that survive a restart, and measurements that do not."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How stale gradients are treated. Lag: optimizer steps since the weights that acted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Evaluate a trained agent: returns and lengths of a number of episodes."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Record a trained agent as an animated GIF or a video."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import chain

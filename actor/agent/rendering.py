@@ -1,7 +1,5 @@
 """The pictures of a trained agent's episode, one for each step."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

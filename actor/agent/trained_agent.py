@@ -1,7 +1,5 @@
 """A trained agent from a run folder, in an environment made from the run's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -4,8 +4,6 @@ The window is our own and shows the pictures that the environment draws. Environ
 button, and environments observed as frames open none.
 """
 
-from __future__ import annotations
-
 import itertools
 from contextlib import ExitStack, closing
 from pathlib import Path

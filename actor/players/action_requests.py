@@ -6,8 +6,6 @@
 A welcome begins every group anew, because the learner may have forgotten them.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from actor.outbox import Outbox, Send

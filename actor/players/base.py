@@ -1,7 +1,5 @@
 """The interface of a player towards the actor's core and daemon, whatever the run exchanges."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from actor.rollout_summary import RolloutSummary

@@ -1,7 +1,5 @@
 """The player for what a run exchanges: the one place where the actor compares its name."""
 
-from __future__ import annotations
-
 from actor.outbox import Outbox
 from actor.players.base import Player
 from common.settings.sections import Settings

@@ -3,8 +3,6 @@
 While one group waits for its actions the next one steps, so that waiting costs nothing.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

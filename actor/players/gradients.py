@@ -1,7 +1,5 @@
 """A player that computes the gradient of each rollout and sends their packed sum."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Playing rollouts with the network on the newest weights: what gradient and trajectory players share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from actor.collector import Collector

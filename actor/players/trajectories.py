@@ -1,7 +1,5 @@
 """A player that sends its rollouts as they are; the learner computes their gradients."""
 
-from __future__ import annotations
-
 from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError

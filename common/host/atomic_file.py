@@ -1,7 +1,5 @@
 """Files that a power cut never leaves half written."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Without gymnasium and torch, which take seconds to load.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Collection
 from types import ModuleType

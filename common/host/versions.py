@@ -1,7 +1,5 @@
 """Versions of Python and of the packages that matter."""
 
-from __future__ import annotations
-
 import platform
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,7 +1,5 @@
 """The kind and shape of one action."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """One finished episode, as it travels from the environment to the learner's statistics."""
 
-from __future__ import annotations
-
 import msgspec
 
 

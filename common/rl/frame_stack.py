@@ -1,7 +1,5 @@
 """Stacked frames: how they are joined, and what a stack holds when an episode begins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

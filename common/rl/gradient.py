@@ -1,7 +1,5 @@
 """From a rollout to a gradient, for every algorithm: outputs, the loss's derivative by them, and back-propagation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The kind and shape of one observation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

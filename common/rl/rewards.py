@@ -1,7 +1,5 @@
 """Scale and clip a rollout's rewards, and collect the moments for running statistics."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 

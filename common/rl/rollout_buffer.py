@@ -1,7 +1,5 @@
 """The rollout under way of a batch of environments, in the actor or in a learner that acts for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ summary.json      written when the learner ends
 lock              held by the running learner
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import zlib

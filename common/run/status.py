@@ -1,7 +1,5 @@
 """The state of a run as the learner reports it: for `a3cd status`, the live panel and the summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Names of codecs: a codec kind, and after a plus sign an entropy stage if there is one."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 CodecKind = Literal["none", "fp16", "bf16", "int8", "top-k", "sign", "ternary"]

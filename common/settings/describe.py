@@ -1,7 +1,5 @@
 """The allowed values of a setting in words, from the types of the sections."""
 
-from __future__ import annotations
-
 from msgspec import inspect
 
 

@@ -1,7 +1,5 @@
 """What actors send to the learner: the kinds each algorithm can use, and the one that `auto` becomes."""
 
-from __future__ import annotations
-
 MAX_LIST_ITEMS = 2**16
 """Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
 

@@ -1,7 +1,5 @@
 """The run settings: one frozen class per TOML section. The run folder keeps them with `auto` resolved."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

@@ -3,8 +3,6 @@
 Every error is a ConfigurationError of one line: the source, the path of the key, its value, and the allowed values.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Checks of settings against each other, and of values that the wire cannot carry."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A peer's connection to the learner: one non-blocking DEALER; the learner need not be running."""
 
-from __future__ import annotations
-
 import os
 import platform
 import secrets

@@ -3,8 +3,6 @@
 Input is untrusted until it is a `Message`: lengths are limited before anything is decoded.
 """
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Sequence
 from typing import TypeAlias

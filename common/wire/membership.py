@@ -4,8 +4,6 @@ Pure: messages and time in, messages out. Used by actors, launchers and observer
 peer; a refusal as unknown, or silence for the welcome's `expiry_seconds`, makes it join again.
 """
 
-from __future__ import annotations
-
 import math
 
 from common.wire.messages import AnyMessage, Heartbeat, Hello, Refused, Welcome

@@ -4,8 +4,6 @@ A message is a small header; gradients, trajectories, weights, observations and 
 their own (see `common.wire.frames`). docs/protocol.md is generated from this file.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

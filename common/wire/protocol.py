@@ -3,8 +3,6 @@
 The learner refuses by these tables, and docs/protocol.md shows them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

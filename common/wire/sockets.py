@@ -1,7 +1,5 @@
 """The four ZeroMQ sockets of a3cd and their options; docs/protocol.md gives the reason for each option."""
 
-from __future__ import annotations
-
 import errno
 import socket
 from collections.abc import Iterator

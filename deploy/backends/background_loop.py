@@ -1,7 +1,5 @@
 """Calls a backend on a thread of its own: a tool may take seconds, and the launcher's loop must not wait for it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

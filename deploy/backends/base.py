@@ -1,7 +1,5 @@
 """The interface of the backends: the ways to start actors."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Actors that another program starts: it is told how many are wanted, and does the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deploy.backends.base import Backend, Ended, Observation, Requests

@@ -1,7 +1,5 @@
 """Hosts for actors, as the operator writes them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

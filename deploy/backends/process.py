@@ -1,7 +1,5 @@
 """Actors as child processes, each started afresh (never a fork of a process that uses ZeroMQ)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial

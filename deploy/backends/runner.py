@@ -1,7 +1,5 @@
 """Runs tools (systemctl, squeue, ssh, ...) without a shell, each under a time limit."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

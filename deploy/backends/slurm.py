@@ -1,7 +1,5 @@
 """Actors as tasks of Slurm job arrays: task N of a job with this launcher's name is slot N."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

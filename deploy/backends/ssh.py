@@ -3,8 +3,6 @@
 Keys only, and no host whose key is unknown. No secret is on a command line: each host has its own credential.
 """
 
-from __future__ import annotations
-
 import logging
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Actors as units of systemd, of the system's manager or the user's own."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 

@@ -3,8 +3,6 @@
 Each part is imported only when its command runs: `a3cd --help` and the launcher need no torch.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Seconds since this process was started, as somebody with a stop-watch beside it counts them."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

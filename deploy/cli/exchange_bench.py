@@ -1,7 +1,5 @@
 """Short runs of `a3cd train` with each exchange.kind, side by side."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

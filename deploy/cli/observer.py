@@ -1,7 +1,5 @@
 """A peer that asks a learner for the status of its run."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Generator

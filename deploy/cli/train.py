@@ -1,7 +1,5 @@
 """Train on this machine: learner and launcher as processes, the same that a person would start by hand."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

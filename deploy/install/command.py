@@ -1,7 +1,5 @@
 """`a3cd deploy`: a3cd on other hosts, over ssh."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

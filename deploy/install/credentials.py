@@ -1,7 +1,5 @@
 """A host's way in to the learner: made when the host has none yet, by whoever holds the learner's key folder."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from pathlib import Path

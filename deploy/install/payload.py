@@ -1,7 +1,5 @@
 """What a host is to have for each role, and where: the settings and files that `remote_script.sh` takes."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

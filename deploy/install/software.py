@@ -1,7 +1,5 @@
 """The wheels that are installed on a host: a3cd, given or built here, and with a wheelhouse all that it needs."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

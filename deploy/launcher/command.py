@@ -1,7 +1,5 @@
 """The command `a3cd launcher`: makes the backends from its options, and runs the launcher."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Decides for the launcher: orders, observations and time in; requests to the backends and reports out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

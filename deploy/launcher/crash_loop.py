@@ -3,8 +3,6 @@
 Two things are: an actor that says its configuration is wrong, and failures in a row during which no actor lived.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from common.errors import EXIT_CONFIGURATION, EXIT_DONE, EXIT_USAGE

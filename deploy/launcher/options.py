@@ -1,7 +1,5 @@
 """The options of `a3cd launcher` that belong to some ways of starting actors: one table, with the check of each."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Collection

@@ -8,8 +8,6 @@ A slot in `plan` alone is started, one in `observed` alone is stopped. Requests 
 place, so an actor is never started twice. An actor that ended by itself is started again after 0.5, 1, 2, 4, ... 30 s.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

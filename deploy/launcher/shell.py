@@ -1,7 +1,5 @@
 """The launcher as a process: one thread with one socket, and a background loop for each backend."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import time

@@ -4,8 +4,6 @@ A message that a group sends again is answered as before: nothing is stepped twi
 group that is not known here, after a restart for example, is told to join again, and begins.
 """
 
-from __future__ import annotations
-
 from common.errors import CodecError
 from common.wire.bodies.observations import group_sizes
 from common.wire.frames import Buffer

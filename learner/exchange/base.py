@@ -1,7 +1,5 @@
 """What a learner and its actors exchange, behind one interface: gradients, trajectories or actions."""
 
-from __future__ import annotations
-
 import abc
 import math
 from dataclasses import dataclass

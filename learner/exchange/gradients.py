@@ -1,7 +1,5 @@
 """Actors send gradients, which the learner adds up (exchange.kind = "gradients")."""
 
-from __future__ import annotations
-
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Gradient, Hello

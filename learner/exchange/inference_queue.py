@@ -7,8 +7,6 @@ A pass is due when `exchange.batch` observations wait, when the oldest has waite
 groups there are wait.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

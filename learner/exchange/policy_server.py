@@ -5,8 +5,6 @@ policy is never older than the last step; a rollout holds the probabilities of e
 corrects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

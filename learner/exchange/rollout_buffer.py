@@ -1,7 +1,5 @@
 """The rollout under way of one group of environments that the learner acts for."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

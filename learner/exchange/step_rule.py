@@ -4,8 +4,6 @@ A step is taken when the rule's `is_full` says so, or `wait_seconds` after the f
 given one sender for each contribution, and the actors in the run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from dataclasses import dataclass

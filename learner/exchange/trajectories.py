@@ -1,7 +1,5 @@
 """Actors send rollouts, and the learner computes the gradients (exchange.kind = "trajectories")."""
 
-from __future__ import annotations
-
 from common.wire.bodies.trajectory import TrajectoryFormat
 from common.wire.codecs.negotiate import choose
 from common.wire.frames import Buffer

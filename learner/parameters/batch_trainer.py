@@ -1,7 +1,5 @@
 """Rollouts in, optimizer steps out: the learner computes the gradients."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ g + lambda g*g*(w_now - w_then), elementwise: the Hessian of the Taylor expansio
 gradient's outer product. See Zheng et al. 2017, https://arxiv.org/abs/1609.08326, the variant with constant lambda.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import torch

@@ -1,7 +1,5 @@
 """Packed gradients, checked and added up on the CPU, where they arrive, until the next optimizer step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The keyframe that weights are sent against when exchange.weights = "delta", and when it is time for another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

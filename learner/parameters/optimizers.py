@@ -1,7 +1,5 @@
 """One optimizer step on the flat parameter vector, in place."""
 
-from __future__ import annotations
-
 import abc
 
 import torch

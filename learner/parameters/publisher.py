@@ -4,8 +4,6 @@ With exchange.weights = "delta" an actor that joins gets the keyframe (common/wi
 difference of the newest weights to it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The weights of a run, and everything that changes with them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The learning curve of a run as a picture."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The run's metrics: a file of one JSON object a line, and TensorBoard's events."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math

@@ -1,7 +1,5 @@
 """Locks a run folder, for a new run in it or to resume the one that it holds: one learner at a time."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

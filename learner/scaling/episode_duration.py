@@ -4,8 +4,6 @@ Short episodes come from an agent that knows little and changes fast, and many a
 long ones need more actors to yield as many episodes per minute. Actors are added, never taken away.
 """
 
-from __future__ import annotations
-
 from common.settings.sections import Scaling
 from learner.scaling.measure import Decision, Measurement, change, count
 

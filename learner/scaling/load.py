@@ -4,8 +4,6 @@ Busy time grows about in proportion to the actors, so the number that fits is es
 estimate aims below the limit: actors go only above it and come only while it stays clearly below, so the number rests.
 """
 
-from __future__ import annotations
-
 import math
 
 from common.settings.sections import Scaling

@@ -1,7 +1,5 @@
 """What a policy is told, and what it answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from common.settings.sections import Scaling

@@ -1,7 +1,5 @@
 """The decision: that of the policy in the settings, within its bounds, unless the load guard holds it."""
 
-from __future__ import annotations
-
 from common.settings.sections import Scaling
 from learner.scaling import episode_duration, load
 from learner.scaling.measure import Decision, Measurement, change, count, overload

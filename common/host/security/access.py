@@ -1,7 +1,5 @@
 """How a peer connects to its learner: the address and the credential."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The learner's list of allowed peers: one line `PUBLICKEY name` each, like ssh's authorized_keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

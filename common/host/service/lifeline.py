@@ -4,8 +4,6 @@ The parent never writes. When it ends, the system closes its end of the pipe, an
 its standard input.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -4,8 +4,6 @@
 <6>learner  text key=value            where stderr is systemd's journal, which has its own clock
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import os

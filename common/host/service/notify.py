@@ -1,7 +1,5 @@
 """Notifications for systemd, as by sd_notify(3); nothing is sent if $NOTIFY_SOCKET is not set."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

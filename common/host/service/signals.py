@@ -1,7 +1,5 @@
 """Signals that a poller can wait for: the first asks the daemon to stop, a second ends it at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -4,8 +4,6 @@ Mnih et al. 2016, https://arxiv.org/abs/1602.01783 (A3C), and with V-trace's cor
 https://arxiv.org/abs/1802.01561, section 4.2 (IMPALA).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from common.rl.action_spec import ActionSpec

@@ -1,7 +1,5 @@
 """The parts that all losses with a policy and a value share: everything but the targets and the policy's term."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from common.rl.action_spec import ActionSpec

@@ -1,7 +1,5 @@
 """From a network's outputs to actions, in training and when a trained agent is shown."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

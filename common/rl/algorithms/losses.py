@@ -3,8 +3,6 @@
 A step has a weight: 1 / (number of valid steps) for a mean over the valid steps, 0 for a dummy step.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ epochs and minibatches (learner/parameters/batch_trainer.py), or each actor comp
 clipped ratio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from common.rl.action_spec import ActionSpec

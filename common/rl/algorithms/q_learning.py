@@ -8,8 +8,6 @@ and are constants. There is no importance correction.
 The last column, the state value of actor-critic networks, is unused.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from common.rl.algorithms.losses import Booleans, Floats, Loss, discounts, squared_error

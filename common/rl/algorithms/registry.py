@@ -1,7 +1,5 @@
 """The algorithms by name: the only place where settings become arguments of losses and of exploration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature

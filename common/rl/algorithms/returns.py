@@ -3,8 +3,6 @@
 Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what the step led to.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

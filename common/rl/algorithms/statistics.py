@@ -1,7 +1,5 @@
 """The figures of a loss; their names here are those on the wire, in the metrics and in the panel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

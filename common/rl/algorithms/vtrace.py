@@ -1,7 +1,5 @@
 """V-trace: returns corrected for the lag between the policy that acted and the one that learns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

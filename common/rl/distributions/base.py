@@ -1,7 +1,5 @@
 """The interface of a distribution of actions."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

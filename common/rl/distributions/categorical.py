@@ -1,7 +1,5 @@
 """Choices by logits: one of several actions, or several choices at once, independent of each other."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from itertools import accumulate
 

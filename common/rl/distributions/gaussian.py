@@ -6,8 +6,6 @@ under every policy and cancels in ratios and derivatives. The entropy is the Gau
 has no closed form. The mode is the mean, which is the median of the squashed number.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """From an action spec and a network's outputs to a distribution."""
 
-from __future__ import annotations
-
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Distribution, Floats
 from common.rl.distributions.categorical import Categorical, MultiCategorical

@@ -1,7 +1,5 @@
 """Maps the actions of a policy to those of an environment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Atari games, preprocessed and stepped by the Arcade Learning Environment itself."""
 
-from __future__ import annotations
-
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 

@@ -1,7 +1,5 @@
 """Returns and lengths of episodes, from the steps of a batch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

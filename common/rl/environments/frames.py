@@ -1,7 +1,5 @@
 """Pictures of an environment as observations: grey (ITU-R 601-2 luma), the whole of it shrunk to (1, 84, 84)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """From the settings' [environment] section to a batch that can be stepped."""
 
-from __future__ import annotations
-
 import copy
 import os
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """From an environment's id to its package, its registration, and its default settings."""
 
-from __future__ import annotations
-
 import difflib
 import importlib.util
 

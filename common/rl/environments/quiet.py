@@ -1,7 +1,5 @@
 """Keeps the prints of environments away from stdout, which carries results."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -3,8 +3,6 @@
 Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any

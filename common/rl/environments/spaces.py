@@ -1,7 +1,5 @@
 """The supported observation spaces, and the form in which observations reach a network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Environments that come with a vector implementation of their own (gymnasium's `vector_entry_point`)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Wrappers: the same action several times in a row, stacked observations, and steps at a fixed pace."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

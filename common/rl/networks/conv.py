@@ -6,8 +6,6 @@ form, (outputs, 2, 2, block values), channels last. A3C's network on 84x84x4, on
 frame in chunks of 64, against 600-900 for nn.Conv2d with 320 frames at once (benchmarks/networks.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

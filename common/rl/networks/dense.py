@@ -1,7 +1,5 @@
 """Dense layers on a flattened observation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

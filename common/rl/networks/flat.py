@@ -1,7 +1,5 @@
 """All parameters of a network in one vector and all gradients in another, for the wire and for the optimizer."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

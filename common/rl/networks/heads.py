@@ -1,7 +1,5 @@
 """The interface of a policy and value network, and the feed-forward one: on one shared trunk, or on one each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

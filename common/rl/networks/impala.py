@@ -4,8 +4,6 @@ https://arxiv.org/abs/1802.01561, figure 3: three sections of a 3x3 convolution,
 residual blocks; then relu, a dense layer and relu. Every convolution and maximum is padded by one on each side.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -9,8 +9,6 @@ On one thread, 128 features and units, 21 steps of 16 environments, forward and 
 autograd takes 12; torch's fused LSTM, which has no resets, 4, but 14 cut into 10 parts where episodes end.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable

@@ -1,7 +1,5 @@
 """Normalises observations and rewards by running statistics; the learner keeps these and sends them as extras."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

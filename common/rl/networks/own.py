@@ -3,8 +3,6 @@
 docs/networks.md says how to write one, and what it is given and has to return.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Policy and value on a trunk and an LSTM: outputs depend on the episode so far."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

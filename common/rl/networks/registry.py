@@ -1,7 +1,5 @@
 """Builds the network of the `[network]` section."""
 
-from __future__ import annotations
-
 import torch
 
 from common.rl.action_spec import ActionSpec

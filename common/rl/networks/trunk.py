@@ -1,7 +1,5 @@
 """The layers from the observation to a vector of features, which policy and value may share."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Tables `[for.ALGORITHM.SECTION]` have the differences for another algorithm than
 `algorithms` has those of an algorithm in every environment.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache

@@ -10,8 +10,6 @@ Each element is off by at most the largest |difference| of its block over 254, a
 is against the keyframe, never against another delta: a broadcast may be lost, and errors do not add up.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 

@@ -13,8 +13,6 @@ Both ends know every length from the settings and the spaces; no size is read fr
 is not finite, and an observation or action out of range are refused.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ and the spaces. Another length, a number that is not finite or is beyond 1e16, a
 are refused.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

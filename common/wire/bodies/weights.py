@@ -9,8 +9,6 @@
 The extras stay float32, since half precision would spoil running statistics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

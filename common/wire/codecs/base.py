@@ -1,7 +1,5 @@
 """The codec interface: packs one float32 vector into a fixed length, with a stated worst-case error."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

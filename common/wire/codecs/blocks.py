@@ -1,7 +1,5 @@
 """Base of the codecs that send one scale for each block of elements and a few bits for each element."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The bytes of a message as elements of a tensor, and back, without a copy in between."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

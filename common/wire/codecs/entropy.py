@@ -3,8 +3,6 @@
 The reader knows the length of the packed bytes, and refuses a body that claims another length before it allocates.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import lz4.block

@@ -1,7 +1,5 @@
 """Error feedback: the quantisation error of one vector is added to the next."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Elements as floats of another type, or as they are: float32, IEEE half precision and bfloat16."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """One byte an element: blocks of 256 share a scale (block-wise linear quantisation, as in arXiv 2110.02861)."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -6,8 +6,6 @@ zstd's smaller body outweighs its slower packing. top-k, sign and ternary, which
 chosen by `auto`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from common.errors import RefusedError

@@ -1,7 +1,5 @@
 """The codec of each name, such as "int8+zstd": a codec kind, and the entropy stage behind it."""
 
-from __future__ import annotations
-
 import torch
 
 from common.errors import CodecError

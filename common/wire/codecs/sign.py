@@ -1,7 +1,5 @@
 """One bit an element: its sign, times the mean magnitude of its block of 256 (scaled sign, arXiv 1901.09847)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ TernGrad (arXiv 1705.07878) samples the same three values so that the mean is un
 corrected anyway, and a fixed threshold has about a third of the error (L2 norm, normal values).
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

@@ -4,8 +4,6 @@ Indices are Elias-Fano coded: the low byte of each index, then the rest as gaps 
 number of elements and indices: 9.4 bits an index at one in a hundred.
 """
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The connection to a learner, step by step: its name, its ports, its answer, and what its run needs on this host."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The result of one check, and the table of all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

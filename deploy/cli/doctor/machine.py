@@ -1,7 +1,5 @@
 """Checks of this host: ports, cores, disk, descriptors, terminal."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

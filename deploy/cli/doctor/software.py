@@ -1,7 +1,5 @@
 """Checks of what is installed: versions, environments, torch and the GPU."""
 
-from __future__ import annotations
-
 import platform
 import re
 import shutil

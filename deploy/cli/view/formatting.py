@@ -1,7 +1,5 @@
 """Numbers as texts for a person."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Text from the network is stripped of control characters and never read as markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """`a3cd status`: the state of a run on stdout once, or the live panel until the run ends."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys
