@@ -16,6 +16,7 @@ import msgspec
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from common.errors import A3cdError, CodecError, UnavailableError, WireError
+from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer
@@ -197,7 +198,7 @@ class ActorCore:
         effects: list[Effect] = []
         if self.player is None or previous is None or _work(previous) != _work(welcome):
             settings = msgspec.convert(welcome.settings, Settings)
-            self._accumulate = 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
+            self._accumulate = most_accumulated(settings)
             self._failures = FailureRule()
             effects.append(Prepare(welcome, settings, body))
         else:

@@ -91,7 +91,6 @@ class Child:
         return code if code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """Asks it to stop, if it still runs."""
         self._process.send_signal(_TERMINATE)
 
     def kill(self) -> None:

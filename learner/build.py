@@ -29,6 +29,7 @@ from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
 from learner.exchange.policy_server import PolicyServer
+from learner.exchange.step_rule import step_rule
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
@@ -141,7 +142,7 @@ def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer
 
 def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:
     settings = run.spec.settings
-    average = settings.staleness.policy == "synchronous"
+    average = step_rule(settings).averages
     if settings.exchange.kind == "gradients":
         compensation = None
         if settings.staleness.policy == "compensate":

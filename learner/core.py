@@ -56,7 +56,7 @@ class LearnerCore:
         self._settings = run.spec.settings
         self._weights = weights
         self._exchange = exchange
-        self._publisher = WeightPublisher(run, weights, now)
+        self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._fleet = Fleet(run)
         self._save_seconds = self._settings.checkpoint.every_seconds or math.inf
         self._record_due = now

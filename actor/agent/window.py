@@ -70,7 +70,6 @@ class _Window:
         self._clock = pygame.time.Clock()
 
     def show(self, picture: Picture, episode: int) -> None:
-        """Returns when the next picture is due."""
         pygame = self._pygame
         height, width = picture.pixels.shape[:2]
         factor = max(1, -(-MIN_HEIGHT // height))

@@ -59,5 +59,4 @@ class Player:
         """A new epoch: drops what is pending, and all weights and answers of the epoch before."""
 
     def close(self) -> None:
-        """Closes the environments."""
         raise NotImplementedError

@@ -60,8 +60,6 @@ class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a checkpoint."""
-
     version: int
     score: float | None
     weights: NDArray[np.float32]
@@ -71,8 +69,6 @@ class Checkpoint:
 
 
 class CheckpointPaths:
-    """The folder of one checkpoint."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.weights_file = folder / "weights.safetensors"

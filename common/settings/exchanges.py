@@ -1,5 +1,7 @@
 """What actors send to the learner: the kinds each algorithm can use, and the one that `auto` becomes."""
 
+from common.settings.sections import Settings
+
 MAX_LIST_ITEMS = 2**16
 """Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
 
@@ -29,6 +31,11 @@ def resolve(kind: str, algorithm: str, network: str, device: str) -> str:
     if usual == "gradients" and "trajectories" in others and device != "cpu" and network != "dense":
         return "trajectories"
     return usual
+
+
+def most_accumulated(settings: Settings) -> int:
+    """Rollouts that an actor adds up while it waits for an answer; none where each step waits for it."""
+    return 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
 
 
 def possible(kind: str, algorithm: str, network: str, device: str) -> set[str]:

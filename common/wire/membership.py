@@ -74,7 +74,6 @@ class Membership:
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do next."""
         return self._heartbeat_due if self.member else self._hello_due
 
     def notice(self, now: float) -> float | None:

@@ -17,8 +17,6 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Host:
-    """A host for ssh."""
-
     destination: str
     """A host or an alias of ssh's configuration, with USER@ or without."""
     slots: int = 0

@@ -294,7 +294,6 @@ for command in (launcher, keys, deploy):
 
 
 def main() -> None:
-    """Entry point of the console script."""
     cli(prog_name="a3cd")
 
 

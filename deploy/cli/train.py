@@ -49,8 +49,6 @@ Start = Callable[..., Child]
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """A run to train."""
-
     settings: Settings
     run_dir: Path
     resume: bool

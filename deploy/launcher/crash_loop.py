@@ -15,8 +15,6 @@ HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
 
 @dataclass
 class CrashLoop:
-    """The failures on one host."""
-
     failures: int = 0
     """In a row, while no actor ran steadily."""
     exit_code: int = EXIT_DONE

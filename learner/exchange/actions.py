@@ -13,6 +13,7 @@ from learner.exchange.base import Exchange
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.publisher import Occasion
 from learner.peers import Peer
 from learner.run import Run
 
@@ -28,6 +29,10 @@ class ActionExchange(Exchange):
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
         """One for each rollout that waits for the next optimizer step."""
+
+    @property
+    def weights_go_out(self) -> Occasion:
+        return "never"
 
     @property
     def deadline(self) -> float:

@@ -13,6 +13,7 @@ from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
+from learner.parameters.publisher import Occasion
 from learner.peers import Peer
 from learner.run import Run
 from learner.staleness import staleness_rule
@@ -34,6 +35,11 @@ class Exchange(abc.ABC):
         self._run = run
         self._settings = run.spec.settings
         self._step_rule = step_rule(self._settings)
+
+    @property
+    def weights_go_out(self) -> Occasion:
+        """When actors get newer weights."""
+        return self._step_rule.weights_go_out
 
     @property
     @abc.abstractmethod

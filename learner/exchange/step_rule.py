@@ -7,8 +7,10 @@ given one sender for each contribution, and the actors in the run.
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import ClassVar
 
 from common.settings.sections import Settings
+from learner.parameters.publisher import Occasion
 
 ACTORS_PER_GRADIENT = 5
 """Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
@@ -33,6 +35,9 @@ class AtOnce:
 
     cap: int
     wait_seconds: float = 0.0
+    averages: ClassVar = False
+    """Whether a step is taken with the mean of the contributions, not with their normalised sum."""
+    weights_go_out: ClassVar[Occasion] = "broadcast"
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
         return len(senders) >= coalesce(len(actors), self.cap)
@@ -44,6 +49,8 @@ class Synchronous:
 
     share: float
     wait_seconds: float
+    averages: ClassVar = True
+    weights_go_out: ClassVar[Occasion] = "answer"
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
         sent, present = set(senders), set(actors)

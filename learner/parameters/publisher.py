@@ -7,7 +7,6 @@ difference of the newest weights to it.
 import math
 from typing import Literal
 
-from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.messages import Acknowledgement, Pull
@@ -27,22 +26,16 @@ Occasion = Literal["broadcast", "answer", "never"]
 environments only). `broadcast` and `answer` also give them to whoever joins or pulls."""
 
 
-def occasion(settings: Settings) -> Occasion:
-    if settings.exchange.kind == "actions":
-        return "never"
-    return "answer" if settings.staleness.policy == "synchronous" else "broadcast"
-
-
 class WeightPublisher:
     """The one place where bodies of weights are made and counted; each is made once per version."""
 
-    def __init__(self, run: Run, weights: Weights, now: float) -> None:
+    def __init__(self, run: Run, weights: Weights, occasion: Occasion, now: float) -> None:
         spec = run.spec
         self._spec = spec
         self._exchange = spec.settings.exchange
         self._weights = weights
         self._run_stats = run.stats
-        self._occasion = occasion(spec.settings)
+        self._occasion = occasion
         self._format = WeightsFormat(
             spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.numel()
         )

@@ -318,3 +318,15 @@ def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(
     assert actions.max_bytes == HEADER_BYTES + group
     (welcome,) = sent(actions.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
     assert (welcome.codec, welcome.model) == ("", actions.run.spec.model)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "occasion"),
+    [
+        ("exchange.kind=gradients", "broadcast"),
+        ("staleness.policy=synchronous", "answer"),
+        ("exchange.kind=actions", "never"),
+    ],
+)
+def test_weights_go_out_when_the_actors_need_them(start: Start, assignment: str, occasion: str) -> None:
+    assert start(assignment)._exchange.weights_go_out == occasion

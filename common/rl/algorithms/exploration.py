@@ -38,7 +38,6 @@ class Sampling(Exploration):
         return distribution(self._action, outputs).sample(self._rng)
 
     def best(self, outputs: Floats) -> Actions:
-        """The most probable actions."""
         return distribution(self._action, outputs).mode()
 
 
@@ -79,7 +78,6 @@ class EpsilonGreedy(Exploration):
         return actions, np.log(probabilities).astype(np.float32)
 
     def best(self, outputs: Floats) -> Actions:
-        """The actions of the highest value."""
         actions: Actions = outputs.argmax(axis=1)
         return actions
 

@@ -16,8 +16,6 @@ Booleans = NDArray[np.bool_]
 
 
 class Loss(NamedTuple):
-    """The loss of a rollout."""
-
     derivative: Floats
     """By the network's outputs, of their shape."""
     statistics: Statistics
@@ -25,8 +23,6 @@ class Loss(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One term of a loss."""
-
     value: float
     gradient: Floats
     """Derivative by the values (N,)."""

@@ -20,8 +20,6 @@ Target = Floats | None
 
 @dataclass(frozen=True)
 class Method:
-    """One algorithm."""
-
     loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]
     """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first. The last argument:
     the target network's outputs on the same observations, of an algorithm that has one."""

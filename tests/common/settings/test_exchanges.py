@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from common.settings.exchanges import EXCHANGES, possible, resolve
+from common.settings.exchanges import EXCHANGES, most_accumulated, possible, resolve
+from common.settings.sections import Settings, Staleness
 
 NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
 DEVICES = ("cpu", "cuda", "cuda:1")
@@ -36,3 +37,8 @@ def test_a_given_kind_stays(kind: str) -> None:
 )
 def test_what_auto_may_become(network: str, device: str, kinds: set[str]) -> None:
     assert possible("auto", "a3c", network, device) == kinds
+
+
+def test_nothing_is_accumulated_where_each_step_waits_for_its_answers() -> None:
+    assert most_accumulated(Settings()) == Settings().exchange.accumulate
+    assert most_accumulated(Settings(staleness=Staleness(policy="synchronous"))) == 0

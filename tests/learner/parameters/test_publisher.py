@@ -12,7 +12,7 @@ from common.wire.messages import Acknowledgement, Pull
 from common.wire.messages import Weights as Message
 from learner.effects import Effect, Log, Publish, Send
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, WeightPublisher, occasion
+from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, Occasion, WeightPublisher
 from learner.parameters.weights import Weights
 from learner.run_stats import Counters, RunStats
 from tests.helpers.run import NotedSum, body_of, run_of, settings_of, version_of, version_of_delta
@@ -26,16 +26,12 @@ def weights_of(size: int) -> Weights:
     return Weights(optimizer, torch.zeros(0))
 
 
-def publisher_of(*assignments: str, size: int = 100, version: int = 0) -> tuple[WeightPublisher, RunStats]:
+def publisher_of(
+    *assignments: str, size: int = 100, version: int = 0, occasion: Occasion = "broadcast"
+) -> tuple[WeightPublisher, RunStats]:
     settings = settings_of(*assignments)
     run = run_of(settings, epoch=3, counters=Counters(version=version))
-    return WeightPublisher(run, weights_of(size), 0.0), run.stats
-
-
-def test_weights_go_out_when_the_actors_need_them() -> None:
-    assert occasion(settings_of()) == "broadcast"
-    assert occasion(settings_of("staleness.policy=synchronous")) == "answer"
-    assert occasion(settings_of("exchange.kind=actions")) == "never"
+    return WeightPublisher(run, weights_of(size), occasion, 0.0), run.stats
 
 
 def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -> None:
@@ -53,7 +49,7 @@ def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -
 
 
 def test_actors_that_only_hold_environments_get_no_weights() -> None:
-    publisher, stats = publisher_of("exchange.kind='actions'")
+    publisher, stats = publisher_of(occasion="never")
     stats.stepped(5.0, {})
     assert publisher.deadline == math.inf
     assert publisher.publish(6.0, 4) == []
@@ -98,7 +94,7 @@ def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
 
 
 def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast() -> None:
-    publisher, stats = publisher_of("staleness.policy=synchronous", version=9)
+    publisher, stats = publisher_of(version=9, occasion="answer")
     stats.stepped(1.0, {})
     assert publisher.publish(2.0, 4) == []
     assert publisher.deadline == math.inf
@@ -123,7 +119,7 @@ class Stepping:
         settings = settings_of("exchange.weights=delta", "exchange.broadcast_ms=20")
         run = run_of(settings, epoch=3, counters=Counters(version=9))
         self.stats, self.sum = run.stats, NotedSum(9)
-        self.publisher = WeightPublisher(run, self.sum.weights, 0.0)
+        self.publisher = WeightPublisher(run, self.sum.weights, "broadcast", 0.0)
         self.keyframe = 9
 
     def published(self, now: float) -> tuple[int, str] | None:
