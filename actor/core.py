@@ -211,7 +211,9 @@ class ActorCore:
         return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
-        self._credit, self._actors, self._newest = answer.credit, max(1, answer.actors), answer.version
+        self._credit = answer.credit
+        self._actors = max(1, answer.actors)
+        self._newest = answer.version
         if self.player is None or not self.outbox.remove(answer.sequence):
             return []
         # A duplicate was answered before and the answer lost: most likely it was applied, and must not count twice.

@@ -47,7 +47,9 @@ class _Daemon:
         self, access: LearnerEndpoint, name: str, launcher: str, modules: Collection[str], signals: Signals
     ) -> None:
         hello = introduce("actor", access, name, launcher=launcher, codecs=NAMES)
-        self._access, self._modules, self._signals = access, modules, signals
+        self._access = access
+        self._modules = modules
+        self._signals = signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link = LearnerLink(self._context, access, hello)
         self._subscriber: zmq.Socket[bytes] | None = None

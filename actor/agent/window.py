@@ -59,7 +59,9 @@ def play(
 
 class _Window:
     def __init__(self, pygame: ModuleType, title: str, rate: float) -> None:
-        self._pygame, self._title, self._rate = pygame, title, rate
+        self._pygame = pygame
+        self._title = title
+        self._rate = rate
         self._screen: Any = None
         try:
             pygame.display.init()
