@@ -9,13 +9,17 @@ from torch import Tensor
 
 from common.wire.codecs import int8, sign, ternary
 from common.wire.codecs.base import Codec
-from common.wire.codecs.blocks import ROUNDING, UNDERFLOW
 from common.wire.codecs.floats import HalfCodec, NoneCodec
 from common.wire.codecs.int8 import Int8Codec
 from common.wire.codecs.registry import PackedCodec
 from common.wire.codecs.sign import SignCodec
 from common.wire.codecs.ternary import TernaryCodec
 from common.wire.codecs.top_k import TopKCodec
+
+ROUNDING = 2**-20
+"""Upper bound of float32's relative error in a sum over a block."""
+UNDERFLOW = 2.0**-117
+"""Upper bound of its absolute error where numbers below 2^-126 are flushed to 0."""
 
 
 def bound(codec: Codec | PackedCodec, vector: Tensor) -> Tensor:

@@ -11,11 +11,6 @@ from common.wire.codecs.base import Codec
 from common.wire.codecs.buffers import as_bytes, read
 from common.wire.frames import Buffer
 
-ROUNDING = 2**-20
-"""Upper bound of float32's relative error in a sum over a block."""
-UNDERFLOW = 2.0**-117
-"""Upper bound of its absolute error where numbers below 2^-126 are flushed to 0."""
-
 
 class BlockCodec(Codec):
     """Body: a float32 scale per block, then `code_bytes` of codes per block; the last block is padded with zeros.

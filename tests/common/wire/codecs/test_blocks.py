@@ -3,10 +3,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.codecs.blocks import ROUNDING, BlockCodec
+from common.wire.codecs.blocks import BlockCodec
 from common.wire.codecs.sign import SignCodec
 from common.wire.codecs.ternary import TernaryCodec
-from tests.helpers.bounds import bound
+from tests.helpers.bounds import ROUNDING, bound
 from tests.helpers.vectors import ANY_VALUES, LARGEST, SIZES, random_vector, round_trip
 
 EVERY = pytest.mark.parametrize("kind", [SignCodec, TernaryCodec])
