@@ -77,7 +77,7 @@ class Collector:
         self._episodes.clear()
         self._buffer.begin()
         self._buffer.rows[0] = self._environments.reset(seed)
-        self._tracker = EpisodeTracker(self._environments.count, time.monotonic())
+        self._tracker = EpisodeTracker(self._environments.count, self._environments.pace)
 
     def advance(self, until: float) -> Played | None:
         """Steps until the rollout is complete, or until the time `until`, and then returns None.
@@ -98,12 +98,14 @@ class Collector:
         buffer = self._buffer
         outputs, after = self._network.step(buffer.observations, buffer.state)
         actions, log_probs = self._exploration.draw(outputs.numpy()[:, :-1])
+        begun = time.perf_counter()
         step = self._environments.step(actions)
+        seconds = time.perf_counter() - begun
         buffer.state = after
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations
         buffer.stepped(step.rewards, step.futureless, self._tracker.valid)
-        finished = self._tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
+        finished = self._tracker.update(step.rewards, step.terminated, step.truncated, seconds)
         self._episodes += finished
         ended = bool(step.terminated[0] or step.truncated[0])
         if self._whole and buffer.full and not ended:

@@ -77,7 +77,7 @@ def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float:
 
 def tracker_microseconds(num_envs: int, seconds: float) -> float:
     """Time of EpisodeTracker.update when nothing ended."""
-    tracker = EpisodeTracker(num_envs, 0.0)
+    tracker = EpisodeTracker(num_envs)
     rewards, nothing = np.ones(num_envs, np.float32), np.zeros(num_envs, np.bool_)
     rate = steps_per_second(lambda _: tracker.update(rewards, nothing, nothing, 0.0), 2, num_envs, seconds)
     return 1e6 * num_envs / rate

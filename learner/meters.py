@@ -108,7 +108,7 @@ class EpisodeWindow:
 
     @property
     def mean_seconds(self) -> float | None:
-        """Wall time."""
+        """Without any waiting between steps: see `Episode.seconds`."""
         return math.fsum(one.seconds for one in self.kept) / len(self.kept) if self.kept else None
 
 

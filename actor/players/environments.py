@@ -99,7 +99,7 @@ class _EnvironmentGroup:
             seed = int(self._seeds.integers(2**31)) if self._started else None
             self._started = True
             self._observations = self._finite(self.environments.reset(seed))
-            self._tracker = EpisodeTracker(self.environments.count, time.monotonic())
+            self._tracker = EpisodeTracker(self.environments.count, self.environments.pace)
         count = self.environments.count
         nothing = np.zeros(count, np.bool_)
         batch = StepBatch(self._observations, np.zeros(count, np.float32), nothing, nothing)
@@ -110,9 +110,11 @@ class _EnvironmentGroup:
         assert self._tracker is not None and self.actions is not None
         tracker, self._tracker = self._tracker, None  # until the step has gone well
         valid = tracker.valid
+        begun = time.perf_counter()
         step = self.environments.step(self.actions)
+        seconds = time.perf_counter() - begun
         self._observations = step.observations
-        finished = tracker.update(step.rewards, step.terminated, step.truncated, time.monotonic())
+        finished = tracker.update(step.rewards, step.terminated, step.truncated, seconds)
         batch = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)
         steps = int(np.count_nonzero(valid))
         self._tracker = tracker

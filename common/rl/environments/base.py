@@ -53,6 +53,8 @@ class Environments(ABC):
     """Of the actions that `step` takes: choices counted from 0; numbers of a Box without bounds."""
     frames_per_step: int
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
+    pace: float = 0.0
+    """Least seconds from one step to the next; 0: as fast as possible."""
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> Observations:

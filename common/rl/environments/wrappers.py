@@ -86,7 +86,7 @@ class PacedEnvironments(_Wrapped):
 
     def __init__(self, inner: Environments, seconds: float) -> None:
         super().__init__(inner)
-        self._seconds = seconds
+        self.pace = seconds
         self._due = time.monotonic()
 
     def reset(self, seed: int | None = None) -> Observations:
@@ -96,7 +96,7 @@ class PacedEnvironments(_Wrapped):
 
     def step(self, actions: Actions) -> Step:
         step = self._inner.step(actions)
-        self._due += self._seconds
+        self._due += self.pace
         now = time.monotonic()
         if now < self._due:
             time.sleep(self._due - now)
