@@ -31,7 +31,7 @@ class RefusedError(A3cdError):
 
 
 class UnavailableError(A3cdError):
-    """Something is not available now (a port in use, an environment that keeps failing)."""
+    """Something is not available now (a port in use, a full disk, an environment that keeps failing)."""
 
 
 class WireError(A3cdError):
@@ -47,8 +47,11 @@ class CodecError(A3cdError):
 
 
 class NonFiniteError(A3cdError):
-    """A rollout has a reward, observation, probability or gradient that is not finite; it is dropped."""
+    """A rollout has a reward, observation, probability or gradient that is not finite, or a checkpoint would have a
+    number that is not; it is dropped."""
 
 
 class DamagedCheckpointError(A3cdError):
-    """A checkpoint cannot be read; the text names the file and what is wrong with it."""
+    """A checkpoint is not whole; the text names the file and what is wrong with it. Reading it again would not help."""
+
+    exit_code = EXIT_CONFIGURATION

@@ -133,9 +133,12 @@ class LearnerCore:
                 effects.append(WriteMetrics(self.run.metrics(now)))
             else:
                 over = "failed", NOT_FINITE
+        saving = now >= self._save_due or self._improved(now)
+        if saving and not self._weights.may_be_saved:
+            over = "failed", NOT_FINITE
         if over is not None and not self._finished:
             return effects + self._finish(now, *over, final=True)
-        if now >= self._save_due or self._improved(now):
+        if saving:
             self._save_due = now + self._save_seconds
             self._saved = now
             self._saved_best = self.run.stats.window.best_return
@@ -152,6 +155,8 @@ class LearnerCore:
 
     def _finish(self, now: float, ending: Ending, reason: str, *, final: bool) -> list[Effect]:
         """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
+        if not self._weights.may_be_saved:
+            ending, reason = "failed", NOT_FINITE
         self._finished = True
         self.run.stats.state = ending
         told = reason if final else "the learner was stopped; it may come back"

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 import zmq
 
-from common.errors import EXIT_DONE, A3cdError, UnavailableError, WireError
+from common.errors import (
+    EXIT_DONE,
+    A3cdError,
+    DamagedCheckpointError,
+    NonFiniteError,
+    UnavailableError,
+    WireError,
+)
 from common.host.addresses import Address
 from common.host.atomic_file import replace_file
 from common.host.service.logs import Limited, again
@@ -77,15 +84,21 @@ class _Daemon:
     ) -> None:
         from learner.build import build  # seconds of imports: only now that ports and folder are ours
 
-        newest = run.folder.newest()
-        checkpoint = None if newest is None else newest.read()
+        damaged: dict[str, DamagedCheckpointError] = {}
+        checkpoint = run.folder.newest_read(damaged)
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
+        for name, error in damaged.items():
+            self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings
-        run.save_settings(settings)
+        section = settings.checkpoint
+        try:
+            run.save_settings(settings)
+            self._checkpoints = CheckpointWriter(run.folder, keep=section.keep, best=section.best, damaged=damaged)
+            self._metrics = MetricsWriter(run.folder)
+        except OSError as error:
+            raise UnavailableError(f"{error.filename or run.folder.path}: {error.strerror}") from error
         self._signals = signals
         self._folder = run.folder
-        self._checkpoints = CheckpointWriter(run.folder, keep=settings.checkpoint.keep, best=settings.checkpoint.best)
-        self._metrics = MetricsWriter(run.folder)
         self._limited = Limited(REPEAT_SECONDS)
         self._notifier = Notifier()
         self._drain_seconds = settings.exchange.drain_ms / 1e3
@@ -226,7 +239,7 @@ class _Daemon:
     def _save(self, effect: SaveCheckpoint) -> None:
         try:
             self._checkpoints.write(effect)
-        except OSError as error:
+        except (OSError, NonFiniteError) as error:
             text = f"checkpoint of version {effect.version} could not be written: {error}"
             self._write_log(Log("error", text, key="checkpoint"))
 
@@ -235,8 +248,11 @@ class _Daemon:
         self._notifier.stopping(finish.reason)
         self._metrics.close()
         status = finish.status
-        replace_file(self._folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
-        curve.draw(self._folder.metrics_file, self._folder.curve, status.env, status.goal)
+        try:
+            replace_file(self._folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
+            curve.draw(self._folder.metrics_file, self._folder.curve, status.env, status.goal)
+        except OSError as error:
+            _log.error("the summary and the curve could not be written: %s", error)
         if finish.ending == "stopped":
             return self._signals.exit_code
         return EXIT_DONE if finish.ending != "failed" else UnavailableError.exit_code

@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from common.errors import ConfigurationError, DamagedCheckpointError
+from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.host.modules import bare
 from common.settings.sections import Settings
 from common.settings.toml import read
 
 _CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
+_DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+"""What reading a file of a checkpoint says when it is not there; any other OSError is the disk's, and may pass."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,32 +85,51 @@ class CheckpointPaths:
         return int(version), int(number or 0)
 
     def read(self) -> Checkpoint:
-        """Read everything; raises DamagedCheckpointError if a file is missing, cut short or altered."""
+        """Read everything.
+
+        Raises DamagedCheckpointError if a file is missing, cut short or altered, or if a number is not finite;
+        UnavailableError if the disk does not give a file.
+        """
         head = self.read_state()
         weights = self._tensors(self.weights_file, head)
         if list(weights) != ["weights"] or weights["weights"].dtype != np.float32 or weights["weights"].ndim != 1:
             raise DamagedCheckpointError(f"{self.weights_file}: is not one float32 vector named weights")
         optimizer = self._tensors(self.optimizer_file, head)
+        for file, tensors in ((self.weights_file, weights), (self.optimizer_file, optimizer)):
+            for name, array in tensors.items():
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise DamagedCheckpointError(f"{file}: {name} is not finite (NaN or infinity)")
         return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state)
 
     def read_state(self) -> CheckpointState:
-        """Read the state alone; raises DamagedCheckpointError."""
+        """Read the state alone; raises as `read`."""
+        data = _bytes(self.state_file)
         try:
-            return msgspec.json.decode(self.state_file.read_bytes(), type=CheckpointState)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return msgspec.json.decode(data, type=CheckpointState)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise DamagedCheckpointError(f"{self.state_file}: {error}") from error
 
     def _tensors(self, file: Path, head: CheckpointState) -> dict[str, NDArray[Any]]:
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise DamagedCheckpointError(f"{file}: {error.strerror}") from error
+        data = _bytes(file)
         if zlib.crc32(data) != head.checksums.get(file.name):
             raise DamagedCheckpointError(f"{file}: checksum differs from the one in {self.state_file.name}")
         try:
             return load(data)
         except (SafetensorError, KeyError) as error:
             raise DamagedCheckpointError(f"{file}: {error}") from error
+
+
+def _bytes(file: Path) -> bytes:
+    """The content of a file of a checkpoint."""
+    try:
+        return file.read_bytes()
+    except _DAMAGE as error:
+        raise DamagedCheckpointError(f"{file}: {error.strerror}") from error
+    except OSError as error:
+        raise UnavailableError(
+            f"{file}: the disk does not give it: {error.strerror}; nothing was changed. If this stays, move its folder "
+            "away to go on from the checkpoint before it"
+        ) from error
 
 
 class RunFolder:
@@ -128,41 +149,93 @@ class RunFolder:
         self.summary_file = path / "summary.json"
 
     def record(self) -> RunRecord:
-        """Read `run.json`; raises ConfigurationError if there is no run."""
+        """Read `run.json`.
+
+        Raises ConfigurationError if there is no run; UnavailableError if the disk does not give the file.
+        """
         try:
             return msgspec.json.decode(self.run_file.read_bytes(), type=RunRecord)
-        except FileNotFoundError as error:
+        except _DAMAGE as error:
             raise ConfigurationError(f"{self.path}: holds no run (there is no {self.run_file.name})") from error
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise UnavailableError(f"{self.run_file}: cannot be read now: {error.strerror}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
 
+    def holds_run(self) -> bool:
+        """Whether there is a run; raises UnavailableError if the disk does not tell."""
+        try:
+            self.run_file.stat()
+        except _DAMAGE:
+            return False
+        except OSError as error:
+            raise UnavailableError(f"{self.run_file}: cannot be read now: {error.strerror}") from error
+        return True
+
     def settings(self) -> Settings:
-        """Read the settings; raises ConfigurationError if there is no run or its settings cannot be read."""
+        """Read the settings.
+
+        Raises ConfigurationError if there is no run or its settings are wrong; UnavailableError if the disk does not
+        give them.
+        """
         self.record()
-        return read(self.settings_file)
+        try:
+            return read(self.settings_file)
+        except ConfigurationError as error:
+            if isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, _DAMAGE):
+                raise UnavailableError(str(error)) from error
+            raise
 
     def all_checkpoints(self) -> list[CheckpointPaths]:
-        """Every checkpoint, oldest first, judged by its name only: it may be damaged."""
-        if not self.checkpoints.is_dir():
+        """Every checkpoint, oldest first, judged by its name only: it may be damaged. Raises UnavailableError."""
+        try:
+            names = [entry for entry in self.checkpoints.iterdir() if _CHECKPOINT_NAME.fullmatch(entry.name)]
+        except FileNotFoundError:
             return []
-        names = (entry for entry in self.checkpoints.iterdir() if _CHECKPOINT_NAME.fullmatch(entry.name))
+        except OSError as error:
+            raise UnavailableError(f"{self.checkpoints}: cannot be read now: {error.strerror}") from error
         return sorted((CheckpointPaths(entry) for entry in names), key=lambda paths: paths.order)
 
     def newest(self) -> CheckpointPaths | None:
-        """The newest checkpoint that can be read; damaged ones are skipped with a warning."""
-        return next((paths for paths, _ in self._whole()), None)
+        """The newest checkpoint that is whole; None if there is none at all. Warns and raises as `newest_read`."""
+        newest = next(self._whole({}), None)
+        return newest and newest[0]
+
+    def newest_read(self, damaged: dict[str, DamagedCheckpointError]) -> Checkpoint | None:
+        """Read the newest checkpoint that is whole; None if there is none at all.
+
+        Damaged ones that are newer are passed over with a warning, and added to `damaged` by their names. Raises
+        DamagedCheckpointError if none is whole; UnavailableError if the disk does not give one, for that may be whole.
+        """
+        newest = next(self._whole(damaged), None)
+        return newest and newest[1]
 
     def best(self) -> CheckpointPaths | None:
-        """The readable checkpoint with the highest score, the newer of two; the newest if none has a score."""
-        ranked = max(self._whole(), key=lambda one: (one[1].score is not None, one[1].score or 0.0), default=None)
+        """The whole checkpoint with the highest score, the newer of two; the newest if none has a score.
+
+        None if there is none at all. Warns and raises as `newest_read`.
+        """
+        whole = self._whole({})
+        ranked = max(whole, key=lambda one: (one[1].score is not None, one[1].score or 0.0), default=None)
         return ranked and ranked[0]
 
-    def _whole(self) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
-        for paths in reversed(self.all_checkpoints()):
+    def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
+        """From the newest on; an iterator that would be empty though there are checkpoints raises instead."""
+        every = self.all_checkpoints()
+        for paths in reversed(every):
             try:
-                yield paths, paths.read()
+                checkpoint = paths.read()
             except DamagedCheckpointError as error:
-                _log.warning("checkpoint %s is damaged and skipped: %s", paths.folder.name, error)
+                damaged[paths.folder.name] = error
+                _log.warning("checkpoint %s is damaged and passed over: %s", paths.folder.name, error)
+            else:
+                yield paths, checkpoint
+        if damaged and len(damaged) == len(every):
+            first = next(iter(damaged.values()))
+            raise DamagedCheckpointError(
+                f"{self.checkpoints}: none of the checkpoints there is whole ({first}); put a good one back, or choose "
+                "another --run-dir to begin anew"
+            )
 
 
 def default_path(environment: str) -> Path:

@@ -121,7 +121,7 @@ def learner(
     if (resume or resume_or_create) and run_dir is None:
         raise click.UsageError("--resume needs --run-dir")
     if resume_or_create and run_dir is not None:
-        resume = resume or RunFolder(run_dir).run_file.exists()
+        resume = resume or RunFolder(run_dir).holds_run()
     settings = None
     if config is not None:
         settings = override(read(config), assignments)

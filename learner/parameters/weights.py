@@ -82,6 +82,12 @@ class Weights:
     def finite(self) -> bool:
         return bool(torch.isfinite(self.vector).all())
 
+    @property
+    def may_be_saved(self) -> bool:
+        """Whether all that a checkpoint keeps is finite; the weights alone are no longer than a part of it."""
+        tensors = (self.vector, *self.state().values())
+        return all(bool(torch.isfinite(tensor).all()) for tensor in tensors if tensor.is_floating_point())
+
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps besides the vector: the optimizer's statistics and the target network."""
         return self.optimizer.state() | ({} if self.target is None else {TARGET: self.target.vector})

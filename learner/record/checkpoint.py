@@ -6,6 +6,8 @@ import logging
 import math
 import shutil
 import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
-from common.errors import DamagedCheckpointError
+from common.errors import DamagedCheckpointError, NonFiniteError
 from common.host.atomic_file import sync_folder, write_synced
 from common.run.folder import CheckpointPaths, CheckpointState, RunFolder
 from learner.effects import SaveCheckpoint
@@ -28,24 +30,31 @@ class CheckpointWriter:
     """Writes the checkpoints of one run; the folder must be locked by this process.
 
     A checkpoint is written into a folder beside its place, brought to the disk, and renamed: a reader, or a learner
-    that starts after a crash, never sees a part of one. Damaged checkpoints are left for the operator.
+    that starts after a crash, never sees a part of one. One that goes is renamed before it is removed, so that it is
+    never seen in part either. Damaged checkpoints are left for the operator.
     """
 
-    def __init__(self, folder: RunFolder, *, keep: int, best: bool) -> None:
-        """`keep` of the last are kept, 1 or more; with `best` also the one with the highest score."""
+    def __init__(self, folder: RunFolder, *, keep: int, best: bool, damaged: Collection[str] = ()) -> None:
+        """`keep` of the last are kept, 1 or more; with `best` also the one with the highest score.
+
+        `damaged`: names of those that the learner found damaged when it read them; of the others only the states are
+        read here. Raises OSError, or UnavailableError, if the disk does not take or give what it should.
+        """
         self._folder = folder
         self._keep = keep
         self._best = best
         folder.checkpoints.mkdir(exist_ok=True)
-        for left_over in folder.checkpoints.glob(".*.partial"):
+        for left_over in (*folder.checkpoints.glob(".*.partial"), *folder.checkpoints.glob(".*.removed")):
             shutil.rmtree(left_over, ignore_errors=True)
-        self._written = list(_readable(folder))
+        self._written = [entry for entry in _scored(folder) if entry[0].folder.name not in damaged]
 
     def write(self, save: SaveCheckpoint) -> CheckpointPaths:
         """Write a checkpoint and remove those no longer kept; blocks until it is on the disk.
 
-        Raises OSError, with the checkpoints as they were, if the disk does not take it.
+        Raises OSError if the disk does not take it, and NonFiniteError if a number in it is not finite, with the
+        checkpoints as they were.
         """
+        _require_finite(save)
         target = self._free_place(save.version)
         partial = target.folder.with_name(f".{target.folder.name}.partial")
         score = None if save.score is None or not math.isfinite(save.score) else save.score
@@ -74,18 +83,34 @@ class CheckpointWriter:
             kept = kept if best in kept else [best, *kept]
         for entry in self._written:
             if entry not in kept:
-                shutil.rmtree(entry[0].folder, ignore_errors=True)
+                _remove(entry[0].folder)
         self._written = kept
 
 
-def _readable(folder: RunFolder) -> list[tuple[CheckpointPaths, float | None]]:
-    found = []
+def _remove(checkpoint: Path) -> None:
+    """A disk that does not let it go keeps it until the next start."""
+    aside = checkpoint.with_name(f".{checkpoint.name}.removed")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        checkpoint.rename(aside)
+    except OSError as error:
+        _log.warning("checkpoint %s could not be removed: %s", checkpoint.name, error)
+    else:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _scored(folder: RunFolder) -> Iterator[tuple[CheckpointPaths, float | None]]:
     for paths in folder.all_checkpoints():
         try:
-            found.append((paths, paths.read().score))
+            yield paths, paths.read_state().score
         except DamagedCheckpointError as error:
             _log.warning("checkpoint %s is damaged and left as it is: %s", paths.folder.name, error)
-    return found
+
+
+def _require_finite(save: SaveCheckpoint) -> None:
+    for name, tensor in ("weights", save.weights), *save.optimizer.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise NonFiniteError(f"{name} of version {save.version} are not finite (NaN or infinity)")
 
 
 def _fill(paths: CheckpointPaths, save: SaveCheckpoint, score: float | None) -> None:

@@ -1,9 +1,11 @@
 """Locks a run folder, for a new run in it or to resume the one that it holds: one learner at a time."""
 
 import contextlib
+import errno
 import os
 import secrets
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,9 @@ except ImportError:  # Windows: nothing then keeps two learners out of one folde
 _FREE = ("environment.num_envs", "environment.step_seconds")
 """Settings of the environment that change how fast it is played, not the task; a resumed run may change them."""
 
+_OPERATORS = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EACCES, errno.EPERM)
+"""Errors of the path of a new run. The folder of a run that there is was good before, and may be so again."""
+
 _UNRESOLVED = ("auto", 0)
 """Values of written settings that the run folder's resolved settings replace."""
 
@@ -45,23 +50,29 @@ class LockedRun:
         replace_file(self.folder.settings_file, dump(settings).encode())
 
     def discard(self) -> None:
-        """Remove the files of a run that `create` made and that could not begin."""
-        for file in (self.folder.run_file, self.folder.settings_file, self.folder.lock_file):
-            file.unlink(missing_ok=True)
+        """Remove what a run has left that `create` made and that could not begin, as far as the disk lets us."""
+        folder = self.folder
+        for made in (folder.checkpoints, folder.events):
+            shutil.rmtree(made, ignore_errors=True)
+        # The lock last: with it and without run.json the folder is free for another start.
+        for file in (folder.metrics_file, folder.run_file, folder.settings_file, folder.lock_file):
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty, or not this user's to remove: systemd made it
-            self.folder.path.rmdir()
+            folder.path.rmdir()
 
     def close(self) -> None:
         self.lock.close()
 
 
 def create(path: Path, settings: Settings) -> LockedRun:
-    """Start a new run in a folder that does not exist or is empty.
+    """Start a new run in a folder that does not exist, is empty, or holds what a start left that was killed.
 
-    Raises ConfigurationError if the folder is not empty or cannot be written; UnavailableError if a learner uses it.
+    Raises ConfigurationError if the folder holds something else or never can be one; UnavailableError if a learner uses
+    it, or the disk does not take the files.
     """
     folder = RunFolder(path)
-    with _locked(folder, _require_empty) as lock:
+    with _locked(folder, _require_empty, _OPERATORS) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
         record = RunRecord(
             run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
@@ -74,10 +85,11 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
 
     Where `settings` say `auto` or 0 for the environment, the network or the exchange, the resolved values are used.
     Raises ConfigurationError if there is no run, or if the settings are of another environment, network, algorithm or
-    optimizer, or do not fit its exchange; UnavailableError if another learner is using it.
+    optimizer, or do not fit its exchange; UnavailableError if another learner is using it, or the disk does not give or
+    take its files.
     """
     folder = RunFolder(path)
-    with _locked(folder, RunFolder.record) as lock:
+    with _locked(folder, RunFolder.record, ()) as lock:
         own = folder.settings()
         fitted = own if settings is None else _fitted(settings, own, folder)
         record = folder.record()
@@ -92,14 +104,15 @@ def _begin(run: LockedRun) -> LockedRun:
 
 
 @contextlib.contextmanager
-def _locked(folder: RunFolder, fits: Callable[[RunFolder], object]) -> Iterator[IO[str]]:
+def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Collection[int]) -> Iterator[IO[str]]:
     """Make and lock the folder; unlocks it only if the block fails.
 
-    `fits` is called before anything is made, and again when nobody else can change the folder.
+    `fits` is called before anything is made, and again when nobody else can change the folder. System errors in `wrong`
+    are the operator's, all others are the disk's, and may pass.
     """
-    fits(folder)
     lock = None
     try:
+        fits(folder)
         folder.path.mkdir(parents=True, exist_ok=True)
         lock = _lock(folder)
         fits(folder)
@@ -107,42 +120,59 @@ def _locked(folder: RunFolder, fits: Callable[[RunFolder], object]) -> Iterator[
     except BaseException as error:
         if lock is not None:
             lock.close()
-        if isinstance(error, OSError):
+        if not isinstance(error, OSError):
+            raise
+        if error.errno in wrong:
             raise ConfigurationError(f"{folder.path}: cannot be a run folder: {error.strerror}") from error
-        raise
+        raise UnavailableError(f"{error.filename or folder.path}: cannot be used now: {error.strerror}") from error
 
 
 def _require_empty(folder: RunFolder) -> None:
-    if not folder.path.exists():
+    try:
+        entries = {entry.name for entry in folder.path.iterdir()}
+    except FileNotFoundError:
         return
-    if not folder.path.is_dir():
-        raise ConfigurationError(f"{folder.path}: is a file; a run needs a folder (another --run-dir)")
+    except NotADirectoryError:
+        if not folder.path.exists():  # a folder above it is a file
+            raise
+        raise ConfigurationError(f"{folder.path}: is a file; a run needs a folder (another --run-dir)") from None
     if folder.run_file.exists():
         raise ConfigurationError(
             f"{folder.path}: holds run {folder.record().run} already; go on with it with --resume, or choose another "
             "--run-dir"
         )
-    others = sorted(entry.name for entry in folder.path.iterdir() if entry != folder.lock_file)
+    others = sorted(entries - _left_by_a_start(folder, entries))
     if others:
         raise ConfigurationError(
             f"{folder.path}: is not empty and holds no run (there is {others[0]}); choose another --run-dir"
         )
 
 
+def _left_by_a_start(folder: RunFolder, entries: Collection[str]) -> set[str]:
+    """What a start leaves that was killed before the folder was a run: the lock, and settings beside it.
+
+    Without the lock, settings are somebody's own.
+    """
+    lock, settings, record = (file.name for file in (folder.lock_file, folder.settings_file, folder.run_file))
+    return {lock, settings, f".{settings}.partial", f".{record}.partial"} if lock in entries else set()
+
+
 def _lock(folder: RunFolder) -> IO[str]:
     """Open and lock the lock file; the kernel frees it when the process ends, however it ends."""
     file = folder.lock_file.open("a+", encoding="ascii")
-    if fcntl is not None:
-        try:
+    try:
+        if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            file.close()
-            raise UnavailableError(f"{folder.path}: another learner (process {holder}) is at work here") from error
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())
+    except BlockingIOError as error:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise UnavailableError(f"{folder.path}: another learner (process {holder}) is at work here") from error
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

@@ -315,6 +315,17 @@ def test_weights_that_are_no_numbers_end_the_run_without_a_checkpoint() -> None:
     assert not kinds(effects, SaveCheckpoint) and not kinds(effects, WriteMetrics)
 
 
+@pytest.mark.parametrize("ends", ["save", "limit", "signal"])
+def test_weights_that_are_no_numbers_are_never_saved(ends: str) -> None:
+    core, noted = learner_of("checkpoint.every_seconds=1.5", "limits.seconds=1.4" if ends == "limit" else "seed=0")
+    core.tick(1.0)
+    noted.weights.vector[0] = math.inf
+    effects = core.stop(1.6) if ends == "signal" else core.tick(1.6)
+    ending = finish(effects)
+    assert ending is not None and ending.ending == "failed"
+    assert not kinds(effects, SaveCheckpoint)
+
+
 def test_the_status_reads_back_as_it_was_written() -> None:
     core, _ = learner_of("limits.frames=1000", "limits.until_return=9", "limits.seconds=60")
     joined(core, "x")

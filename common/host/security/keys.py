@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from common.errors import ConfigurationError
-from common.host.atomic_file import write_synced
+from common.host.atomic_file import sync_folder, write_synced
 
 KEY_CHARACTERS = 40
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -97,18 +98,23 @@ def read_secret_table(path: Path) -> dict[str, Any]:
 
 
 def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
-    """Create a file with mode 0600 before anything is written to it; raises ConfigurationError."""
-    partial = path.with_name(f".{path.name}.partial") if replace else path
+    """Write a file with mode 0600 beside its place, then move it there: it is whole or not there.
+
+    Raises ConfigurationError, also if there is a file already which may not be replaced.
+    """
+    partial = path.with_name(f".{path.name}.partial")
     try:
+        if path.exists() and not replace:
+            raise ConfigurationError(f"{path} exists: remove it first, if it is not needed any more")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if replace:
-            partial.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         write_synced(partial, text.encode())
         partial.replace(path)
+        sync_folder(path.parent)
     except OSError as error:
-        if path.exists() and not replace:
-            raise ConfigurationError(f"{path} exists: remove it first, if it is not needed any more") from None
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from common.errors import ConfigurationError, DamagedCheckpointError
+from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.run.folder import CheckpointPaths, RunFolder, RunRecord, default_path
 
 RECORD = '{"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": 2, "a3cd": "0.1.0"}'
@@ -169,8 +171,84 @@ def test_damaged_checkpoints_are_passed_over_with_a_warning(tmp_path: Path, capl
     run = RunFolder(tmp_path)
     assert name_of(run.newest()) == "1"
     assert name_of(run.best()) == "1"
-    assert "checkpoint 2 is damaged and skipped" in caplog.text
-    assert "checkpoint 3 is damaged and skipped" in caplog.text
+    assert "checkpoint 2 is damaged and passed over" in caplog.text
+    assert "checkpoint 3 is damaged and passed over" in caplog.text
+
+
+def test_where_no_checkpoint_is_whole_there_is_none_to_take_for_no_checkpoint(tmp_path: Path) -> None:
+    checkpoint(tmp_path, "1").weights_file.write_bytes(b"")
+    checkpoint(tmp_path, "2").state_file.unlink()
+    run = RunFolder(tmp_path)
+    message = re.escape(f"{run.checkpoints}: none of the checkpoints there is whole (") + r".*2/state\.json: No such"
+    for look in (run.newest, run.best, lambda: run.newest_read({})):
+        with pytest.raises(DamagedCheckpointError, match=message) as caught:
+            look()
+        assert caught.value.exit_code == 78
+
+
+FAULTS = [errno.EIO, errno.ESTALE, errno.EACCES, errno.EMFILE]
+
+
+@pytest.mark.parametrize("number", FAULTS)
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+def test_what_the_disk_does_not_give_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, name: str
+) -> None:
+    checkpoint(tmp_path, "1")
+    bad = checkpoint(tmp_path, "2").folder / name
+    genuine = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path == bad:
+            raise OSError(number, os.strerror(number), str(path))
+        return genuine(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    run = RunFolder(tmp_path)
+    for look in (run.newest, run.best, lambda: run.newest_read({})):
+        with pytest.raises(UnavailableError, match=re.escape(f"{bad}: the disk does not give it: ")):
+            look()
+
+
+def test_a_link_in_a_circle_is_a_fault_that_needs_no_patch(tmp_path: Path) -> None:
+    paths = checkpoint(tmp_path, "1")
+    paths.state_file.unlink()
+    paths.state_file.symlink_to(paths.state_file)
+    with pytest.raises(UnavailableError, match="Too many levels of symbolic links"):
+        RunFolder(tmp_path).newest()
+
+
+@pytest.mark.parametrize("number", FAULTS)
+def test_folders_and_records_that_the_disk_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    checkpoint(tmp_path, "1")
+    (tmp_path / "run.json").write_text(RECORD)
+    (tmp_path / "settings.toml").write_text("")
+    run = RunFolder(tmp_path)
+    assert run.holds_run()
+
+    def fail(path: Path, *_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fail)
+        with pytest.raises(UnavailableError, match=r"settings\.toml"):
+            run.settings()
+    for name in ("read_bytes", "iterdir", "stat"):
+        monkeypatch.setattr(Path, name, fail)
+    for look in (run.record, run.all_checkpoints, run.holds_run, run.settings):
+        with pytest.raises(UnavailableError, match="cannot be read now"):
+            look()
+
+
+def test_a_checkpoint_of_numbers_that_are_not_finite_is_passed_over(tmp_path: Path) -> None:
+    checkpoint(tmp_path, "1")
+    checkpoint(tmp_path, "2", weights=save({"weights": np.array([1, np.nan], np.float32)}))
+    damaged: dict[str, DamagedCheckpointError] = {}
+    assert RunFolder(tmp_path).newest_read(damaged) is not None
+    assert list(damaged) == ["2"]
+    assert "weights is not finite" in str(damaged["2"])
 
 
 def test_default_path_names_the_environment() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
 from common.run.folder import RunFolder
 from learner.effects import SaveCheckpoint
 from learner.record import checkpoint
@@ -141,7 +143,7 @@ def test_killed_while_writing(run: RunFolder, monkeypatch: pytest.MonkeyPatch, c
             died = False
         except Killed:
             died = True
-    assert died == (calls < 6)  # Three files, their folder, the rename, the folder above.
+    assert died == (calls < 7)  # Three files, their folder, the rename, the folder above, the old one's rename.
     newest = run.newest()
     assert newest is not None
     assert newest.read().version == (1 if calls < 5 else 2)
@@ -173,3 +175,64 @@ def test_a_full_disk_leaves_things_as_they_were(run: RunFolder, monkeypatch: pyt
 def test_half_floats_are_kept_as_they_are() -> None:
     tensor: Tensor = torch.ones(3, dtype=torch.float16)
     assert checkpoint._array(tensor).dtype == np.float16
+
+
+def test_killed_while_an_old_one_is_removed(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it is no checkpoint that could be taken for a damaged one, and goes at the next start."""
+    writer = CheckpointWriter(run, keep=1, best=False)
+    write(writer, 1)
+
+    def half(folder: Path, **_: object) -> None:
+        if folder.name.endswith(".removed") and folder.exists():
+            (folder / "weights.safetensors").unlink()
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", half)
+        with pytest.raises(Killed):
+            write(writer, 2)
+    assert [paths.order[0] for paths in run.all_checkpoints()] == [2]
+    damaged: dict[str, DamagedCheckpointError] = {}
+    assert run.newest_read(damaged) is not None and damaged == {}
+    CheckpointWriter(run, keep=1, best=False)
+    assert kept(run) == ["2"]
+
+
+def test_a_disk_that_does_not_let_an_old_one_go_keeps_it(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    writer = CheckpointWriter(run, keep=1, best=False)
+    write(writer, 1)
+    (run.checkpoints / "0000000001").rename(run.checkpoints / "elsewhere")
+    write(writer, 2)
+    assert "checkpoint 0000000001 could not be removed" in caplog.text
+    assert kept(run) == ["2", "elsewhere"]
+
+
+@pytest.mark.parametrize("name", ["weights", "mean"])
+def test_numbers_that_are_not_finite_are_not_written(run: RunFolder, name: str) -> None:
+    writer = CheckpointWriter(run, keep=1, best=False)
+    write(writer, 1)
+    bad = torch.tensor([1.0, float("nan")])
+    weights, optimizer = (bad, OPTIMIZER) if name == "weights" else (WEIGHTS, OPTIMIZER | {"mean": bad})
+    with pytest.raises(NonFiniteError, match=f"{name} of version 2 are not finite"):
+        writer.write(SaveCheckpoint(2, weights, optimizer, {}, None))
+    assert kept(run) == ["1"]
+
+
+def test_a_disk_that_does_not_give_what_there_is_loses_nothing(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=3, best=False)
+    for version in (1, 2, 3):
+        write(writer, version)
+    state = run.checkpoints / "0000000002" / "state.json"
+    state.unlink()
+    state.symlink_to(state)
+    with pytest.raises(UnavailableError, match="the disk does not give it"):
+        CheckpointWriter(run, keep=1, best=False)
+    assert kept(run) == ["1", "2", "3"]
+
+
+def test_those_found_damaged_are_not_counted_among_the_kept(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=3, best=False)
+    for version in (1, 2, 3):
+        write(writer, version)
+    write(CheckpointWriter(run, keep=2, best=False, damaged=["0000000003"]), 2)
+    assert kept(run) == ["2", "2-1", "3"]

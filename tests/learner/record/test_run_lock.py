@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -11,12 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.run.folder import RunFolder
 from common.settings.sections import Environment, Network, Optimizer, Settings
 from common.settings.toml import override
 from learner.record import run_lock as folder
 from learner.record.run_lock import create, resume
+from tests.helpers.disks import lacking, read_only, small_disk
 
 SETTINGS = Settings(seed=3, environment=Environment(id="X-v0", observation="state", frame_skip=1, frame_stack=1))
 
@@ -81,9 +83,119 @@ def test_a_disk_that_fails_gives_the_lock_up(tmp_path: Path, monkeypatch: pytest
 
     with monkeypatch.context() as patch:
         patch.setattr(folder, "replace_file", full)
-        with pytest.raises(ConfigurationError, match="cannot be a run folder: No space left on device"):
+        with pytest.raises(UnavailableError, match="cannot be used now: No space left on device"):
             create(tmp_path, SETTINGS)
     new_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "new", "old"),
+    [
+        (errno.ENOSPC, UnavailableError, UnavailableError),
+        (errno.EROFS, UnavailableError, UnavailableError),
+        (errno.EIO, UnavailableError, UnavailableError),
+        (errno.ESTALE, UnavailableError, UnavailableError),
+        (errno.EDQUOT, UnavailableError, UnavailableError),
+        (errno.EMFILE, UnavailableError, UnavailableError),
+        (errno.EACCES, ConfigurationError, UnavailableError),
+        (errno.ENAMETOOLONG, ConfigurationError, UnavailableError),
+    ],
+)
+def test_only_what_the_operator_wrote_is_his_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, new: type[A3cdError], old: type[A3cdError]
+) -> None:
+    new_run(tmp_path / "old")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for name, target in (("open", Path), ("replace_file", folder), ("ftruncate", os)):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, fail)
+            with pytest.raises(new, match=re.escape(os.strerror(number))):
+                create(tmp_path / "new", SETTINGS)
+            with pytest.raises(old, match=re.escape(os.strerror(number))):
+                resume(tmp_path / "old", None)
+    new_run(tmp_path / "new")
+    resume(tmp_path / "old", None).close()
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_a_full_disk_and_one_that_is_read_only(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        disk.fill()
+        with pytest.raises(UnavailableError, match="No space left on device"):
+            create(disk.path / "run", SETTINGS)
+        disk.free()
+        new_run(disk.path / "run")
+        disk.fill()
+        with pytest.raises(UnavailableError, match="No space left on device"):
+            resume(disk.path / "run", None)
+        with read_only(disk.path):
+            for fail in (lambda: create(disk.path / "other", SETTINGS), lambda: resume(disk.path / "run", None)):
+                with pytest.raises(UnavailableError, match="Read-only file system"):
+                    fail()
+        disk.free()
+        run = resume(disk.path / "run", None)
+        assert run.record.epoch == 2
+        run.close()
+
+
+def test_a_lock_that_cannot_be_had_is_not_taken_for_another_learner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    with pytest.raises(UnavailableError, match="cannot be used now: No locks available"):
+        create(tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize("calls", range(8))
+def test_a_first_start_that_is_killed_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """Dies at every call that brings something to the disk; the same command goes on, as does --resume-or-create."""
+
+    class Killed(BaseException):
+        pass
+
+    left = [calls]
+
+    def dying(name: str) -> None:
+        genuine = getattr(os, name)
+
+        def call(*arguments: object, **keywords: object) -> object:
+            if left[0] == 0:
+                raise Killed
+            left[0] -= 1
+            return genuine(*arguments, **keywords)
+
+        monkeypatch.setattr(os, name, call)
+
+    path = tmp_path / "run"
+    with monkeypatch.context():
+        for name in ("fsync", "replace"):
+            dying(name)
+        try:
+            new_run(path)
+            died = False
+        except Killed:
+            died = True
+        monkeypatch.undo()
+    assert died == (calls < 6)
+    if RunFolder(path).holds_run():
+        resume(path, None).close()
+    else:
+        new_run(path)
+
+
+def test_settings_of_somebody_else_are_no_killed_start(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text("seed = 1")
+    with pytest.raises(ConfigurationError, match=r"holds no run \(there is settings\.toml\)"):
+        create(tmp_path, SETTINGS)
+    assert (tmp_path / "settings.toml").read_text() == "seed = 1"
 
 
 def test_a_run_that_came_between_is_seen_under_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from common.host.security.keys import (
     read_public,
     write_secret,
 )
+from tests.helpers.disks import lacking, small_disk
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX's")
 
@@ -58,6 +59,25 @@ def test_a_pair_in_use_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     write_secret(path, "other", replace=True)
     assert path.read_text() == "other"
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_a_full_disk_leaves_no_key_that_would_be_in_the_way(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        disk.fill()
+        path = disk.path / "learner.key"
+        with pytest.raises(ConfigurationError, match="cannot be written: No space left on device"):
+            KeyPair.generate("learner").write(path)
+        assert [entry.name for entry in disk.path.iterdir()] == ["filling"]
+        disk.free()
+        KeyPair.generate("learner").write(path)
+        assert KeyPair.read(path).name == "learner"
+
+
+def test_what_a_crash_left_beside_a_key_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".a.key.partial").touch()
+    KeyPair.generate("a").write(tmp_path / "a.key")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.key"]
 
 
 @pytest.mark.parametrize(
