@@ -24,7 +24,7 @@ from common.run.folder import Checkpoint
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
-from learner.core import HEADER_BYTES, LearnerCore
+from learner.core import LearnerCore
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
 from learner.exchange.gradients import GradientExchange
@@ -39,7 +39,7 @@ from learner.parameters.optimizers import resolve_device
 from learner.parameters.weights import TARGET, TargetNetwork, Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
-from learner.run import Run, RunSpec
+from learner.run import MOMENT_BYTES, Run, RunSpec
 from learner.run_stats import Counters, RunStats
 from learner.scaling import start
 
@@ -166,8 +166,8 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
 
 def _check_headers(counted: int, accumulate: int) -> None:
     """Raises ConfigurationError where a header could not hold the moments of all rollouts of a gradient."""
-    if (size := accumulate * bytes_in_header(counted)) > HEADER_BYTES // 2:
+    if (size := accumulate * bytes_in_header(counted)) > MOMENT_BYTES:
         raise ConfigurationError(
             f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "
-            f"rollouts are {size} bytes of a message's header, which has room for {HEADER_BYTES // 2}; use false"
+            f"rollouts are {size} bytes of a message's header, which has room for {MOMENT_BYTES}; use false"
         )

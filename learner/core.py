@@ -39,8 +39,6 @@ from learner.parameters.weights import Weights
 from learner.peers import Peer
 from learner.run import Run
 
-HEADER_BYTES = 2**20
-"""Room for a header, and for the frame's own overhead, in the largest message that is taken."""
 RECORD_SECONDS = 1.0
 """Between two rows of metrics, and two searches for silent peers."""
 BEST_SECONDS = 5.0
@@ -51,7 +49,7 @@ NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning
 class LearnerCore:
     def __init__(self, run: Run, weights: Weights, exchange: Exchange, now: float) -> None:
         self.run = run
-        self.max_bytes = HEADER_BYTES + exchange.max_bytes
+        self.max_bytes = run.spec.header_bytes + exchange.max_bytes
         """Of one message."""
         self._settings = run.spec.settings
         self._weights = weights

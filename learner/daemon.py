@@ -101,6 +101,7 @@ class _Daemon:
         self._folder = run.folder
         self._limited = Limited(REPEAT_SECONDS)
         self._notifier = Notifier()
+        self._header_bytes = self._core.run.spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -192,7 +193,7 @@ class _Daemon:
             key_name = str(frames[-1].get("User-Id")) if self._authenticator else ""
             now = time.monotonic()
             try:
-                message, body = split([frame.buffer for frame in frames[1:]])
+                message, body = split([frame.buffer for frame in frames[1:]], self._header_bytes, by_learner=True)
             except WireError as error:
                 self._do(self._core.malformed(routing_id, error))
                 continue

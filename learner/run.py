@@ -3,11 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.rl.moments import bytes_in_header
 from common.run.status import RunStatus
+from common.settings.exchanges import MAX_LIST_ITEMS
 from common.settings.sections import Settings
 from learner.peers import Peers
 from learner.run_stats import RunStats
 
+HEADER_BYTES = 2**16
+"""Longest header of a message, without its episodes and moments."""
+MOMENT_BYTES = 2**19
+"""Most that the moments in one header may take."""
+EPISODE_BYTES = 1 + 3 * 9
+"""Most that one episode takes in a header."""
 SEEDS_PER_RUN = 100_003
 """Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 METRICS = (
@@ -36,6 +44,14 @@ class RunSpec:
     clock: float = 0.0
     """Seconds since 1970 when the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def header_bytes(self) -> int:
+        """Longest header that an actor of this run sends: each of its steps may end an episode."""
+        accumulate = self.settings.exchange.accumulate
+        steps = accumulate * self.settings.algorithm.rollout_length * self.settings.environment.num_envs
+        episodes = min(steps, MAX_LIST_ITEMS) * EPISODE_BYTES
+        return HEADER_BYTES + episodes + accumulate * bytes_in_header(self.counted)
 
     def actor_seed(self, ordinal: int) -> int:
         return self.settings.seed * SEEDS_PER_RUN + ordinal

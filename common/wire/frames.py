@@ -1,25 +1,28 @@
 """Messages to frames and back: the header in frame 0 (msgpack), the body, if there is one, in frame 1.
 
-Input is untrusted until it is a `Message`: lengths are limited before anything is decoded.
+Input is untrusted until it is a `Message`: its length is limited before anything is decoded, and it is decoded straight
+into the fields of a message, so that nothing is built which no message holds.
 """
 
-import reprlib
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, Union
 
 import msgpack
 import msgspec
 
 from common.errors import ProtocolError, WireError
 from common.settings.exchanges import MAX_LIST_ITEMS
-from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage
+from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage, Hello, Status, Welcome
+from common.wire.protocol import PEERS, RULES
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_HEADER_BYTES = 4 * 2**20
-"""A longer header is not read."""
+"""A longer header is not read; a learner reads only as much as the actors of its run can need."""
 MAX_DETAIL = 300
 """Characters quoted of a decoder's error, which may repeat what a peer wrote."""
+MAX_QUOTED = 64
+"""Bytes of another protocol's number that are quoted."""
 _LIMITS = {
     "max_str_len": 2**16,
     "max_bin_len": 0,
@@ -27,10 +30,39 @@ _LIMITS = {
     "max_array_len": MAX_LIST_ITEMS,
     "max_map_len": 2**12,
 }
+_FREE = {"welcome": Welcome, "status": Status}
+"""Messages with a map of anything in it, which only a learner sends: msgpack reads them, within `_LIMITS`."""
+_encode = msgspec.msgpack.Encoder().encode
+_to_learner = [kind for kind, rule in RULES.items() if set(PEERS) & set(rule.senders)]
+_decode_learner: Any = msgspec.msgpack.Decoder(Union[tuple(_to_learner)]).decode  # noqa: UP007
+_decode_peer: Any = msgspec.msgpack.Decoder(Union[tuple(set(RULES) - {*_FREE.values()})]).decode  # noqa: UP007
+
+
+class _Kind(msgspec.Struct):
+    """What can be known of a header that is no message here; its other fields are passed over."""
+
+    type: str = ""
+    protocol: msgspec.Raw = msgspec.Raw(b"\xc0")
+
+
+_decode_kind = msgspec.msgpack.Decoder(_Kind).decode
 
 
 def pack(message: AnyMessage) -> bytes:
     """The header frame of `message`; texts longer than MAX_TEXT, such as a long error, are cut."""
+    try:
+        header = _encode(message)
+    except UnicodeEncodeError:  # a text that is no Unicode, such as the name of a file
+        return _pack_cut(message)
+    return _pack_cut(message) if len(header) > MAX_TEXT and _has_long_text(message) else header
+
+
+def _has_long_text(message: AnyMessage) -> bool:
+    values = (getattr(message, field) for field in message.__struct_fields__)
+    return any(isinstance(value, str) and len(value) > MAX_TEXT for value in values)
+
+
+def _pack_cut(message: AnyMessage) -> bytes:
     plain = msgspec.to_builtins(message)
     for field, value in plain.items():
         if isinstance(value, str):
@@ -38,28 +70,64 @@ def pack(message: AnyMessage) -> bytes:
     return bytes(msgpack.packb(plain, unicode_errors="replace"))
 
 
-def unpack(header: Buffer) -> AnyMessage:
-    """The message in a header frame; raises ProtocolError or WireError, and nothing else."""
-    if len(header) > MAX_HEADER_BYTES:
-        raise WireError(f"a header of {len(header)} bytes, at most {MAX_HEADER_BYTES} are read")
+def unpack(header: Buffer, limit: int = MAX_HEADER_BYTES, *, by_learner: bool = False) -> AnyMessage:
+    """The message in a header frame of at most `limit` bytes; raises ProtocolError or WireError, and nothing else.
+
+    by_learner: only what peers may send is a message.
+    """
+    if len(header) > limit:
+        raise WireError(f"a header of {len(header)} bytes, at most {limit} are read")
     try:
-        plain = msgpack.unpackb(header, **_LIMITS)
-    except Exception as error:  # msgpack raises several unrelated types, ValueError and RecursionError among them
-        raise WireError(f"a header that is no msgpack: {str(error) or type(error).__name__}") from None
-    if isinstance(plain, dict) and plain.get("type") == "hello" and plain.get("protocol") != PROTOCOL:
-        theirs = reprlib.repr(plain.get("protocol"))
-        raise ProtocolError(
-            f"protocol {theirs} is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends"
-        )
+        message: AnyMessage = (_decode_learner if by_learner else _decode_peer)(header)
+    except msgspec.ValidationError as error:
+        kind = _kind_of(header)
+        if kind.type == "hello" and bytes(kind.protocol) != _encode(PROTOCOL):
+            raise _another_protocol(kind.protocol) from None
+        if kind.type in _FREE and not by_learner:
+            return _unpack_free(header)
+        raise WireError(f"a header that is no message: {str(error)[:MAX_DETAIL]}") from None
+    except Exception as error:  # several unrelated types, UnicodeDecodeError and RecursionError among them
+        raise _no_msgpack(error) from None
+    if isinstance(message, Hello) and message.protocol != PROTOCOL:
+        raise _another_protocol(_encode(message.protocol))
+    return message
+
+
+def _kind_of(header: Buffer) -> _Kind:
     try:
-        message: AnyMessage = msgspec.convert(plain, AnyMessage)
+        return _decode_kind(header)
+    except msgspec.ValidationError:
+        return _Kind()
+    except Exception as error:
+        raise _no_msgpack(error) from None
+
+
+def _unpack_free(header: Buffer) -> AnyMessage:
+    try:
+        message: AnyMessage = msgspec.convert(msgpack.unpackb(header, **_LIMITS), Welcome | Status)
         return message
     except msgspec.ValidationError as error:
         raise WireError(f"a header that is no message: {str(error)[:MAX_DETAIL]}") from None
+    except Exception as error:
+        raise _no_msgpack(error) from None
 
 
-def split(frames: Sequence[Buffer]) -> tuple[AnyMessage, Buffer | None]:
-    """The message and body in the frames of one multipart message, without the routing id; raises WireError."""
+def _no_msgpack(error: Exception) -> WireError:
+    return WireError(f"a header that is no msgpack: {str(error)[:MAX_DETAIL] or type(error).__name__}")
+
+
+def _another_protocol(packed: Buffer | msgspec.Raw) -> ProtocolError:
+    size = len(packed)
+    theirs = repr(msgspec.msgpack.decode(packed)) if size <= MAX_QUOTED else f"of {size} bytes"
+    return ProtocolError(
+        f"protocol {theirs} is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends"
+    )
+
+
+def split(
+    frames: Sequence[Buffer], limit: int = MAX_HEADER_BYTES, *, by_learner: bool = False
+) -> tuple[AnyMessage, Buffer | None]:
+    """The message and body in the frames of one multipart message, without the routing id; raises as `unpack` does."""
     if not 1 <= len(frames) <= 2:
         raise WireError(f"{len(frames)} frames, a message has one or two")
-    return unpack(frames[0]), frames[1] if len(frames) == 2 else None
+    return unpack(frames[0], limit, by_learner=by_learner), frames[1] if len(frames) == 2 else None

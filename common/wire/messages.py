@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from common.rl.episode import Episode
+from common.settings.exchanges import MAX_LIST_ITEMS
 
 PROTOCOL = 2
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
@@ -22,6 +23,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Doubles = Annotated[list[float], Meta(max_length=MAX_LIST_ITEMS)]
 Seconds = Annotated[float, Meta(gt=0)]
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
@@ -102,9 +104,9 @@ class Contribution(Message, frozen=True):
     emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
     """Rollouts in the body."""
-    episodes: list[Episode] = []
+    episodes: Annotated[list[Episode], Meta(max_length=MAX_LIST_ITEMS)] = []
     """Finished episodes: return, length in steps, seconds."""
-    moments: list[tuple[int, list[float], list[float]]] = []
+    moments: Annotated[list[tuple[int, Doubles, Doubles]], Meta(max_length=4096)] = []
     """Running statistics of the rollouts, in runs that normalize: count, means, sums of squared deviations."""
 
 
@@ -160,7 +162,7 @@ class Observe(Message, frozen=True):
     steps: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Environment steps in which the agent acted, in the last step."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**8)] = 0
-    episodes: list[Episode] = []
+    episodes: Annotated[list[Episode], Meta(max_length=MAX_LIST_ITEMS)] = []
     """Episodes that ended in the last step: return, length in steps, seconds."""
 
 

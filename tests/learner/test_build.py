@@ -13,7 +13,7 @@ from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
 from learner.build import build
-from learner.core import HEADER_BYTES, LearnerCore
+from learner.core import LearnerCore
 from learner.effects import SaveCheckpoint, Send
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
@@ -315,7 +315,7 @@ def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(
     gradients, actions = start(), start("exchange.kind=actions")
     assert actions.run.spec.model == gradients.run.spec.model
     group = 16 + 4 + 1 + 1
-    assert actions.max_bytes == HEADER_BYTES + group
+    assert actions.max_bytes == actions.run.spec.header_bytes + group
     (welcome,) = sent(actions.handle(10.0, b"x", hello_of("x", codecs=[]), None), Welcome)
     assert (welcome.codec, welcome.model) == ("", actions.run.spec.model)
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from learner.run import Run
+from common.wire.frames import pack
+from common.wire.messages import Hello
+from learner.run import HEADER_BYTES, Run
 from learner.run_stats import Counters
 from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
 
@@ -42,3 +44,37 @@ def test_a_row_of_metrics_has_the_figures_of_the_status_and_the_losses() -> None
 def test_actors_of_neighbouring_runs_share_no_seed() -> None:
     specs = [spec_of(settings_of(f"seed={seed}")) for seed in range(3)]
     assert len({spec.actor_seed(ordinal) for spec in specs for ordinal in range(1000)}) == 3000
+
+
+@pytest.mark.parametrize("counted", [0, 500])
+def test_the_longest_header_of_an_actor_has_room(counted: int) -> None:
+    small = ("algorithm.rollout_length=100", "environment.num_envs=8", "exchange.accumulate=4")
+    spec = spec_of(settings_of(*small), counted=counted)
+    steps = 4 * 100 * 8
+    moments = [(10**9, [1 / 3] * counted, [1 / 3] * counted)] * (4 if counted else 0)
+    longest = gradient_of(
+        2**63 - 1,
+        2**63 - 1,
+        steps=steps,
+        count=4,
+        episodes=[(1 / 3, 10**9, 1 / 3)] * steps,
+        moments=moments,
+        statistics={f"{number:0>100}": 1 / 3 for number in range(64)},
+    )
+    assert len(pack(longest)) < spec.header_bytes
+
+
+def test_without_moments_a_header_is_short() -> None:
+    few = settings_of("exchange.accumulate=1", "algorithm.rollout_length=5", "environment.num_envs=1")
+    assert HEADER_BYTES < spec_of(few).header_bytes < HEADER_BYTES + 500
+    most = Hello(
+        protocol=2,
+        role="actor",
+        name="\U0001f427" * 128,
+        incarnation="\U0001f427" * 128,
+        host="\U0001f427" * 128,
+        pid=2**63 - 1,
+        versions={f"{number:0>128}": "1" * 128 for number in range(32)},
+        codecs=["n" * 128] * 64,
+    )
+    assert len(pack(most)) < HEADER_BYTES
