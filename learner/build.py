@@ -115,7 +115,7 @@ def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tupl
     target = None
     if model.target is not None:
         every = settings.algorithm.target_frames
-        target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.frames)
+        target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.last_step_frames)
     return Weights(optimizer, model.extras, model.normalization, saved=saved, target=target), counters
 
 

@@ -30,9 +30,10 @@ from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
 from learner.authentication import Authenticator, LearnerKeys
-from learner.effects import Effect, Finish, Log, Publish, SaveCheckpoint, Send, WriteMetrics
+from learner.effects import Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
 from learner.record import curve, run_lock
 from learner.record.checkpoint import CheckpointWriter
+from learner.record.gradient_log import GradientLog
 from learner.record.metrics import MetricsWriter
 from learner.record.run_lock import LockedRun
 
@@ -99,6 +100,7 @@ class _Daemon:
             raise UnavailableError(f"{error.filename or run.folder.path}: {error.strerror}") from error
         self._signals = signals
         self._folder = run.folder
+        self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._limited = Limited(REPEAT_SECONDS)
         self._notifier = Notifier()
         self._header_bytes = self._core.run.spec.header_bytes
@@ -156,6 +158,7 @@ class _Daemon:
         try:
             return self._end(self._loop())
         finally:
+            self._gradient_log.close()
             self._close(linger=FAREWELL_MS)
             if self._authenticator is not None:
                 self._authenticator.close()
@@ -208,6 +211,8 @@ class _Daemon:
                     self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < 65536)
                 case WriteMetrics():
                     self._write_metrics(effect.row)
+                case Record():
+                    self._record(effect)
                 case SaveCheckpoint():
                     self._save(effect)
                 case Log():
@@ -237,7 +242,23 @@ class _Daemon:
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"
         )
 
+    def _record(self, effect: Record) -> None:
+        try:
+            self._gradient_log.append(effect.entry, effect.body or b"")
+        except OSError as error:
+            self._recording_failed(error)
+
+    def _recording_failed(self, error: OSError) -> None:
+        """Says so in the log and in the status; the run goes on."""
+        text = f"nothing more is recorded (record.gradients) until the learner is started again: {error}"
+        self._core.run.stats.warn(text)
+        self._write_log(Log("error", text))
+
     def _save(self, effect: SaveCheckpoint) -> None:
+        try:
+            self._gradient_log.saved(effect.version)
+        except OSError as error:
+            self._recording_failed(error)
         try:
             self._checkpoints.write(effect)
         except (OSError, NonFiniteError) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from common.run.status import RunStatus
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, RefusalCode, Refused
+from learner.applied import AnyEntry
 
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
@@ -32,6 +33,14 @@ class Publish:
 @dataclass(frozen=True)
 class WriteMetrics:
     row: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One entry, with the contribution's body if it has one, for the record of what was applied."""
+
+    entry: AnyEntry
+    body: Buffer | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Finish:
     status: RunStatus
 
 
-Effect = Send | Publish | WriteMetrics | SaveCheckpoint | Log | Finish
+Effect = Send | Publish | WriteMetrics | Record | SaveCheckpoint | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

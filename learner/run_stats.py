@@ -27,6 +27,8 @@ class Counters(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     """Of the epochs before this one."""
     frames: int = 0
+    stepped_frames: int | None = None
+    """Frames at the last optimizer step: when the target network is renewed depends on them. None: as `frames`."""
     emulator_frames: int = 0
     episodes: int = 0
     gradients: int = 0
@@ -43,6 +45,10 @@ class Counters(msgspec.Struct, kw_only=True):
     best_return: float | None = None
     recent: list[Episode] = []
     """The last episodes, so that means go on where they stopped."""
+
+    @property
+    def last_step_frames(self) -> int:
+        return self.frames if self.stepped_frames is None else self.stepped_frames
 
 
 class RunStats:
@@ -116,6 +122,7 @@ class RunStats:
     def stepped(self, now: float, statistics: Mapping[str, float]) -> None:
         """The weights changed; `statistics` of the loss where the learner computed it, else empty."""
         self.counters.version += 1
+        self.counters.stepped_frames = self.counters.frames
         self._steps.add(now)
         self._losses.add(known(statistics))
 

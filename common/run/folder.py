@@ -4,6 +4,7 @@ settings.toml     the run settings, resolved
 run.json          id, date and epoch of the run, and the version of a3cd that created it
 checkpoints/N/    weights.safetensors, optimizer.safetensors, state.json; N is the weights' version
 metrics.jsonl     one object per line; events/ has the same for TensorBoard; curve.png is the learning curve
+gradients/        what was applied, if it is recorded (record.gradients)
 summary.json      written when the learner ends
 lock              held by the running learner
 """
@@ -145,6 +146,7 @@ class RunFolder:
         self.metrics_file = path / "metrics.jsonl"
         self.events = path / "events"
         self.checkpoints = path / "checkpoints"
+        self.gradients = path / "gradients"
         self.curve = path / "curve.png"
         self.summary_file = path / "summary.json"
 

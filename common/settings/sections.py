@@ -243,6 +243,15 @@ class Checkpoint(Section, frozen=True):
     """Keep the best as well, and save a new best without waiting for every_seconds."""
 
 
+class Record(Section, frozen=True):
+    """The record of what was applied, from which `a3cd replay` makes the same weights again."""
+
+    gradients: bool = False
+    """Keep every applied gradient or rollout in the run folder (not with exchange.kind = "actions")."""
+    keep_mib: Amount = 4096
+    """The oldest part of the record is removed beyond this; 0: all is kept."""
+
+
 class Limits(Section, frozen=True):
     """When the run ends: at the first limit reached; 0: no such limit."""
 
@@ -266,4 +275,5 @@ class Settings(Section, frozen=True):
     staleness: Staleness = Staleness()
     scaling: Scaling = Scaling()
     checkpoint: Checkpoint = Checkpoint()
+    record: Record = Record()
     limits: Limits = Limits()

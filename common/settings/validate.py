@@ -160,6 +160,8 @@ def _actions(settings: Settings) -> Iterator[str]:
     if num_envs < groups:
         why = "each group has at least one"
         yield f"{needs} environment.num_envs of at least exchange.groups = {groups}, not {num_envs}: {why}"
+    if settings.record.gradients:
+        yield f"{needs} record.gradients = false: the learner plays itself, and nothing comes that could be recorded"
     if policy != "scale":
         why = "the learner itself acts, with its newest weights"
         yield f'{needs} staleness.policy = "scale", not "{policy}": {why}'

@@ -2,6 +2,7 @@
 
 import abc
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
+from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
@@ -100,6 +102,7 @@ class ContributionExchange(Exchange):
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
+        self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
 
     @abc.abstractmethod
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
@@ -129,8 +132,7 @@ class ContributionExchange(Exchange):
             self._check(peer, message, lag)
             if body is None:
                 raise CodecError("without a body")
-            counted = self._run.spec.counted
-            seen = Moments.merge_all(message.moments, counted, rollouts=message.count, steps=message.steps)
+            seen = self.moments(message)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
         self._run.stats.played(now, peer, message, len(body))
@@ -141,15 +143,14 @@ class ContributionExchange(Exchange):
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
         weight = self._staleness.weight(lag)
         try:
-            self._add(message, body, weight, lag)
+            self.add(message, body, weight, lag, seen)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
-        self._collected.weights.merge(seen)
         peer.bad_in_a_row = 0
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(_Waiting(routing_id, peer, message, weight))
-        return []
+        return [] if self._recorder is None else [*self._recorder.added(peer, message, body, weight, lag)]
 
     def step(self, now: float) -> list[Effect]:
         if not self._waiting or (now < self._deadline and not self.is_ready):
@@ -157,14 +158,33 @@ class ContributionExchange(Exchange):
         waiting, self._waiting = self._waiting, []
         self._deadline = math.inf
         scale = sum(one.weight for one in waiting) / len(waiting)
-        statistics = self._collected.step(scale=scale, frames=self._run.stats.counters.frames)
-        self._collected.weights.end_version()
-        self._run.stats.stepped(now, statistics)
-        effects: list[Effect] = []
+        frames = self._run.stats.counters.frames
+        self._run.stats.stepped(now, self.advance(scale=scale, frames=frames))
+        effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames)]
         for one in waiting:
             self._run.stats.applied(one.peer, one.header)
             effects.append(self._answer(one.routing_id, one.header, "applied"))
         return effects
+
+    # -- what changes the weights; a replay of the record calls the same -----------------------------------------------
+
+    def moments(self, header: Contribution) -> Moments:
+        """Of a contribution's rollouts; raises CodecError."""
+        counted = self._run.spec.counted
+        return Moments.merge_all(header.moments, counted, rollouts=header.count, steps=header.steps)
+
+    def add(self, header: Contribution, body: Buffer, weight: float, lag: int, seen: Moments) -> None:
+        """Adds a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
+        self._add(header, body, weight, lag)
+        self._collected.weights.merge(seen)
+
+    def advance(self, *, scale: float, frames: int) -> Mapping[str, float]:
+        """Takes the step to the next version, and returns its statistics."""
+        statistics = self._collected.step(scale=scale, frames=frames)
+        self._collected.weights.end_version()
+        return statistics
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _waits(self, peer: Peer, header: Contribution) -> bool:
         key = (peer.incarnation, header.sequence)

@@ -31,13 +31,14 @@ class BatchTrainer:
     ) -> None:
         """`model` is on the optimizer's device; its flat vector is that of `weights`.
 
-        `average`: a step on n rollouts is as long as a step on one; `seed`: of the shuffling of minibatches.
+        `average`: a step on n rollouts is as long as a step on one; `seed`: of the shuffling of minibatches, with
+        the frames of the run: a resumed run shuffles as it would have without the restart.
         """
         self.model = model
         self.weights = weights
         self._section = section
         self._average = average
-        self._generator = torch.Generator().manual_seed(seed)
+        self._seed = seed
         self._waiting: list[tuple[Rollout, float]] = []
         self._rollouts = 0
 
@@ -61,7 +62,8 @@ class BatchTrainer:
         root = 1.0 if self._average else math.sqrt(self._rollouts)
         self._rollouts = 0
         steps: list[Statistics] = []
-        for part, weights in self._parts(join([rollout for rollout, _ in waiting]), _column_weights(waiting)):
+        batch = join([rollout for rollout, _ in waiting])
+        for part, weights in self._parts(batch, _column_weights(waiting), frames):
             statistics = gradient(self.model, part, self._section, weights)
             if not math.isfinite(statistics.gradient_norm):
                 _log.warning("a batch of %d rollouts gave a gradient that is not finite: left out", len(waiting))
@@ -74,14 +76,15 @@ class BatchTrainer:
             return {}
         return dict(zip(Statistics._fields, np.mean(steps, axis=0).tolist(), strict=True))
 
-    def _parts(self, rollout: Rollout, weights: Floats | None) -> Iterator[tuple[Rollout, Floats | None]]:
+    def _parts(self, rollout: Rollout, weights: Floats | None, frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
         if not METHODS[self._section.kind].repeats:
             yield rollout, weights
             return
         # Once for all epochs; the loss itself is computed on the CPU.
         rollout = replace(rollout, observations=rollout.observations.to(self.weights.vector.device))
+        generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
-            order = torch.randperm(rollout.actions.shape[1], generator=self._generator)
+            order = torch.from_numpy(generator.permutation(rollout.actions.shape[1]))
             for chosen in torch.tensor_split(order, min(self._section.minibatches, len(order))):
                 yield rollout.columns(chosen), None if weights is None else weights[chosen.numpy()]
 

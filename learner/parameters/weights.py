@@ -1,5 +1,7 @@
 """The weights of a run, and everything that changes with them."""
 
+import zlib
+
 import torch
 from torch import Tensor
 
@@ -58,11 +60,13 @@ class Weights:
         self._normalization = normalization
         self._statistics = extras[: normalization.size]
         self._moments = Moments.empty(normalization.counted) if saved is None else saved
+        self._merged = self._moments
+        """With those of contributions to the next version."""
         self.end_version()
 
     def merge(self, more: Moments) -> None:
-        """Adds the moments of one contribution; the extras change with the next `end_version`."""
-        self._moments = self._moments.merged(more)
+        """Adds the moments of one contribution to the next version; nothing changes before its `end_version`."""
+        self._merged = self._merged.merged(more)
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
         self.optimizer.step(gradient, scale=scale, frames=frames)
@@ -71,12 +75,19 @@ class Weights:
 
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""
+        self._moments = self._merged
         self._statistics.copy_(self._normalization.extras(self._moments))
 
     def vectors(self) -> list[Tensor]:
         """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""
         vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
         return [vector.detach().cpu() for vector in vectors]
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32 of the vector and the extras."""
+        vector, extras = (tensor.detach().cpu().numpy() for tensor in (self.vector, self.extras))
+        return zlib.crc32(extras.data, zlib.crc32(vector.data))
 
     @property
     def finite(self) -> bool:
@@ -94,5 +105,5 @@ class Weights:
 
     @property
     def moments(self) -> Plain | None:
-        """Of the running statistics, for a checkpoint; None while nothing is counted."""
+        """Of the running statistics of this version, for a checkpoint; None while nothing is counted."""
         return self._moments.plain() if self._moments.count else None

@@ -172,6 +172,7 @@ def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> Non
             _, counted = transform.apply(one.observations[:-1].numpy(), one.rewards.numpy(), one.valid.numpy())
             assert counted is not None
             expected = expected.merged(counted)
+    trainer.weights.end_version()
     assert trainer.weights.moments is not None
     count, means, squares = trainer.weights.moments
     assert count == expected.count == sum(one.steps for rollouts in found.values() for one in rollouts)

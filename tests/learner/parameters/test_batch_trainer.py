@@ -184,6 +184,31 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     assert learnt["kl"] > 0
 
 
+def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    section = Algorithm(kind="ppo", epochs=1, minibatches=2, max_grad_norm=0.0)
+    model, parts = rollouts(1)
+
+    def norms(seed: int, frames: int, batches: int = 1) -> list[float]:
+        """Of the advantages in each minibatch of the last batch."""
+        found: list[float] = []
+
+        def noted(model: Model, part: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+            found.append(float(part.rewards.sum()))
+            return gradient(model, part, section, weights)
+
+        monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
+        trainer = BatchTrainer(model, weights_of(model.flat.vector), section, seed=seed)
+        for _ in range(batches):
+            trainer.add(parts[0])
+            trainer.step(scale=0.0, frames=frames)
+        return found[-2:]
+
+    assert norms(0, 20) == norms(0, 20, batches=3)
+    assert len({tuple(norms(seed, frames)) for seed in range(3) for frames in (20, 40, 60)}) > 1
+
+
 def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_that_acted() -> None:
     model, (rollout,) = rollouts(1)
     vectors = []

@@ -31,6 +31,16 @@ def test_weights_that_are_no_numbers_are_seen() -> None:
     assert not weights.finite
 
 
+def test_the_checksum_is_of_weights_and_extras() -> None:
+    weights = weights_of(torch.zeros(2))
+    seen = {weights.checksum}
+    for tensor in (weights.vector, weights.extras):
+        tensor[1] += 1
+        seen.add(weights.checksum)
+        assert weights.checksum in seen
+    assert len(seen) == 3
+
+
 def test_running_statistics_change_between_two_versions_only() -> None:
     weights = weights_of(torch.zeros(1), Normalization(0, rewards=True))
     assert weights.moments is None
@@ -55,11 +65,14 @@ def test_saved_moments_go_on() -> None:
     whole, first = weights_of(torch.zeros(5), LAYOUT), weights_of(torch.zeros(5), LAYOUT)
     for weights in (whole, first):
         weights.merge(Moments.from_rows(VALUES[:100]))
+        weights.end_version()
     saved = Moments.from_checkpoint({"moments": first.moments}, LAYOUT.counted)
     resumed = weights_of(torch.zeros(5), LAYOUT, saved=saved)
     np.testing.assert_allclose(resumed.extras[:2], VALUES[:100, :2].mean(axis=0), rtol=1e-5)
     for weights in (whole, resumed):
         weights.merge(Moments.from_rows(VALUES[100:]))
+        assert weights.moments == first.moments, "a checkpoint now is of the version before"
+        weights.end_version()
     assert resumed.moments == whole.moments
 
 

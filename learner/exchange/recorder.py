@@ -1,0 +1,55 @@
+"""Tells the shell what to record of a run with record.gradients: all that its weights depend on."""
+
+from typing import cast
+
+import msgspec
+
+from common.wire.frames import Buffer
+from common.wire.messages import Contribution, Gradient, Trajectory
+from learner.applied import Added, Began, Stepped
+from learner.effects import Record
+from learner.parameters.weights import Weights
+from learner.peers import Peer
+from learner.run import Run
+
+CHECKSUM_BYTES = 2**16
+"""Of the weights for which a step's checksum is computed: one of every n steps where they are n times as large."""
+
+
+class Recorder:
+    def __init__(self, run: Run, weights: Weights) -> None:
+        self._run = run
+        self._weights = weights
+        self._every = max(1, 4 * weights.vector.numel() // CHECKSUM_BYTES)
+        self._began = False
+
+    def added(self, peer: Peer, header: Contribution, body: Buffer, weight: float, lag: int) -> list[Record]:
+        """To be called before the weights change: the first entry tells what they were."""
+        name, incarnation = peer.incarnation
+        message = cast(Gradient | Trajectory, header)
+        entry = Added(peer=name, incarnation=incarnation, header=message, weight=weight, lag=lag)
+        return [*self._begin(), Record(entry, body)]
+
+    def stepped(self, scale: float, frames: int) -> list[Record]:
+        version = self._run.stats.counters.version
+        checksum = self._weights.checksum if version % self._every == 0 else None
+        return [Record(Stepped(version=version, scale=scale, frames=frames, checksum=checksum))]
+
+    def _begin(self) -> list[Record]:
+        """Nothing but the first time."""
+        if self._began:
+            return []
+        self._began = True
+        spec, counters = self._run.spec, self._run.stats.counters
+        began = Began(
+            a3cd=spec.versions.get("a3cd", "not installed"),
+            run=spec.run,
+            epoch=spec.epoch,
+            settings=msgspec.to_builtins(spec.settings),
+            model=spec.model,
+            parameters=spec.parameters,
+            version=counters.version,
+            frames=counters.last_step_frames,
+            checksum=self._weights.checksum,
+        )
+        return [Record(began)]
