@@ -30,6 +30,7 @@ from common.wire.messages import (
     Welcome,
 )
 from common.wire.protocol import may_send
+from learner.attention import Attention
 from learner.effects import Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
@@ -41,6 +42,8 @@ from learner.run import Run
 
 RECORD_SECONDS = 1.0
 """Between two rows of metrics, and two searches for silent peers."""
+TOLD_STALL_SECONDS = 10.0
+"""A longer time in which the learner did not listen is told to the operator."""
 BEST_SECONDS = 5.0
 """Shortest time between a checkpoint and one for the sake of a new best mean return."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
@@ -57,6 +60,7 @@ class LearnerCore:
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._fleet = Fleet(run)
         self._save_seconds = self._settings.checkpoint.every_seconds or math.inf
+        self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
         self._save_due = now + self._save_seconds
@@ -117,9 +121,12 @@ class LearnerCore:
         effects = self._publisher.ahead_of_answers(now, self._exchange.step(now))
         return effects + self._publisher.publish(now, self.run.peers.actors)
 
-    def tick(self, now: float) -> list[Effect]:
-        """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run."""
-        effects = self._publisher.publish(now, self.run.peers.actors)
+    def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+        """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.
+
+        `heard_all`: no message waits to be read.
+        """
+        effects = self._publisher.publish(now, self.run.peers.actors) + self._attend(now, heard_all)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
@@ -199,8 +206,9 @@ class LearnerCore:
                 codec = self._exchange.choose_codec(hello)
             except A3cdError as error:
                 return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
-        text = "was started again: the one before is removed"
-        effects = self._all_gone(self.run.peers.replaced_by(hello), "info", text)
+        if (successor := self.run.peers.successor(hello)) is not None:
+            return self._yield(routing_id, hello, successor)
+        effects = self._replace(self.run.peers.replaced_by(hello))
         peer, new = self.run.peers.join(routing_id, hello, now, key_name)
         peer.codec = codec
         if new and hello.role != "observer":
@@ -209,6 +217,23 @@ class LearnerCore:
         self.run.stats.joined(self.run.peers.actors)
         effects += self._welcome(now, routing_id, peer)
         return effects + (self._fleet.orders() if hello.role == "launcher" else [])
+
+    def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
+        """Removes the predecessors of a peer that joins; the other launchers need no orders in between."""
+        effects: list[Effect] = []
+        for routing_id in routing_ids:
+            peer = self.run.peers.replace(routing_id)
+            effects += self._forgotten(routing_id, peer, "info", "was started again: the one before is removed")
+        return effects
+
+    def _yield(self, routing_id: bytes, hello: Hello, successor: Peer) -> list[Effect]:
+        """Tells a launcher that still lives that the newer one of its name has its place."""
+        text = (
+            f"launcher {hello.name} on {hello.host} is not let in: one of its name on {successor.hello.host} came later"
+        )
+        self.run.stats.warn(text)
+        reason = f"launcher {hello.name} on {successor.hello.host} came later; --name gives another name"
+        return [refuse(routing_id, "replaced", reason), Log("warning", text, key=f"replaced {hello.name}")]
 
     def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
         spec, exchange = self.run.spec, self._settings.exchange
@@ -248,9 +273,18 @@ class LearnerCore:
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects
 
+    def _attend(self, now: float, heard_all: bool) -> list[Effect]:
+        stall = self._attention.look(now, heard_all)
+        self.run.peers.excuse(stall)
+        if stall < TOLD_STALL_SECONDS:
+            return []
+        text = f"the learner stood still for {stall:.0f} s (a large batch, a slow disk, or a process that was stopped)"
+        self.run.stats.warn(text)
+        return [Log("warning", text, key="stall")]
+
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
-        silent = self.run.peers.silent(now, seconds)
+        silent = self.run.peers.silent(now, seconds) if self._attention.has_heard(seconds) else []
         return self._all_gone(silent, "warning", f"has been silent for {seconds:g} s: it is removed")
 
     def _all_gone(self, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str) -> list[Effect]:
@@ -259,11 +293,17 @@ class LearnerCore:
     def _gone(self, routing_id: bytes, level: Literal["info", "warning"], text: str) -> list[Effect]:
         """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
         peer = self.run.peers.leave(routing_id)
+        effects = self._forgotten(routing_id, peer, level, text)
+        return effects + (self._fleet.orders() if peer is not None and peer.hello.role == "launcher" else [])
+
+    def _forgotten(
+        self, routing_id: bytes, peer: Peer | None, level: Literal["info", "warning"], text: str
+    ) -> list[Effect]:
+        """What follows from a peer's leaving, and a line about it."""
         self._exchange.left(routing_id)
         if peer is None or peer.hello.role == "observer":
             return []
-        line: list[Effect] = [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
-        return line + (self._fleet.orders() if peer.hello.role == "launcher" else [])
+        return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
 
     def _report(self, now: float, routing_id: bytes) -> Send:
         return Send(routing_id, Status(report=msgspec.to_builtins(self.run.status(now))))

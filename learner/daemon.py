@@ -174,24 +174,24 @@ class _Daemon:
                 continue
             if self._authenticator is not None:
                 self._authenticate(self._authenticator, begun)
-            self._drain(begun)
+            heard_all = self._drain(begun)
             self._do(self._core.answer(time.monotonic()))
             now = time.monotonic()
             self._do(self._core.flush(now))
-            self._do(self._core.tick(now))
+            self._do(self._core.tick(now, heard_all=heard_all))
             self._notifier.watchdog(now)
             now = time.monotonic()
             self._core.run.stats.busy.working(now, now - begun)
         return self._finish
 
-    def _drain(self, begun: float) -> None:
-        """Reads the messages that are there, for a bounded time: more keep coming while it reads."""
+    def _drain(self, begun: float) -> bool:
+        """Reads what is there, for a bounded time: more keeps coming while it reads. Returns whether none is left."""
         now = begun
         while now - begun <= self._drain_seconds:
             try:
                 frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
-                return
+                return True
             routing_id = frames[0].bytes
             key_name = str(frames[-1].get("User-Id")) if self._authenticator else ""
             now = time.monotonic()
@@ -201,6 +201,7 @@ class _Daemon:
                 self._do(self._core.malformed(routing_id, error))
                 continue
             self._do(self._core.handle(now, routing_id, message, body, key_name))
+        return False
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

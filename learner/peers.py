@@ -1,5 +1,6 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
+from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,12 +13,15 @@ from learner.replay_window import ReplayWindow
 
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
+REPLACED = 1000
+"""Replaced incarnations that are remembered."""
 
 
 @dataclass
 class Peer:
     hello: Hello
     seen: float
+    """When it was heard last, later by the time in which the learner did not listen since."""
     rate: Rate
     key_name: str = ""
     codec: str = ""
@@ -78,6 +82,7 @@ class Peers:
         self._actors: dict[bytes, tuple[str, str]] = {}
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
+        self._replaced: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._quarantined: set[tuple[str, str]] = set()
         self._ordinal = 0
 
@@ -102,19 +107,36 @@ class Peers:
         return peer, True
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
-        """Routing ids of actors that this one replaces: a launcher gives a name to one of its actors at a time.
+        """Routing ids of the predecessors of this peer, which would count beside it until they expire.
 
-        An incarnation that already sent gradients never evicts another: it only timed out and reconnected. Otherwise
-        two launchers with the same name would evict each other's actors forever.
+        There is one launcher of a name; one actor of a name among those of its launcher, or, if it was started by hand,
+        on its host. An incarnation that sent gradients, or was itself replaced, evicts nobody: it lives and comes back.
+        Otherwise two of one name would evict each other for ever.
         """
-        if hello.role != "actor" or not hello.launcher or (hello.name, hello.incarnation) in self._window:
+        known = (hello.name, hello.incarnation)
+        if hello.role == "observer" or known in self._window or known in self._replaced:
             return []
-        others = [(routing_id, peer.hello) for routing_id, peer in self.role("actor")]
         return [
             routing_id
-            for routing_id, other in others
-            if (other.name, other.launcher) == (hello.name, hello.launcher) and other.incarnation != hello.incarnation
+            for routing_id, peer in self.role(hello.role)
+            if peer.hello.incarnation != hello.incarnation and _place(peer.hello) == _place(hello)
         ]
+
+    def replace(self, routing_id: bytes) -> Peer | None:
+        """A successor takes this peer's place."""
+        peer = self.leave(routing_id)
+        if peer is not None:
+            self._replaced[peer.incarnation] = None
+            while len(self._replaced) > REPLACED:
+                self._replaced.popitem(last=False)
+        return peer
+
+    def successor(self, hello: Hello) -> Peer | None:
+        """The launcher that has taken the place of this one, which lives after all; None: it may join."""
+        if hello.role != "launcher" or (hello.name, hello.incarnation) not in self._replaced:
+            return None
+        others = (peer for _, peer in self.role("launcher") if peer.hello.name == hello.name)
+        return next((peer for peer in others if peer.hello.incarnation != hello.incarnation), None)
 
     def leave(self, routing_id: bytes) -> Peer | None:
         """Forgets the connection; sequence numbers are remembered."""
@@ -123,6 +145,12 @@ class Peers:
 
     def silent(self, now: float, seconds: float) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
+
+    def excuse(self, seconds: float) -> None:
+        """So long nobody could be heard."""
+        if seconds:
+            for peer in self._by_id.values():
+                peer.seen += seconds
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
         """All peers of one role, in the order they joined."""
@@ -155,3 +183,10 @@ class Peers:
 
     def is_quarantined(self, hello: Hello) -> bool:
         return (hello.name, hello.incarnation) in self._quarantined
+
+
+def _place(hello: Hello) -> tuple[str, str, str]:
+    """Where there is one peer of a role at a time."""
+    if hello.role == "launcher":
+        return hello.name, "", ""
+    return hello.name, hello.launcher, "" if hello.launcher else hello.host

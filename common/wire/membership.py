@@ -40,7 +40,7 @@ class Membership:
                 error = REFUSALS[message.code].error
                 if error is not None:
                     raise error(f"the learner refused this {self.hello.role}: {message.reason}")
-                self._join(now)
+                self.lost(now)
 
     def lost(self, now: float) -> None:
         """The learner has restarted: join again at once."""

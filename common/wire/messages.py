@@ -27,7 +27,7 @@ Doubles = Annotated[list[float], Meta(max_length=MAX_LIST_ITEMS)]
 Seconds = Annotated[float, Meta(gt=0)]
 Role = Literal["actor", "launcher", "observer"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
-RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "unknown"]
+RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):

@@ -78,5 +78,6 @@ REFUSALS: dict[RefusalCode, Refusal] = {
     "quarantined": Refusal(
         "several of its gradients in a row could not be used; holds for this incarnation", UnavailableError
     ),
+    "replaced": Refusal("a launcher of its name came later, and is a member", None),
     "unknown": Refusal("it is not a member, or its message is of another run or epoch", None),
 }

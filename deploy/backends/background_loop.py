@@ -1,5 +1,6 @@
 """Calls a backend on a thread of its own: a tool may take seconds, and the launcher's loop must not wait for it."""
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from deploy.backends.runner import ToolError
 
 CLOSE_SECONDS = 5.0
 """For the last requests when the launcher ends."""
+MOST_SAID = 20
+"""Different errors whose tracebacks are logged."""
+_log = logging.getLogger(__name__)
 
 
 def backoff(failures: int, first: float = 1.0) -> float:
@@ -45,6 +49,8 @@ class BackgroundLoop:
         """Actors that were seen or started, and whose end was not reported."""
         self._failures = 0
         """Turns in a row in which something failed."""
+        self._said: set[str] = set()
+        """Errors of our own that were logged with their traceback."""
         self._thread = threading.Thread(target=self._run, name="backend", daemon=True)
         self._thread.start()
 
@@ -94,23 +100,39 @@ class BackgroundLoop:
         try:
             self._backend.request(requests)
             self._known |= requests.start
-        except ToolError as error:
-            problems.append(str(error))
+        except Exception as error:
+            problems.append(self._problem(error))
         try:
             if not self._closing:
                 observed = self._backend.observe()
-                if surplus := observed.alive - self._slots:  # a launcher with more slots started them
-                    self._backend.stop(sorted(surplus))
                 alive = observed.alive & self._slots
-                ended = tuple(self._backend.exit_status(slot) for slot in sorted(self._known - alive))
+                ended = tuple(self._exit_status(slot) for slot in sorted(self._known - alive))
                 seen = replace(observed, alive=alive, starting=observed.starting & self._slots)
                 self._known = alive
-        except ToolError as error:
-            problems.append(str(error))
+                if surplus := observed.alive - self._slots:  # a launcher with more slots started them
+                    self._backend.stop(sorted(surplus))
+        except Exception as error:
+            problems.append(self._problem(error))
         self._failures = self._failures + 1 if problems else 0
         if seen is not None and seen.note:
             problems.append(seen.note)
         return Report(seen, ended, "; ".join(dict.fromkeys(problems)))
+
+    def _exit_status(self, slot: int) -> Ended:
+        try:
+            return self._backend.exit_status(slot)
+        except Exception as error:
+            return Ended(slot, 1, self._problem(error))
+
+    def _problem(self, error: Exception) -> str:
+        """In one line; the traceback of one that is no tool's goes to the log, once."""
+        if isinstance(error, ToolError):
+            return str(error)
+        text = f"{type(self._backend).__name__} failed: {type(error).__name__}: {str(error) or 'no message'}"
+        if text not in self._said and len(self._said) < MOST_SAID:
+            self._said.add(text)
+            _log.error(text, exc_info=error)
+        return text
 
 
 def close_all(loops: Sequence[BackgroundLoop]) -> None:

@@ -36,7 +36,8 @@ class SystemdBackend(Backend):
         self._run = run
         self._scope = "--user" if user else "--system"
         self._unit = unit
-        self._shown_units = self.names(range(slots))
+        # By name those that no one has loaded yet, by pattern those of a launcher with more slots.
+        self._shown_units = [*self.names(range(slots)), f"{unit}*.service"]
         self._shown: dict[int, Mapping[str, str]] = {}
 
     def names(self, slots: Sequence[int]) -> list[str]:
@@ -103,7 +104,6 @@ class TransientBackend(SystemdBackend):
         """`command` of the actor in a slot, a line for the shell."""
         super().__init__(0, user=user, unit=unit, run=run)
         self._command = command
-        self._shown_units = [f"{unit}*.service"]
 
     def start(self, slots: Sequence[int]) -> None:
         """One line for all, so that a host is reached once."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from common.errors import EXIT_DONE
-from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Stop, Welcome
+from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Refused, Stop, Welcome
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Ended, Requests
 from deploy.launcher.crash_loop import CrashLoop
@@ -28,13 +28,21 @@ class Step:
 
 
 class LauncherCore:
-    def __init__(self, slots: Sequence[int], hosts: Sequence[str] = ("",), prestart: int = 0) -> None:
-        """`slots` and host name of each place; `prestart` actors load their libraries before the first order."""
+    def __init__(
+        self, slots: Sequence[int], hosts: Sequence[str] = ("",), prestart: int = 0, *, outlives: bool = False
+    ) -> None:
+        """`slots` and host name of each place; `prestart` actors load their libraries before the first order.
+
+        `outlives`: the actors go on without this launcher, so that another of its name finds them.
+        """
         self.slots = sum(slots)
         self.wanted = min(prestart, self.slots)
         self.ordered = False
         self.stopping = False
         self._hosts = hosts
+        self._outlives = outlives
+        self._yielded = False
+        """Another launcher of this name has its place at the learner."""
         self._reconciler = Reconciler(slots)
         self._crash_loops = [CrashLoop() for _ in hosts]
         self.problems = [""] * len(hosts)
@@ -59,6 +67,10 @@ class LauncherCore:
                 self._epoch = epoch
                 self._interval = message.heartbeat_seconds
                 self._last = None
+                self._yielded = False
+            case Refused(code="replaced"):  # the actors are the other's, if it can find them
+                self._yielded = True
+                self.wanted = self.wanted if self._outlives else 0
             case FleetOrder() if not self.stopping:
                 self.ordered = True
                 self.wanted = min(message.actors, self.slots)
@@ -83,7 +95,7 @@ class LauncherCore:
         elif not self.ordered and found:
             self.wanted = max(self.wanted, len(self._reconciler.plan))
         self._plan(now)
-        requests = Requests() if self._detached else self._reconciler.requests(now, place)
+        requests = Requests() if self._hands_off else self._reconciler.requests(now, place)
         waiting = any(slot.place == place for slot in self._reconciler.plan - self._reconciler.observed)
         if report.problem or not waiting:  # else the last problem may be why they wait
             self.problems[place] = report.problem
@@ -101,7 +113,13 @@ class LauncherCore:
         return True
 
     def stop(self, now: float, patience: float = 0.0) -> None:
-        """The launcher is to end: actors have `patience` seconds to leave, then are asked, then killed."""
+        """The launcher is to end: actors have `patience` seconds to leave, then are asked, then killed.
+
+        Those of another launcher are left to it.
+        """
+        if self._hands_off:
+            self.detach()
+            return
         self.stopping, self.wanted = True, 0
         for slot in self._reconciler.slots:
             self._reconciler.dismiss(now + patience, slot)
@@ -124,7 +142,11 @@ class LauncherCore:
 
     def due(self, now: float) -> set[int]:
         """Places to observe now; each is returned once until its report comes."""
-        return set() if self._detached else self._reconciler.due(now)
+        return set() if self._hands_off else self._reconciler.due(now)
+
+    @property
+    def _hands_off(self) -> bool:
+        return self._detached or (self._yielded and self._outlives)
 
     def _plan(self, now: float) -> None:
         self._reconciler.set_plan(now, self.wanted, self._usable())

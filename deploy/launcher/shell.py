@@ -15,7 +15,7 @@ from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
 from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
-from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Stop, Welcome
+from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Refused, Stop, Welcome
 from deploy.backends.background_loop import BackgroundLoop, close_all
 from deploy.backends.base import Place
 from deploy.launcher.core import LauncherCore
@@ -50,7 +50,10 @@ class _Launcher:
         self._signals = signals
         self._loops = [BackgroundLoop(place) for place in places]
         stack.callback(close_all, self._loops)
-        self._core = LauncherCore([place.slots for place in places], [place.name for place in places], prestart)
+        self._outlives = all(place.backend.outlives for place in places)
+        self._core = LauncherCore(
+            [place.slots for place in places], [place.name for place in places], prestart, outlives=self._outlives
+        )
         hello = introduce("launcher", access, name, slots=self._core.slots)
         self._membership = Membership(hello, time.monotonic())
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -65,6 +68,8 @@ class _Launcher:
         self._connected = True
         """Until this launcher has said goodbye."""
         self._gave_up = False
+        self._yielded = False
+        """Another launcher of this name came later."""
 
     def run(self) -> int:
         self._notifier.ready(f"waiting for the learner at {self._address}")
@@ -96,7 +101,7 @@ class _Launcher:
 
     def _end(self, now: float, keep: bool) -> None:
         """`keep`: actors that can go on do. A service manager stops a launcher to start it again; a Ctrl-C ends all."""
-        if keep and all(loop.place.backend.outlives for loop in self._loops):
+        if keep and self._outlives:
             self._core.detach()
         else:
             self._core.stop(now)
@@ -116,9 +121,14 @@ class _Launcher:
     def _take(self, now: float, message: AnyMessage) -> None:
         match message:
             case Welcome(run=name, epoch=epoch):
+                self._yielded = False
                 _log.info(logs.line(f"welcomed by the learner at {self._address}", run=name, epoch=epoch))
             case FleetOrder(actors=actors, why=why) if min(actors, self._core.slots) != self._core.wanted:
                 _log.info(logs.line("the learner orders", actors=actors, slots=self._core.slots, why=why))
+            case Refused(code="replaced", reason=reason) if not self._yielded:
+                self._yielded = True
+                what = "leaves the actors alone" if self._outlives else "stops its actors"
+                _log.warning(f"this launcher {what}, until the other has gone: {reason}")
             case Stop(reason=reason, final=True):
                 _log.info(f"the run is over: {reason}")
             case Stop(reason=reason):

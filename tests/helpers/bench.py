@@ -14,10 +14,17 @@ from deploy.launcher.reconciler import Slot
 class Bench:
     """Every request is checked: no slot is started twice or stopped when empty."""
 
-    def __init__(self, slots: int = 4, prestart: int = 0, hosts: Sequence[str] = ("",), seen: bool = True) -> None:
-        """`slots` on each of the hosts; `seen`: each was observed once."""
+    def __init__(
+        self,
+        slots: int = 4,
+        prestart: int = 0,
+        hosts: Sequence[str] = ("",),
+        seen: bool = True,
+        outlives: bool = False,
+    ) -> None:
+        """`slots` on each of the hosts; `seen`: each was observed once; `outlives`: actors go on without a launcher."""
         self.places = range(len(hosts))
-        self.core = LauncherCore([slots] * len(hosts), hosts, prestart)
+        self.core = LauncherCore([slots] * len(hosts), hosts, prestart, outlives=outlives)
         self.now = 1000.0
         self.reports: list[FleetReport] = []
         self.alive: set[Slot] = set()

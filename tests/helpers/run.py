@@ -171,6 +171,15 @@ def learner_of(
     return core_of(run_of(settings, epoch=epoch, counters=counters, now=now), noted, now), noted
 
 
+def attend(core: LearnerCore, begin: float, end: float, *, heard_all: bool = True) -> list[Effect]:
+    """What a learner does that looks at its peers each second, from `begin` to `end`."""
+    effects, now = [], begin
+    while now <= end:
+        effects += core.tick(now, heard_all=heard_all)
+        now += 1.0
+    return effects
+
+
 def hello_of(name: str = "a", role: Role = "actor", **changed: Any) -> Hello:
     fields: dict[str, Any] = {
         "protocol": PROTOCOL,

@@ -143,17 +143,6 @@ def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
     assert sent(effects, Welcome, b"x2")[0].actors == 1
 
 
-def test_who_is_silent_for_too_long_is_removed_and_told_so_when_it_speaks_again() -> None:
-    core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
-    joined(core, "silent", "speaks")
-    core.handle(20.0, b"speaks", Heartbeat(), None)
-    assert logged(core.tick(29.0)) == []
-    assert logged(core.tick(31.0)) == ["warning: actor silent has been silent for 30 s: it is removed"]
-    assert core.run.peers.actors == 1
-    (refused,) = sent(core.handle(32.0, b"silent", gradient_of(), BODY), Refused)
-    assert refused.code == "unknown"
-
-
 def test_heartbeats_are_answered_and_trouble_is_shown() -> None:
     core, _ = learner_of()
     joined(core, "x")

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.messages import FleetOrder, FleetReport, Goodbye
+from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Refused, Welcome
 from learner.fleet import share
 from learner.run_stats import Counters
-from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import attend, gradient_of, hello_of, learner_of, logged, sent
 
 FIXED = ("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")
 GROWING = ("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10", "scaling.episodes_between=3")
@@ -46,9 +46,46 @@ def test_orders_go_to_all_launchers_when_one_joins_or_leaves() -> None:
     effects = core.handle(1.0, b"first", Goodbye(reason="stopped"), None)
     assert [order.actors for order in sent(effects, FleetOrder)] == [2]
     effects = core.handle(1.0, b"third", hello_of("third", "launcher", slots=8), None)
+    attend(core, 1.0, 25.0)
     core.handle(25.0, b"third", FleetReport(slots=8, running=4, starting=0, failed=0), None)
-    effects = core.tick(31.0)
+    effects = attend(core, 26.0, 31.0)
     assert [order.actors for order in sent(effects, FleetOrder, b"third")] == [6], "the second fell silent"
+
+
+def test_a_launcher_that_died_without_a_word_is_replaced_at_once_and_no_actor_is_stopped() -> None:
+    core, _ = learner_of("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")
+    core.handle(0.0, b"l1", hello_of("lab", "launcher", slots=4), None)
+    core.handle(0.0, b"other", hello_of("other", "launcher", slots=4), None)
+    effects = core.handle(1.0, b"l2", hello_of("lab", "launcher", slots=4, incarnation="successor"), None)
+    assert logged(effects) == [
+        "info: launcher lab was started again: the one before is removed",
+        "info: launcher lab on lab joined",
+    ]
+    assert [order.actors for order in sent(effects, FleetOrder, b"l2")] == [3]
+    assert [order.actors for order in sent(effects, FleetOrder, b"other")] == [3], "never more in between"
+    assert sorted(fleet.name for fleet in core.run.status(1.0).launchers) == ["lab", "other"]
+
+
+def test_of_two_launchers_of_one_name_the_newer_stays_and_the_older_is_told_until_it_has_gone() -> None:
+    core, _ = learner_of()
+    older, newer = hello_of("lab", "launcher", host="h1"), hello_of("lab", "launcher", host="h2", incarnation="newer")
+    core.handle(0.0, b"older", older, None)
+    core.handle(1.0, b"newer", newer, None)
+    (refused,) = sent(core.handle(2.0, b"older", Heartbeat(), None), Refused)
+    assert refused.code == "unknown"
+    for now in (2.0, 3.0):
+        effects = core.handle(now, b"older", older, None)
+        (refused,) = sent(effects, Refused, b"older")
+        assert (refused.code, refused.reason) == (
+            "replaced",
+            "launcher lab on h2 came later; --name gives another name",
+        )
+        assert logged(effects) == ["warning: launcher lab on h1 is not let in: one of its name on h2 came later"]
+        assert not sent(effects, Welcome)
+    assert [fleet.host for fleet in core.run.status(3.0).launchers] == ["h2"]
+    assert core.run.status(3.0).warnings == ["launcher lab on h1 is not let in: one of its name on h2 came later"]
+    core.handle(4.0, b"newer", Goodbye(reason="stopped"), None)
+    assert sent(core.handle(5.0, b"older", older, None), Welcome, b"older")
 
 
 def test_three_launchers_share_by_the_room_that_each_has_now() -> None:

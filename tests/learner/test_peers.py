@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from common.wire.messages import FleetReport
-from learner.peers import Peer, Peers
+from learner.peers import REPLACED, Peer, Peers
 from learner.replay_window import REMEMBERED
 from tests.helpers.run import hello_of
 
@@ -52,10 +52,40 @@ def test_a_launcher_replaces_its_actor_by_one_of_the_same_name() -> None:
         assert peers.replaced_by(other) == []
 
 
-def test_actors_started_by_hand_may_have_one_name() -> None:
+def test_an_actor_started_by_hand_or_by_systemd_replaces_the_one_before_on_its_host() -> None:
     peers = Peers()
-    join(peers, "mine")
-    assert peers.replaced_by(hello_of("mine", incarnation="another")) == []
+    first = join(peers, "box-0")
+    second = hello_of("box-0", incarnation="second")
+    assert peers.replaced_by(second) == [b"box-0"]
+    assert peers.replaced_by(hello_of("box-0", incarnation="second", host="elsewhere")) == []
+    peers.replace(b"box-0")
+    peers.join(b"second", second, 0.0)
+    assert peers.replaced_by(first.hello) == [], "it lives after all: both may have one name"
+
+
+def test_a_launcher_replaces_the_one_before_wherever_it_was() -> None:
+    peers = Peers()
+    first = join(peers, "lab", role="launcher")
+    join(peers, "other", role="launcher")
+    join(peers, "actor", host="lab")
+    second = hello_of("lab", "launcher", incarnation="second", host="elsewhere")
+    assert peers.replaced_by(second) == [b"lab"]
+    assert peers.successor(first.hello) is None
+    peers.replace(b"lab")
+    assert peers.successor(first.hello) is None, "nobody has its place yet"
+    newer, _ = peers.join(b"second", second, 0.0)
+    assert (peers.successor(first.hello), peers.successor(second)) == (newer, None)
+    assert peers.replaced_by(first.hello) == []
+
+
+def test_those_replaced_are_remembered_though_not_ever_so_many() -> None:
+    peers = Peers()
+    for number in range(REPLACED + 1):
+        peers.join(b"l", hello_of("lab", "launcher", incarnation=str(number)), 0.0)
+        peers.replace(b"l")
+    join(peers, "lab", role="launcher")
+    assert peers.successor(hello_of("lab", "launcher", incarnation="0")) is None
+    assert peers.successor(hello_of("lab", "launcher", incarnation="1")) is not None
 
 
 @pytest.mark.parametrize("plays", [lambda peers, peer: peers.is_duplicate(peer, 1), Peers.took_part])

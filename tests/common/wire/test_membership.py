@@ -43,6 +43,13 @@ def test_a_hello_that_could_not_leave_is_due_again_soon(joining: Membership) -> 
     assert joining.tick(joining.deadline) is joining.hello
 
 
+def test_a_hello_that_is_refused_for_now_is_repeated_each_second_and_not_at_once(joining: Membership) -> None:
+    joining.tick(BEGIN)
+    joining.handle(BEGIN + 0.1, Refused(code="replaced", reason="another came later"))
+    assert joining.tick(BEGIN + 0.1) is None
+    assert joining.tick(BEGIN + HELLO_SECONDS) is joining.hello
+
+
 def test_a_heartbeat_that_could_not_leave_is_not_sent_again(member: Membership) -> None:
     member.unsent(BEGIN)
     assert member.member

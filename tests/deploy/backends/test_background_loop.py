@@ -141,17 +141,48 @@ def test_a_backend_that_hangs_is_closed(make: Make, monkeypatch: pytest.MonkeyPa
     close_all([make(Hanging()).loop])
 
 
-def test_a_thread_that_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Wrong(Actors):
-        def observe(self) -> Observation:
-            raise ZeroDivisionError
+def test_actors_beyond_the_slots_that_cannot_be_stopped_keep_nothing_else_from_being_seen(make: Make) -> None:
+    class Stubborn(Actors):
+        def stop(self, slots: Sequence[int], kill: bool = False) -> None:
+            raise ToolError("systemctl: Access denied")
 
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    loop = BackgroundLoop(Place(Wrong(), 1))
-    loop._thread.join()
-    with pytest.raises(RuntimeError, match="thread ended"):
-        loop.report()
-    close_all([loop])
+    actors = Stubborn()
+    actors.alive = {0, 5}
+    assert make(actors).report() == Report(alive(0), problem="systemctl: Access denied")
+
+
+def test_an_error_of_our_own_is_reported_and_logged_once_and_the_loop_goes_on(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Wrong(Actors):
+        wrong = True
+
+        def observe(self) -> Observation:
+            if self.wrong:
+                raise ZeroDivisionError("by zero")
+            return super().observe()
+
+    bench = make(Wrong())
+    problem = "Wrong failed: ZeroDivisionError: by zero"
+    assert bench.report() == Report(None, problem=problem)
+    assert bench.turn(Requests()) == Report(None, problem=problem)
+    assert [record.getMessage() for record in caplog.records] == [problem]
+    assert "in observe" in caplog.text, "the traceback"
+    bench.actors.wrong = False  # type: ignore[attr-defined]
+    assert bench.turn(Requests(start=ALL)) == Report(alive(0, 1))
+
+
+def test_an_end_of_which_nothing_can_be_said_is_an_end_all_the_same(make: Make) -> None:
+    class Forgetful(Actors):
+        def exit_status(self, slot: int) -> Ended:
+            raise KeyError(slot)
+
+    bench = make(Forgetful())
+    bench.report()
+    bench.turn(Requests(start=ALL))
+    bench.actors.ended.append(Ended(1, 0))
+    problem = "Forgetful failed: KeyError: 1"
+    assert bench.turn(Requests()) == Report(alive(0), (Ended(1, 1, problem),))
 
 
 def test_back_off_doubles_to_half_a_minute() -> None:

@@ -27,8 +27,8 @@ state = json.loads((base / "state").read_text())
 options, names = sys.argv[1:sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1:]
 if "show" in options:
     fresh = {{"LoadState": "loaded", "ActiveState": "inactive", "Result": "success"}}
-    if names[0].endswith("*.service"):
-        names = [name for name in state if name.startswith(names[0][:-9])]
+    loaded = [name for name in state if name.startswith(names[-1][:-9])]
+    names = [*names[:-1], *(name for name in loaded if name not in names)]
     known = [{{"Id": name}} | fresh | state.get(name, {{}}) for name in names]
     print("\\n\\n".join("\\n".join(f"{{k}}={{v}}" for k, v in unit.items()) for unit in known))
 for name in names:
@@ -94,6 +94,14 @@ def test_from_start_to_stop(backend: SystemdBackend, systemd: Systemd) -> None:
         f"{before} start --no-block -- {unit(0)} {unit(1)}",
         f"{before} stop --no-block -- {unit(1)}",
     ]
+
+
+def test_units_beyond_the_slots_are_seen(backend: SystemdBackend, systemd: Systemd) -> None:
+    active = {"ActiveState": "active"}
+    systemd.put({unit(1): active, unit(3): active, unit(7): active, "a3cd-actor@x.service": active, "other@4": active})
+    assert backend.observe() == Observation(frozenset({1, 3, 7}))
+    backend.stop([3, 7])
+    assert backend.observe() == Observation(frozenset({1}))
 
 
 def test_one_that_systemd_starts_again_has_not_ended_and_is_told_of(backend: SystemdBackend, systemd: Systemd) -> None:

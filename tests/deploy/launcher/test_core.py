@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.messages import FleetOrder, FleetReport, Stop
+from common.wire.messages import FleetOrder, FleetReport, Refused, Stop
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Observation, Requests
 from deploy.launcher.core import LauncherCore
@@ -235,6 +235,43 @@ def test_why_a_request_failed_is_reported_until_it_is_made() -> None:
     assert core.report().why == "no such unit"
     core.observe(0.5, 0, Report(Observation(frozenset({0}))))
     assert core.report().why == ""
+
+
+REPLACED = Refused(code="replaced", reason="launcher lab on h2 came later")
+
+
+def test_one_whose_name_another_has_leaves_actors_alone_that_the_other_finds() -> None:
+    bench = Bench(outlives=True)
+    bench.order(2)
+    bench.core.handle(bench.now, REPLACED)
+    assert bench.found(3) == []
+    assert bench.after(100) == []
+    bench.core.stop(bench.now)
+    assert bench.after(100) == [], "a Ctrl-C is not for the actors of another"
+    assert bench.core.finished(bench.now)
+
+
+def test_one_whose_name_another_has_stops_its_own_children_and_starts_again_when_the_other_has_gone() -> None:
+    bench = Bench(slots=2)
+    bench.order(2)
+    bench.core.handle(bench.now, REPLACED)
+    assert bench.tick() == ["stop 0", "stop 1"]
+    bench.ended(0, 143)
+    bench.ended(1, 143)
+    assert bench.after(100) == []
+    bench.welcome()
+    assert bench.order(2) == ["start 0", "start 1"]
+
+
+def test_one_whose_name_another_had_takes_its_actors_over_again() -> None:
+    bench = Bench(slots=2, outlives=True)
+    bench.order(2)
+    bench.core.handle(bench.now, REPLACED)
+    bench.alive.clear()  # the other stopped them
+    assert bench.observe() == []
+    bench.welcome()
+    bench.order(2)
+    assert len(bench.alive) == 2
 
 
 happenings = st.one_of(

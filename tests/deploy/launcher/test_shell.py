@@ -197,6 +197,27 @@ def test_refused_for_good_leaves_them_too(learner: Learner) -> None:
     assert actors.calls == ["close"]
 
 
+def test_one_of_whose_name_another_came_later_waits_until_that_has_gone(
+    learner: Learner, caplog: pytest.LogCaptureFixture
+) -> None:
+    actors = lasting()
+
+    def script() -> None:
+        learner.welcome(actors=2)
+        learner.hear(FleetReport, lambda report: report.running == 2)
+        learner.say(Refused(code="unknown", reason="say hello first"))
+        for _ in range(2):
+            learner.hear(Hello)
+            learner.say(Refused(code="replaced", reason="launcher lab on h2 came later"))
+        learner.welcome(actors=3)
+        learner.hear(FleetReport, lambda report: report.running == 3)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert launch(script, learner.address, actors) == 143
+    assert actors.calls == ["start 0", "close"]
+    assert caplog.text.count("this launcher leaves the actors alone, until the other has gone") == 1
+
+
 def test_a_problem_of_the_backend_is_reported_and_logged_once(
     learner: Learner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

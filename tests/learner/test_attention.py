@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from common.wire.messages import Heartbeat, Refused
+from learner.attention import STALL_SECONDS, Attention
+from learner.core import LearnerCore
+from tests.helpers.run import attend, gradient_of, hello_of, learner_of, logged, sent
+
+
+def learner_with(*names: str) -> LearnerCore:
+    """Actors that are taken for gone after 30 s."""
+    core, _ = learner_of("exchange.expiry_seconds=30", "exchange.heartbeat_seconds=2")
+    for name in names:
+        core.handle(0.0, name.encode(), hello_of(name), None)
+    return core
+
+
+def test_short_pauses_are_none() -> None:
+    attention = Attention(10.0)
+    assert attention.look(10.0 + STALL_SECONDS / 2, True) == 0.0
+    assert attention.look(10.0 + STALL_SECONDS * 2, True) == STALL_SECONDS * 1.5
+
+
+def test_who_is_silent_for_too_long_is_removed_and_told_so_when_it_speaks_again() -> None:
+    core = learner_with("silent", "speaks")
+    core.handle(20.0, b"speaks", Heartbeat(), None)
+    assert logged(attend(core, 0.0, 30.0)) == []
+    assert logged(core.tick(31.0)) == ["warning: actor silent has been silent for 30 s: it is removed"]
+    assert core.run.peers.actors == 1
+    (refused,) = sent(core.handle(32.0, b"silent", gradient_of(), b"gradient"), Refused)
+    assert refused.code == "unknown"
+
+
+def test_a_learner_that_stood_still_removes_nobody_for_it() -> None:
+    core = learner_with("speaks", "silent")
+    attend(core, 0.0, 10.0)
+    (line,) = logged(core.tick(100.0))
+    assert line.startswith("warning: the learner stood still for 90 s") and core.run.peers.actors == 2
+    assert core.run.status(100.0).warnings == [line.removeprefix("warning: ")]
+    core.handle(101.0, b"speaks", Heartbeat(), None)
+    assert logged(attend(core, 101.0, 120.0)) == [], "30 s in which it was listened to are not over"
+    assert logged(core.tick(121.0)) == ["warning: actor silent has been silent for 30 s: it is removed"]
+
+
+def test_nobody_is_silent_while_messages_wait_to_be_read_unless_they_always_do() -> None:
+    core = learner_with("x", "y")
+    attend(core, 0.0, 25.0)
+    assert logged(attend(core, 26.0, 50.0, heard_all=False)) == []
+    core.handle(50.5, b"x", Heartbeat(), None)
+    assert logged(core.tick(51.0)) == ["warning: actor y has been silent for 30 s: it is removed"]
+    core.handle(52.0, b"x", Heartbeat(), None)
+    assert logged(attend(core, 52.0, 90.0, heard_all=False)) == [
+        "warning: actor x has been silent for 30 s: it is removed"
+    ], "a learner with too much to do"
