@@ -11,7 +11,7 @@ from actor.core import ActorCore, Effect, Leave, Prepare, Warn
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build
-from common.errors import EXIT_DONE, A3cdError, RefusedError
+from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.host.modules import check_module
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
@@ -123,7 +123,7 @@ class _Daemon:
     def _play(self, player: Player) -> None:
         try:
             complete = player.advance(time.monotonic() + SERVICE_SECONDS)
-        except RefusedError:
+        except (RefusedError, ConfigurationError):  # trying again would not help
             raise
         except A3cdError as error:
             self._do(self._core.failed(time.monotonic(), error))

@@ -5,6 +5,7 @@ This is where torch and gymnasium are loaded; the ports are taken before.
 
 import platform
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from common.rl.model import build as build_model
 from common.rl.moments import Moments, bytes_in_header
 from common.rl.networks.registry import resolve as resolve_network
 from common.rl.observation_spec import ObservationSpec
-from common.run.folder import Checkpoint
+from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
@@ -57,10 +58,27 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
     """
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    settings, observation, action = _resolve(locked.settings)
+    return _build(locked.settings, locked.record, locked.folder, checkpoint, weights_port, now)
+
+
+def check(settings: Settings) -> RunSpec:
+    """What a run of these settings would be; without a folder, and raises as `build`."""
+    record = RunRecord(run="", created="", epoch=1, a3cd="")
+    return _build(settings, record, RunFolder(Path()), None, 0, 0.0).run.spec
+
+
+def _build(
+    settings: Settings,
+    record: RunRecord,
+    folder: RunFolder,
+    checkpoint: Checkpoint | None,
+    weights_port: int,
+    now: float,
+) -> LearnerCore:
+    settings, observation, action = _resolve(settings)
     model = build_model(settings, observation, action)
     _check_headers(model.normalization.counted, settings.exchange.accumulate)
-    spec = _spec(locked, settings, model, weights_port, now)
+    spec = _spec(record, folder, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
     run = Run(spec, Peers(), RunStats(counters, settings.limits.window, start(settings.scaling), now))
@@ -83,19 +101,21 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
     return settings, observation, action
 
 
-def _spec(locked: LockedRun, settings: Settings, model: Model, weights_port: int, now: float) -> RunSpec:
+def _spec(
+    record: RunRecord, folder: RunFolder, settings: Settings, model: Model, weights_port: int, now: float
+) -> RunSpec:
     form = settings.exchange.weights
     if form in ("auto", "delta"):
         form = "fp32" if 4 * model.flat.size <= FP16_BYTES else "fp16"
     return RunSpec(
-        run=locked.record.run,
-        epoch=locked.record.epoch,
+        run=record.run,
+        epoch=record.epoch,
         settings=settings,
         model=model.flat.hash,
         parameters=model.flat.size,
         device=str(resolve_device(settings.optimizer.device)),
         host=platform.node() or "unknown",
-        run_dir=str(locked.folder.path),
+        run_dir=str(folder.path),
         weights_port=weights_port,
         weights_format=form,
         counted=model.normalization.counted,

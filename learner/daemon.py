@@ -267,7 +267,7 @@ class _Daemon:
             self._write_log(Log("error", text, key="checkpoint"))
 
     def _end(self, finish: Finish) -> int:
-        _log.info("%s: %s", finish.ending, finish.reason)
+        _log.log(logging.ERROR if finish.ending == "failed" else logging.INFO, "%s: %s", finish.ending, finish.reason)
         self._notifier.stopping(finish.reason)
         self._metrics.close()
         status = finish.status

@@ -6,7 +6,7 @@ from learner.run_stats import RunStats
 
 
 def ending(stats: RunStats, now: float, limits: Limits) -> tuple[Ending, str] | None:
-    """How the run ended and why, the goal first; None while it goes on."""
+    """How the run ended and why, the goal first; None while it goes on. A run without a frame has failed."""
     mean = stats.score
     if limits.until_return is not None and mean is not None and mean >= limits.until_return:
         return "reached", f"mean return {mean:.1f} over {limits.window} episodes reached {limits.until_return:g}"
@@ -16,5 +16,7 @@ def ending(stats: RunStats, now: float, limits: Limits) -> tuple[Ending, str] | 
         ("seconds", stats.seconds(now), limits.seconds),
     ):
         if limit and value >= limit:
+            if not stats.counters.frames:
+                return "failed", f"{value:,.0f} of {limit:,.0f} {name}, in which no actor played a frame"
             return "finished", f"{value:,.0f} of {limit:,.0f} {name}"
     return None

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from actor.agent import EPISODE_STEPS
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
+from common.errors import UnavailableError
 
 NUM_ENVS = 16
 """Environments stepped at once."""
@@ -109,6 +110,9 @@ def _play_round(agent: TrainedAgent, shares: NDArray[np.int64], max_steps: int, 
         ended = terminated | truncated
         capped = ~ended & (lengths >= max_steps)
         counted = np.flatnonzero((ended | capped) & (left > 0))
+        if not np.isfinite(returns[counted]).all():
+            name = agent.settings.environment.id
+            raise UnavailableError(f"environment {name} gave a reward that is no finite number: no return to show")
         played += zip(returns[counted].tolist(), lengths[counted].tolist(), capped[counted].tolist(), strict=True)
         left = np.where(capped, 0, left - (ended & (left > 0)))
         returns[ended], lengths[ended] = 0.0, 0

@@ -1,13 +1,19 @@
-"""Names such as `module:Name` for environments and networks of users: their parts, and importing the module.
+"""Names such as `module:Name` for environments and networks of users: their parts, importing the module, its errors.
 
 Without gymnasium and torch, which take seconds to load.
 """
 
 import importlib
+import logging
+import traceback
 from collections.abc import Callable, Collection
 from types import ModuleType
 
 from common.errors import A3cdError, ConfigurationError
+
+MOST_TRACEBACKS = 16
+_log = logging.getLogger(__name__)
+_logged: set[tuple[str, str, int]] = set()
 
 
 def module_of(named: str) -> str:
@@ -38,12 +44,27 @@ def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            log_traceback(error)
         raise problem(
             f"no module named {error.name} in this Python's path; install its package, or set PYTHONPATH to the "
             "folder it is in (the working folder is not searched)"
         ) from error
     except Exception as error:
+        log_traceback(error)
         raise problem(f"importing {module} failed: {error_text(error)}") from error
+
+
+def log_traceback(error: Exception) -> None:
+    """Logs in full where an exception of other people's code was raised; once for each line of that code."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    place = (type(error).__name__, last.filename if last else "", (last.lineno or 0) if last else 0)
+    if place in _logged or len(_logged) >= MOST_TRACEBACKS:
+        return
+    _logged.add(place)
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        _log.info("%s", line.replace("Traceback (most", "raised here (most"))  # a traceback is a fault of ours
 
 
 def error_text(error: Exception) -> str:

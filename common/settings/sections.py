@@ -142,7 +142,10 @@ class Optimizer(Section, frozen=True):
     """SGD's momentum."""
     epsilon: Positive = 1e-5
     """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
-    device: Annotated[str, Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$")] = "cpu"
+    device: Annotated[
+        str,
+        Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$", description="one of auto, cpu, cuda, or cuda:N"),
+    ] = "cpu"
     """Device of the learner's weights and optimizer: cpu, cuda, cuda:N, or auto (cuda if there is one)."""
 
 

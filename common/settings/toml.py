@@ -35,6 +35,33 @@ RENAMED = {
 }
 """Keys of earlier versions, which are refused, and their names now."""
 REMOVED = {"exchange.learner_delay_ms"}
+ELSEWHERE = {
+    "lr": "optimizer.learning_rate",
+    "discount": "algorithm.gamma",
+    "lambda": "algorithm.gae_lambda",
+    "ent_coef": "algorithm.entropy_coef",
+    "vf_coef": "algorithm.value_coef",
+    "n_steps": "algorithm.rollout_length",
+    "n_envs": "environment.num_envs",
+    "env": "environment.id",
+    "hidden_sizes": "network.hidden",
+    "layers": "network.hidden",
+    "cuda": "optimizer.device",
+    "actors": "scaling.minimum",
+    "workers": "scaling.minimum",
+    "total_timesteps": "limits.frames",
+    "steps": "limits.frames",
+}
+"""Keys as other libraries call them."""
+NICKNAMES = {
+    "cnn": "conv-a3c",
+    "conv": "conv-a3c",
+    "mlp": "dense",
+    "fc": "dense",
+    "resnet": "conv-impala",
+    "gpu": "cuda",
+}
+"""Values as other libraries call them."""
 
 
 def read(path: Path) -> Settings:
@@ -151,7 +178,8 @@ def _refuse_wrong(document: Mapping[str, Any], section: type[Section], above: st
             msgspec.convert(value, kind)
         except msgspec.ValidationError:
             words = describe(inspect.type_info(kind))
-            raise ConfigurationError(f"{source}: {name} = {_shown(value)}: must be {words}") from None
+            problem = f"{name} = {_shown(value)}: must be {words}{_nearest(value, words)}"
+            raise ConfigurationError(f"{source}: {problem}") from None
 
 
 def _suggestion(key: str, known: list[str], above: str) -> str:
@@ -163,10 +191,21 @@ def _suggestion(key: str, known: list[str], above: str) -> str:
         return "; it was removed, leave it out"
     if near := get_close_matches(key, known, n=1):
         return f"; did you mean {near[0]}?"
+    if key in ELSEWHERE:
+        return f"; did you mean {ELSEWHERE[key]}?"
     for section, keys in msgspec.to_builtins(Settings()).items():
         if isinstance(keys, dict) and key in keys:
             return f"; did you mean {section}.{key}?"
     return f"; {above.rstrip('.') or 'the top'} has {', '.join(known)}"
+
+
+def _nearest(value: object, words: str) -> str:
+    """The allowed value that was probably meant, if any; `words` as of `describe`."""
+    if not isinstance(value, str) or not words.startswith("one of "):
+        return ""
+    allowed = words.removeprefix("one of ").split(", ")
+    near = [one for one in (NICKNAMES.get(value.lower()), *get_close_matches(value, allowed, n=1)) if one in allowed]
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _value(text: str) -> object:

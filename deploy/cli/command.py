@@ -59,7 +59,7 @@ def cli() -> None:
 
 
 @cli.command()
-@click.argument("env")
+@click.argument("env", required=False)
 @click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
 @click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
 @click.option("--network", help="network.kind.")
@@ -72,12 +72,19 @@ def cli() -> None:
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
 @json_option
-def train(env: str, as_json: bool, **given: Any) -> None:
+def train(env: str | None, as_json: bool, **given: Any) -> None:
     """Train on this machine: learner, launcher and actors as processes that talk over tcp.
 
     ENV is a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name (see `a3cd presets`).
     """
-    from deploy.cli.train import request
+    if env is None:
+        from common.run import presets as tuned
+
+        raise click.UsageError(
+            "train what? Give a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name; there are "
+            f"{', '.join(tuned.names())} (`a3cd presets` says what each is for)"
+        )
+    from deploy.cli.request import request
     from deploy.cli.train import train as run
 
     finish(run(request(env, **given), as_json=as_json))
@@ -243,12 +250,21 @@ def presets_show(name: str) -> None:
 
 @cli.command("check-config")
 @click.argument("file", type=_FILE)
-def check_config(file: Path) -> None:
-    """Check the run settings in FILE without starting anything."""
+@click.option("--parse-only", is_flag=True, help="Do not make environment and network: for a host without them.")
+def check_config(file: Path, parse_only: bool) -> None:
+    """Check the run settings in FILE as a learner does at its start, without starting anything."""
     from common.settings.toml import read
 
     settings = read(file)
-    click.echo(f"{file}: good: {settings.environment.id}, {settings.algorithm.kind}, {settings.scaling.policy} scaling")
+    made = ""
+    if not parse_only:
+        from learner.build import check
+
+        spec = check(settings)
+        settings = spec.settings
+        made = f"; {settings.network.kind} with {spec.parameters} parameters on {spec.device}, {settings.exchange.kind}"
+    said = f"{settings.environment.id}, {settings.algorithm.kind}, {settings.scaling.policy} scaling"
+    click.echo(f"{file}: good: {said}{made}")
 
 
 @cli.command()

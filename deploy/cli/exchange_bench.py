@@ -15,7 +15,8 @@ from common.run.folder import RunFolder
 from common.settings.exchanges import EXCHANGES
 from common.settings.sections import Limits
 from common.settings.toml import override
-from deploy.cli.train import TrainRequest, request, supervise
+from deploy.cli.request import TrainRequest, request
+from deploy.cli.train import supervise
 from deploy.cli.view.formatting import number, share
 
 ENDLESS_FRAMES = 10**9

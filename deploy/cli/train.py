@@ -1,12 +1,14 @@
 """Train on this machine: learner and launcher as processes, the same that a person would start by hand."""
 
 import json
+import os
+import shlex
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,15 @@ from common.host.addresses import DEFAULT_PORT, Address
 from common.host.modules import module_of
 from common.host.security.access import LearnerEndpoint
 from common.host.service.signals import Signals
-from common.run import presets
-from common.run.folder import RunFolder, default_path
+from common.run.folder import RunFolder
 from common.run.status import RunStatus
-from common.settings.sections import Settings
-from common.settings.toml import dump, override, replace_at
+from common.settings.toml import dump
 from common.wire import sockets
 from deploy.children import Child, Children, a3cd
+from deploy.cli import look
 from deploy.cli.elapsed import since_start
 from deploy.cli.observer import Observer
+from deploy.cli.request import TrainRequest
 from deploy.cli.view.progress import open_view
 
 STOP_SECONDS = 4.5
@@ -47,63 +49,18 @@ Start = Callable[..., Child]
 """Starts `a3cd` with the words given; it inherits the descriptors `keep_open`."""
 
 
-@dataclass(frozen=True)
-class TrainRequest:
-    settings: Settings
-    run_dir: Path
-    resume: bool
-
-    @property
-    def slots(self) -> int:
-        """Most actors there will be."""
-        scaling = self.settings.scaling
-        return max(1, scaling.minimum if scaling.policy == "fixed" else scaling.maximum)
-
-
-def request(
-    env: str,
-    *,
-    actors: tuple[int, int] | None = None,
-    assignments: tuple[str, ...] = (),
-    run_dir: Path | None = None,
-    resume: bool = False,
-    **options: Any,
-) -> TrainRequest:
-    """Turn the command line into a request; assignments are put over options, and options over the preset.
-
-    options: algorithm, network, seed, frames, episodes, seconds, until_return; None: not given.
-    Raises ConfigurationError for settings that are not valid.
-    """
-    settings = presets.for_environment(env, options["algorithm"])
-    if resume:
-        if run_dir is None:
-            raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
-        asked = settings.environment.id
-        settings = RunFolder(run_dir).settings()
-        if settings.environment.id != asked:
-            raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
-    given: dict[str, Any] = {
-        "algorithm.kind": options["algorithm"],
-        "network.kind": options["network"],
-        "seed": options["seed"],
-        **{f"limits.{name}": options[name] for name in ("frames", "episodes", "seconds", "until_return")},
-    }
-    if actors is not None:
-        minimum, maximum = actors
-        policy = settings.scaling.policy
-        if minimum == maximum:
-            policy = "fixed"
-        elif policy == "fixed":
-            policy = "episode-duration"
-        given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
-    given = {path: value for path, value in given.items() if value is not None}
-    settings = override(replace_at(settings, given, "the command line"), assignments)
-    return TrainRequest(settings, run_dir or default_path(env), resume)
-
-
 def train(request: TrainRequest, *, as_json: bool) -> int:
-    """Run until the learner has ended; print the result on stdout and return the exit code. Raises as `supervise`."""
-    code, summary = supervise(request)
+    """Run until the learner has ended; print the result on stdout and return the exit code. Raises as `supervise`.
+
+    Nothing is started for a run that is over.
+    """
+    folder = RunFolder(request.run_dir)
+    end = look.over(request.settings, folder) if request.resume else ""
+    if end and (summary := _summary(request.run_dir)) is not None:
+        click.echo(f"{folder.path}: the run is over: {end}; it goes on with a higher limit or goal", err=True)
+        code = EXIT_DONE
+    else:
+        code, summary = supervise(request)
     if summary is not None:
         summary |= {"seconds": since_start(), "exit_code": code}
         click.echo(json.dumps(summary) if as_json else _text(summary))
@@ -115,8 +72,9 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
 
     Returns the learner's exit code, or that of a signal to this process, and the run's summary; None: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
-    ever could be.
+    ever could be, and as `look` before anything is started.
     """
+    look.look(request.settings, RunFolder(request.run_dir), request.resume)
     earlier = _summary(request.run_dir)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
@@ -126,8 +84,14 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         config = Path(stack.enter_context(folder), "run.toml")
         config.write_text(dump(request.settings), encoding="utf-8")
 
+        refused = threading.Event()
+
+        def say(line: str) -> None:
+            if not refused.is_set():  # the learner's reason stays the last line
+                view.say(line)
+
         def start(*words: str, keep_open: Sequence[int] = ()) -> Child:
-            return children.start(a3cd(*words, "--lifeline"), view.say, stdout=False, keep_open=keep_open)
+            return children.start(a3cd(*words, "--lifeline"), say, stdout=False, keep_open=keep_open)
 
         learner, address = _start_learner(start, request, config)
         launcher = _start_launcher(start, request, address)
@@ -147,6 +111,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         else:
             code = learner.exit_code
             if code != EXIT_DONE:
+                refused.set()
                 launcher.terminate()  # it would wait for a learner that comes back
             launcher.wait(STOP_SECONDS)
             if code not in EXPLAINED:
@@ -215,16 +180,23 @@ def _summary(run_dir: Path) -> dict[str, Any] | None:
     return summary
 
 
+def _command(*named: str) -> str:
+    """`a3cd` as it is to be typed again where a `module:Name` was found by PYTHONPATH."""
+    path = os.environ.get("PYTHONPATH", "")
+    return f"PYTHONPATH={shlex.quote(path)} a3cd" if path and any(map(module_of, named)) else "a3cd"
+
+
 def _text(summary: dict[str, Any]) -> str:
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
-    run = summary["run_dir"]
+    run = shlex.quote(summary["run_dir"])
+    a3cd = _command(summary["env"], summary["network"])
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
         f"{summary['seconds']:.1f} s ({summary['state']})",
-        f"  curve     {run}/curve.png",
-        f"  evaluate  a3cd evaluate {run}",
-        f"  record    a3cd record {run} --out agent.gif",
+        f"  curve     {summary['run_dir']}/curve.png",
+        f"  evaluate  {a3cd} evaluate {run}",
+        f"  record    {a3cd} record {run} --out agent.gif",
     ]
     if summary["state"] == "stopped":  # at its limit or goal it would end at once
-        lines.append(f"  go on     a3cd train {summary['env']} --resume --run-dir {run}")
+        lines.append(f"  go on     {a3cd} train {summary['env']} --resume --run-dir {run}")
     return "\n".join(lines)

@@ -72,7 +72,7 @@ def create(path: Path, settings: Settings) -> LockedRun:
     it, or the disk does not take the files.
     """
     folder = RunFolder(path)
-    with _locked(folder, _require_empty, _OPERATORS) as lock:
+    with _locked(folder, require_empty, _OPERATORS) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
         record = RunRecord(
             run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
@@ -127,7 +127,8 @@ def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Colle
         raise UnavailableError(f"{error.filename or folder.path}: cannot be used now: {error.strerror}") from error
 
 
-def _require_empty(folder: RunFolder) -> None:
+def require_empty(folder: RunFolder) -> None:
+    """Raises ConfigurationError for a folder that no new run can be in, and OSError."""
     try:
         entries = {entry.name for entry in folder.path.iterdir()}
     except FileNotFoundError:

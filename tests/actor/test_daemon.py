@@ -241,6 +241,16 @@ def test_a_networks_module_is_imported_only_where_it_may(act: Callable[..., int]
     assert "antigravity" not in sys.modules
 
 
+def test_an_environment_of_the_old_interface_ends_it_at_once_and_for_good(act: Callable[..., int]) -> None:
+    def script(learner: Learner) -> None:
+        old = settings_of(*SMALL, "environment.id='broken_environments:OldStep-v0'")
+        learner.welcome(settings=msgspec.to_builtins(old))
+        assert "it has the interface of Gym before 0.26" in learner.hear(Goodbye)[0].reason
+
+    with pytest.raises(EnvironmentMissingError, match="not enough values to unpack"):
+        act(script)
+
+
 def test_an_environment_that_is_not_here_is_named(act: Callable[..., int]) -> None:
     def script(learner: Learner) -> None:
         learner.welcome(settings=msgspec.to_builtins(settings_of(*SMALL, "environment.id='NotHere-v0'")))

@@ -12,7 +12,7 @@ from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Welcome
-from learner.build import build
+from learner.build import build, check
 from learner.core import LearnerCore
 from learner.effects import SaveCheckpoint, Send
 from learner.parameters.weights import Weights
@@ -330,3 +330,24 @@ def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(
 )
 def test_weights_go_out_when_the_actors_need_them(start: Start, assignment: str, occasion: str) -> None:
     assert start(assignment)._exchange.weights_go_out == occasion
+
+
+@pytest.mark.parametrize(
+    ("assignments", "text"),
+    [
+        (("environment.id='NotHere-v0'",), "NotHere-v0 does not exist"),
+        (("environment.id='Pendulum-v1'", "algorithm.kind='n-step-q'"), "needs a Discrete action space, not Box"),
+        (("network.kind='conv-a3c'",), "network.kind"),
+        (("optimizer.device='cuda:99'",), "optimizer.device"),
+        (("environment.options={gravitas=1}",), "gravitas"),
+    ],
+)
+def test_settings_are_checked_as_at_the_start_without_a_folder(
+    assignments: tuple[str, ...], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = check(settings_of(*SMALL))
+    assert (spec.settings.network.kind, spec.settings.exchange.kind) == ("dense", "gradients")
+    with pytest.raises(ConfigurationError, match=text):
+        check(settings_of(*assignments))
+    assert list(tmp_path.iterdir()) == []

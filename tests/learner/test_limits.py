@@ -23,6 +23,11 @@ def test_each_limit_ends_the_run_when_it_is_reached(limits: Limits, reason: str)
     assert ending(stats, 1e9, Limits()) is None
 
 
+def test_a_run_without_a_frame_has_failed() -> None:
+    reason = "10 of 10 seconds, in which no actor played a frame"
+    assert ending(stats_of(), 110.0, Limits(seconds=10.0)) == ("failed", reason)
+
+
 def test_the_goal_is_told_before_other_limits() -> None:
     stats = stats_of(window=2)
     limits = Limits(frames=20, until_return=5.0, window=2)

@@ -19,6 +19,7 @@ def test_one_that_raises_now_and_then_is_trained_on(daemons: Daemons) -> None:
     assert training.result["gradients"] >= 10
     assert "failed in step: RuntimeError: the emulator is gone" in training.said
     assert "warning: here-0: environment broken_environments:RaisesMidEpisode-v0" in training.said
+    assert training.said.count('raise RuntimeError("the emulator is gone")') == 1, "where it is, once for the one actor"
     assert training.said.count("the emulator is gone") < 10, "a line each time would drown the rest"
     assert "left: gave up" not in training.said
 

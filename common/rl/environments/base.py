@@ -7,10 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import UnavailableError
-from common.host.modules import error_text
+from common.host.modules import error_text, log_traceback
 from common.rl.action_spec import ActionSpec
 from common.rl.observation_spec import ObservationSpec
 
+OLD_INTERFACE = (
+    "it has the interface of Gym before 0.26; gymnasium's is reset(seed=..., options=...) -> (observation, info) and "
+    "step(action) -> (observation, reward, terminated, truncated, info)"
+)
 Observations = NDArray[Any]
 """(B, *observation.shape) of observation.dtype."""
 Actions = NDArray[Any]
@@ -78,7 +82,11 @@ class Environments(ABC):
 
 
 def failure(name: str, doing: str, error: Exception) -> UnavailableError:
-    """The error to raise when an environment's own code raised `error` in `doing`, reset for instance."""
+    """The error to raise when an environment's own code raised `error` in `doing`, reset for instance.
+
+    Where it was raised is logged once.
+    """
+    log_traceback(error)
     return UnavailableError(f"environment {name} failed in {doing}: {error_text(error)}")
 
 

@@ -1,20 +1,22 @@
 """From the settings' [environment] section to a batch that can be stepped."""
 
 import copy
+import inspect
 import os
 from typing import Any, Literal
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
 
 from common.errors import A3cdError, EnvironmentMissingError
-from common.host.modules import error_text
+from common.host.modules import error_text, log_traceback
 from common.rl.environments.atari import make_atari
-from common.rl.environments.base import Environments
+from common.rl.environments.base import OLD_INTERFACE, Environments
 from common.rl.environments.frames import can_draw, flappy_frame, grey_frame
-from common.rl.environments.names import find_spec, is_atari, resolve
+from common.rl.environments.names import ATARI, find_spec, is_atari, own_cure, resolve
 from common.rl.environments.quiet import quiet
 from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.environments.spaces import COMPOSED
@@ -48,7 +50,10 @@ def make(
         raise EnvironmentMissingError(f"environment {section.id}: {error}") from error
     except A3cdError:
         raise
+    except DependencyNotInstalled as error:
+        raise EnvironmentMissingError(f"environment {section.id} cannot be made: {own_cure(str(error))}") from error
     except Exception as error:
+        log_traceback(error)
         raise EnvironmentMissingError(f"environment {section.id} cannot be made: {error_text(error)}") from error
     if section.step_seconds:
         return PacedEnvironments(environments, section.step_seconds)
@@ -80,12 +85,15 @@ def _vector(section: Environment, spec: EnvSpec, num_envs: int, seed: int) -> En
 
 def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     frames = section.observation == "frames"
+    if not frames:
+        _refuse_raw_pictures(section, spec)
     spec, limit = _own_limit(spec, section)
 
     def make_one(number: int) -> gymnasium.Env[Any, Any]:
         mode = "rgb_array" if frames else render_mode if number == 0 else None
         options: dict[str, Any] = section.options | ({"render_mode": mode} if mode else {})
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
+        _refuse_old_interface(environment.unwrapped)
         if section.frame_skip > 1:
             environment = RepeatAction(environment, section.frame_skip)
         if isinstance(environment.observation_space, COMPOSED) and not frames:
@@ -109,6 +117,29 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         camera=camera,
         bounds=section.action_bounds,
     )
+
+
+def _refuse_raw_pictures(section: Environment, spec: EnvSpec) -> None:
+    """Of an ALE game under another id than ALE/...: its whole screen in colour, from which no network here learns."""
+    kind = section.options.get("obs_type", spec.kwargs.get("obs_type", "rgb"))
+    if not str(spec.entry_point).startswith("ale_py") or kind == "ram":
+        return
+    game = spec.kwargs.get("game")
+    same = [name for name, one in gymnasium.registry.items() if name.startswith(ATARI) and one.kwargs["game"] == game]
+    raise EnvironmentMissingError(
+        "it gives the whole screen, raw; "
+        f"{' or '.join(same) or 'its id with ALE/'} is the same game with grey 84x84 pictures, stacked, as A3C saw them"
+    )
+
+
+def _refuse_old_interface(environment: gymnasium.Env[Any, Any]) -> None:
+    """Raises EnvironmentMissingError for a `reset` of Gym before 0.26; an old `step` shows when it is called."""
+    try:
+        parameters = inspect.signature(environment.reset).parameters.values()
+    except (TypeError, ValueError):  # in C
+        return
+    if not any(one.name == "seed" or one.kind is one.VAR_KEYWORD for one in parameters):
+        raise EnvironmentMissingError(OLD_INTERFACE)
 
 
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+import re
 
 import gymnasium
 import msgspec
@@ -19,6 +20,10 @@ FRAME_STACK = 4
 
 PACKAGES = {"FlappyBird-": ("flappy_bird_gymnasium", "flappy"), ATARI: ("ale_py", "atari")}
 """Packages whose ids need no `module:` in front: prefix of the ids, module, and the extra of a3cd that installs it."""
+
+EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "atari": "atari", "classic_control": "window", "toy_text": "window"}
+"""Extras of gymnasium, and the extra of a3cd that installs the same; also gymnasium's folders of such environments."""
+_CURE = re.compile(r"""`?pip install ["']?gymnasium\[([\w-]+)\]["'`]*""")
 
 OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
 """Defaults of ours that differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
@@ -66,10 +71,39 @@ def find_spec(identifier: str) -> EnvSpec:
             _import(package, identifier)
     spec = gymnasium.registry.get(name)
     if spec is None:
-        alike = difflib.get_close_matches(name, known(), n=3)
+        alike = _alike(name)
         hint = f"did you mean {' or '.join(alike)}?" if alike else "the module it is in goes before it: module:Id-v0"
         raise EnvironmentMissingError(f"environment {name} does not exist; {hint}")
     return spec
+
+
+def _alike(name: str) -> list[str]:
+    """Known ids like `name`; of an ALE game the preprocessed ones only, which begin as it does."""
+    ids = [one for one in known() if one.startswith(ATARI) == name.startswith(ATARI)]
+    return difflib.get_close_matches(name, ids, n=3, cutoff=0.75)
+
+
+def extra(section: Environment) -> str:
+    """The extra of a3cd that brings the environment, whether installed or not; empty: none is needed, or known."""
+    module, name = module_of(section.id).partition(".")[0], bare(section.id)
+    for prefix, (package, one) in PACKAGES.items():
+        if module == package or (not module and name.startswith(prefix)):
+            return one
+    spec = None if module else gymnasium.registry.get(name)
+    entry = "" if spec is None else str(spec.entry_point)
+    folder = entry.removeprefix("gymnasium.envs.").partition(".")[0] if entry.startswith("gymnasium.envs.") else ""
+    found = EXTRAS.get(folder, "")
+    return found if found != "window" or section.observation == "frames" else ""
+
+
+def own_cure(text: str) -> str:
+    """The text of an error with a3cd's extra in the place of gymnasium's: pins of the two may differ."""
+
+    def cure(match: re.Match[str]) -> str:
+        one = EXTRAS.get(match[1].replace("-", "_"))
+        return f"pip install 'a3cd[{one}]'" if one else match[0]
+
+    return _CURE.sub(cure, text)
 
 
 def known() -> list[str]:

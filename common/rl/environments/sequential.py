@@ -4,17 +4,31 @@ Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations 
 """
 
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from common.errors import A3cdError, EnvironmentMissingError, UnavailableError
 from common.rl.environments.actions import ActionMap, Bounds
-from common.rl.environments.base import Actions, Environments, Observations, Step, env_seed, failure
+from common.rl.environments.base import (
+    OLD_INTERFACE,
+    Actions,
+    Environments,
+    Observations,
+    Step,
+    env_seed,
+    failure,
+)
 from common.rl.environments.frames import FRAME_SPACE
 from common.rl.environments.spaces import ObservationBuffer
+
+_UNPACKING = (str(Path(__file__).parent), str(Path(gymnasium.__file__).parent))
+"""Folders of the code that unpacks what an environment returns: ours and gymnasium's wrappers."""
 
 
 class SequentialEnvironments(Environments):
@@ -65,7 +79,7 @@ class SequentialEnvironments(Environments):
             for index in range(self.count):
                 self._begin(index, env_seed(seed, index))
         except Exception as error:
-            raise failure(self._name, "reset", error) from error
+            raise self._failure("reset", error) from error
         return self._buffer.finished()
 
     def step(self, actions: Actions) -> Step:
@@ -89,15 +103,28 @@ class SequentialEnvironments(Environments):
                     terminated[index] = over
                     truncated[index] = cut or elapsed[index] >= self._limit
         except Exception as error:
-            raise failure(self._name, "step", error) from error
+            raise self._failure("step", error) from error
         return Step(self._buffer.finished(), rewards, terminated, truncated)
 
     def render(self) -> NDArray[np.uint8]:
-        return np.asarray(self._environments[0].render(), np.uint8)
+        drawn = self._environments[0].render()
+        picture = np.asarray(drawn)
+        if picture.ndim != 3 or picture.shape[2] != 3:
+            given = "None" if drawn is None else f"an array of shape {picture.shape}"
+            raise UnavailableError(f"environment {self._name}: render() gave {given}, not a picture (H, W, 3)")
+        return picture.astype(np.uint8, copy=False)
 
     def close(self) -> None:
         for environment in self._environments:
             environment.close()
+
+    def _failure(self, doing: str, error: Exception) -> A3cdError:
+        """For good where what came back cannot be unpacked as gymnasium's environments return it."""
+        raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
+        unpacking = isinstance(error, TypeError | ValueError) and "unpack" in str(error)
+        if unpacking and raised_in.startswith(_UNPACKING):
+            return EnvironmentMissingError(f"environment {self._name}: {OLD_INTERFACE} ({doing}: {error})")
+        return failure(self._name, doing, error)
 
     def _begin(self, index: int, seed: int | None = None) -> None:
         environment = self._environments[index]

@@ -6,6 +6,7 @@ Tables `[for.ALGORITHM.SECTION]` have the differences for another algorithm than
 
 import tomllib
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -47,7 +48,9 @@ def show(name: str) -> Preset:
     """The preset `name`, also of any ALE game; raises ConfigurationError."""
     name = name.replace("/", "-")
     if not _exists(name):
-        raise ConfigurationError(f"no preset is called {name!r}; there are {', '.join(names())}")
+        near = get_close_matches(name, names(), n=1, cutoff=0.5)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise ConfigurationError(f"no preset is called {name!r}; {meant}there are {', '.join(names())}")
     if name not in names():
         return Preset(name, show(ATARI).text.replace(ATARI, name.replace("-", "/", 1)))
     return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))

@@ -53,13 +53,13 @@ def duration(seconds: float | None) -> str:
 
 def spark(values: Sequence[float], width: int) -> str:
     """A sparkline of `values` in at most `width` characters, scaled from their minimum to their maximum."""
-    points = [value for value in values if math.isfinite(value)]
+    points = [value / 2 for value in values if math.isfinite(value)]  # the difference of two is finite, too
     if not points:
         return ""
     if len(points) > width:
         step = len(points) / width
         slices = [points[int(index * step) : int((index + 1) * step)] for index in range(width)]
-        points = [sum(piece) / len(piece) for piece in slices]
+        points = [sum(value / len(piece) for value in piece) for piece in slices]
     low = min(points)
     height = max(points) - low or 1.0
     return "".join(_BLOCKS[int((value - low) / height * (len(_BLOCKS) - 1) + 0.5)] for value in points)

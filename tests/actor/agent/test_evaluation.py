@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from actor.agent.evaluation import evaluate, play_episodes
 from actor.agent.trained_agent import TrainedAgent
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, UnavailableError
 from common.rl.environments.base import Environments, Step
 
 MakeRun = Callable[..., Path]
@@ -160,3 +160,10 @@ def test_returns_are_the_environments_own(trained_run: MakeRun) -> None:
 def test_evaluate_says_that_there_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds no run"):
         evaluate(tmp_path)
+
+
+def test_a_return_that_is_no_number_is_told(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "common/rl/environments"))
+    run = trained_run("environment.id='broken_environments:NanReward-v0'")
+    with pytest.raises(UnavailableError, match="NanReward-v0 gave a reward that is no finite number"):
+        evaluate(run, episodes=2)

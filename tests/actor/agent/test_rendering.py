@@ -43,7 +43,10 @@ def test_episodes_follow_their_seed(agent: TrainedAgent) -> None:
     assert (first[0] != first[2]).any()
 
 
-@pytest.mark.parametrize(("drawn", "reason"), [(None, "TypeError"), (RuntimeError("no fonts"), "no fonts")])
+@pytest.mark.parametrize(
+    ("drawn", "reason"),
+    [(None, r": render\(\) gave None, not a picture"), (RuntimeError("no fonts"), " failed in render: .*no fonts")],
+)
 def test_an_environment_that_cannot_draw(
     agent: TrainedAgent, monkeypatch: pytest.MonkeyPatch, drawn: Any, reason: str
 ) -> None:
@@ -52,7 +55,7 @@ def test_an_environment_that_cannot_draw(
             raise drawn
 
     monkeypatch.setattr(CartPoleEnv, "render", render)
-    with pytest.raises(UnavailableError, match=f"environment CartPole-v1 failed in render: .*{reason}"):
+    with pytest.raises(UnavailableError, match=f"environment CartPole-v1{reason}"):
         next(pictures(agent, max_steps=3, seed=0))
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
-from common.host.modules import bare, check_module, load, module_of
+from common.host import modules
+from common.host.modules import bare, check_module, load, log_traceback, module_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,25 @@ def test_what_does_not_is_said_in_one_line(
         load("given_module", lambda why: ConfigurationError(f"it: {why}"))
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is not None
+
+
+def test_where_an_exception_was_raised_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(modules, "_logged", set())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "failing_twice.py").write_text("x = 1\n\n1 / 0\n")
+    caplog.set_level("INFO")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError):
+            load("failing_twice", ConfigurationError)
+    assert [line for line in caplog.messages if 'failing_twice.py", line 3' in line] == [
+        f'  File "{tmp_path}/failing_twice.py", line 3, in <module>'
+    ]
+    assert "ZeroDivisionError: division by zero" in caplog.messages
+
+
+def test_only_so_many_tracebacks_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(modules, "_logged", {("", "", number) for number in range(modules.MOST_TRACEBACKS)})
+    log_traceback(ValueError("one more"))
+    assert caplog.messages == []

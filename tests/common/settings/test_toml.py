@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from common.settings.sections import Environment, Limits, Network, Optimizer, Settings
-from common.settings.toml import REMOVED, RENAMED, dump, override, parse, read, replace_at
+from common.settings.toml import ELSEWHERE, NICKNAMES, REMOVED, RENAMED, dump, override, parse, read, replace_at
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -286,3 +286,25 @@ def test_tables_for_an_algorithm_hold_with_it_alone() -> None:
 def test_tables_for_an_algorithm_that_cannot_be(text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"run.toml: {why}")):
         parse(text, "run.toml")
+
+
+@pytest.mark.parametrize(("word", "name"), ELSEWHERE.items())
+def test_a_key_as_other_libraries_call_it_is_answered_with_ours(word: str, name: str) -> None:
+    replace_at(Settings(), {name: msgspec.to_builtins(Settings())[name.partition(".")[0]][name.partition(".")[2]]})
+    with pytest.raises(ConfigurationError, match=rf"optimizer\.{word} is no setting; did you mean {name}\?"):
+        override(Settings(), [f"optimizer.{word}=1"])
+
+
+@pytest.mark.parametrize(("word", "value"), NICKNAMES.items())
+def test_a_value_as_other_libraries_call_it_is_answered_with_ours(word: str, value: str) -> None:
+    path = "optimizer.device" if value == "cuda" else "network.kind"
+    override(Settings(), [f"{path}={value}"])
+    with pytest.raises(ConfigurationError, match=rf"must be one of .*; did you mean {value}\?"):
+        override(Settings(), [f"{path}={word}"])
+
+
+def test_the_nearest_value_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"; did you mean rmsprop\?"):
+        override(Settings(), ["optimizer.kind=rmspro"])
+    with pytest.raises(ConfigurationError, match=r"module:Class$"):
+        override(Settings(), ["network.kind=xyzzy"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from common.settings.sections import Settings
 from common.settings.toml import parse
 from deploy.cli.command import main
 from deploy.cli.doctor.finding import Finding
-from deploy.cli.train import TrainRequest
+from deploy.cli.request import TrainRequest
 from tests.helpers.command_line import AT, a3cd
 
 
@@ -47,6 +48,12 @@ def test_train(stand: Any, tmp_path: Path) -> None:
     assert isinstance(request, TrainRequest)
     assert (request.settings.seed, request.slots, request.run_dir) == (3, 4, tmp_path / "x")
     assert run.options == {"as_json": True}
+
+
+def test_train_what() -> None:
+    result = a3cd("train", "--actors", 2)
+    assert result.exit_code == 2
+    assert "train what?" in result.output and "FlappyBird-v0" in result.output and "a3cd presets" in result.output
 
 
 def test_learner(stand: Any, tmp_path: Path) -> None:
@@ -232,13 +239,20 @@ def test_presets() -> None:
     shown = a3cd("presets", "show", "CartPole-v1").output
     assert parse(shown, "").environment.id == "CartPole-v1"
     assert a3cd("presets", "show", "Nonsense-v1").exit_code == 78
+    assert "did you mean CartPole-v1?" in a3cd("presets", "show", "CartPole").stderr
 
 
 def test_check_config(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     config.write_text("")
     good = a3cd("check-config", config)
-    assert (good.exit_code, good.output) == (0, f"{config}: good: CartPole-v1, a3c, fixed scaling\n")
+    said = f"{config}: good: CartPole-v1, a3c, fixed scaling"
+    made = r"; dense with \d+ parameters on (cpu|cuda), (gradients|trajectories)\n"
+    assert good.exit_code == 0 and re.fullmatch(re.escape(said) + made, good.output)
+    config.write_text('environment.id = "NotHere-v0"')
+    assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
+    unseen = a3cd("check-config", "--parse-only", config)
+    assert (unseen.exit_code, unseen.output) == (0, f"{config}: good: NotHere-v0, a3c, fixed scaling\n")
     config.write_text("[optimizer]\nlearning_rate = -1")
     bad = a3cd("check-config", config)
     assert bad.exit_code == 78

@@ -13,7 +13,7 @@ from common.run.folder import RunFolder
 from common.run.status import RunStatus, summary
 from deploy.cli import exchange_bench
 from deploy.cli.exchange_bench import Measured, advice, measured
-from deploy.cli.train import TrainRequest
+from deploy.cli.request import TrainRequest
 from tests.helpers.command_line import a3cd
 
 RATES = {"gradients": 1000, "trajectories": 1500, "actions": 400}

@@ -24,7 +24,8 @@ from common.settings.toml import dump, override, parse, read
 from common.wire import sockets
 from deploy.children import a3cd
 from deploy.cli import train as module
-from deploy.cli.train import TrainRequest, request, train
+from deploy.cli.request import TrainRequest, request
+from deploy.cli.train import train
 from learner.record.run_lock import create
 
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
@@ -34,81 +35,6 @@ def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
     return request(env, **{**NOTHING, **given})
 
 
-# -- from the command line to settings --------------------------------------------------------------------------------
-
-
-def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
-    one = planned(
-        seed=5, frames=1000, until_return=100.5, network="dense", assignments=("optimizer.learning_rate=0.5",)
-    )
-    settings = one.settings
-    assert settings.environment.id == "CartPole-v1"
-    assert settings.environment.reward_scale == 0.1, "of the preset"
-    assert (settings.seed, settings.limits.frames, settings.limits.until_return) == (5, 1000, 100.5)
-    assert (settings.network.kind, settings.optimizer.learning_rate) == ("dense", 0.5)
-    assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
-
-
-def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:
-    one, other = planned(algorithm="n-step-q").settings, planned().settings
-    assert (one.algorithm.kind, other.algorithm.kind) == ("n-step-q", "a3c")
-    assert one.algorithm.target_frames != other.algorithm.target_frames
-    assert one.environment == other.environment
-
-
-def test_an_algorithm_brings_its_own_settings_and_options_are_put_over_them() -> None:
-    settings = planned(algorithm="ppo", assignments=("algorithm.gae_lambda=0.5",)).settings
-    assert (settings.algorithm.kind, settings.algorithm.normalize_advantages) == ("ppo", True)
-    assert (settings.algorithm.gae_lambda, settings.environment.reward_scale) == (0.5, 0.1)
-    assert planned(algorithm="a3c").settings == planned().settings
-
-
-@pytest.mark.parametrize(
-    ("actors", "assignments", "scaling", "slots"),
-    [
-        (None, (), ("fixed", 2, 2), 2),
-        ((4, 4), (), ("fixed", 4, 4), 4),
-        ((2, 8), (), ("episode-duration", 2, 8), 8),
-        ((2, 8), ("scaling.policy=load",), ("load", 2, 8), 8),
-    ],
-)
-def test_actors(
-    actors: tuple[int, int] | None, assignments: tuple[str, ...], scaling: tuple[str, int, int], slots: int
-) -> None:
-    one = planned(actors=actors, assignments=assignments)
-    section = one.settings.scaling
-    assert (section.policy, section.minimum, section.maximum) == scaling
-    assert one.slots == slots
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"algorithm": "nonsense"}, 'algorithm.kind = "nonsense"'),
-        ({"frames": -1}, "limits.frames = -1"),
-        ({"assignments": ("nonsense=1",)}, "nonsense is no setting"),
-        ({"resume": True}, "--resume needs --run-dir"),
-        ({"resume": True, "run_dir": Path("no-such-folder")}, "holds no run"),
-    ],
-)
-def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        planned(**given)
-
-
-def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
-    settings = override(Settings(), ["seed=9", "limits.frames=500", "optimizer.learning_rate=0.25"])
-    create(tmp_path, settings).close()
-    one = planned(resume=True, run_dir=tmp_path, frames=900)
-    assert (one.settings.seed, one.settings.optimizer.learning_rate, one.settings.limits.frames) == (9, 0.25, 900)
-    assert one.resume
-    with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
-        planned("Acrobot-v1", resume=True, run_dir=tmp_path)
-
-
-# -- the training -----------------------------------------------------------------------------------------------------
-
-
 class FakeChild:
     """Runs until it is told to stop, and ends with `after_stop`."""
 
@@ -116,10 +42,12 @@ class FakeChild:
         self.arguments = arguments
         self.exit_code: int | None = None
         self.asked = False
+        self.when_asked: Callable[[], object] = lambda: None
         self.after_stop = 143
 
     def terminate(self) -> None:
         self.asked = True
+        self.when_asked()
 
     def wait(self, seconds: float) -> None:
         if self.exit_code is None:
@@ -137,6 +65,8 @@ class Stage:
         self.settings = ""
         self.looks: list[Callable[[], RunStatus | None]] = []
         self.address: Address
+        self.say: Callable[[str], None]
+        self.when_asked: Callable[[], object] = lambda: None
         self.handed: list[int] = []
         """Ports that the learner inherited."""
 
@@ -166,8 +96,10 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             assert not stdout, "a result is the only output"
             assert command[:1] + command[-1:] == [*a3cd(), "--lifeline"]
             say("a line")
+            one.say = say
             arguments = tuple(command[1:-1])
             one.children.append(FakeChild(arguments))
+            one.children[-1].when_asked = lambda: one.when_asked()
             if arguments[0] == "learner":
                 handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
                 one.handed = [listener.getsockname()[1] for listener in handed]
@@ -189,6 +121,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             return one.looks.pop(0)()
 
     monkeypatch.setattr(module, "Children", Company)
+    monkeypatch.setattr(module.look, "look", lambda *_: None)
     monkeypatch.setattr(module, "Observer", Window)
     return one
 
@@ -339,6 +272,63 @@ def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
     train(planned(run_dir=tmp_path, resume=True), as_json=True)
     assert "--resume" in stage.learner.arguments
     assert stage.settings == dump(read(RunFolder(tmp_path).settings_file))
+
+
+def test_nothing_is_started_that_looks_wrong(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(settings: Settings, folder: RunFolder, resume: bool) -> None:
+        assert (settings.seed, folder.path, resume) == (7, tmp_path, False)
+        raise ConfigurationError("it cannot be")
+
+    monkeypatch.setattr(module.look, "look", look)
+    with pytest.raises(ConfigurationError, match="it cannot be"):
+        train(planned(run_dir=tmp_path, seed=7), as_json=True)
+    assert stage.children == []
+
+
+def test_a_run_that_is_over_is_not_started_again(
+    stage: Stage,
+    run_status: Callable[..., RunStatus],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create(tmp_path, Settings()).close()
+    write_summary(tmp_path, run_status(state="reached"))
+    monkeypatch.setattr(module.look, "over", lambda *_: "500 of 500 frames")
+    assert train(planned(run_dir=tmp_path, resume=True), as_json=True) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["exit_code"] == 0
+    assert shown.err == f"{tmp_path}: the run is over: 500 of 500 frames; it goes on with a higher limit or goal\n"
+    assert stage.children == []
+
+
+def test_the_learners_reason_is_the_last_line(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
+        stage.say("error: it cannot be")
+        ends(stage, 78)()
+
+    stage.looks = [refuse]
+    stage.when_asked = lambda: stage.say("launcher leaving")
+    train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert stage.launcher.asked
+    assert capsys.readouterr().err.splitlines()[-1] == "error: it cannot be"
+
+
+def test_the_hints_can_be_typed_as_they_are(
+    stage: Stage,
+    run_status: Callable[..., RunStatus],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "./my games")
+    for env, before in (("games:Car-v0", "PYTHONPATH='./my games' a3cd"), ("CartPole-v1", "a3cd")):
+        stage.children.clear()
+        stage.looks = [ends(stage, 143, run_status(state="stopped", run_dir="my runs/x", env=env))]
+        train(planned(env, run_dir=tmp_path / env), as_json=False)
+        shown = capsys.readouterr().out
+        for hint in ("evaluate 'my runs/x'", "record 'my runs/x'", f"train {env} --resume --run-dir 'my runs/x'"):
+            assert f"  {before} {hint}" in shown
 
 
 def test_other_ports_where_the_usual_ones_are_in_use(stage: Stage, tmp_path: Path) -> None:

@@ -82,6 +82,28 @@ class RaisesAtStart(Counter):
         raise RuntimeError("the licence has run out,\nsee the manual")
 
 
+class OldReset(Counter):
+    """Its reset is Gym's before 0.26."""
+
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()[0]
+
+
+class OldStep(Counter):
+    """Its step is Gym's before 0.26."""
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, reward, terminated, info
+
+
+class OldAnswer(Counter):
+    """Its reset takes a seed, and gives the observation alone."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return [*super().reset(seed=seed)[0], 0.0]
+
+
 class OddSpace(Counter):
     """Its action space is a Tuple."""
 
@@ -163,6 +185,9 @@ for name, kind, limit in (
     ("RaisesMidEpisode", RaisesMidEpisode, None),
     ("RaisesAtReset", RaisesAtReset, None),
     ("RaisesAtStart", RaisesAtStart, None),
+    ("OldReset", OldReset, None),
+    ("OldStep", OldStep, None),
+    ("OldAnswer", OldAnswer, None),
     ("OddSpace", OddSpace, None),
     ("OddObservation", OddObservation, None),
     ("Grid", Grid, 100),

@@ -4,9 +4,11 @@ import os
 from typing import Any
 
 import gymnasium
+import msgspec
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode
 
 from common.errors import ConfigurationError, EnvironmentMissingError
@@ -136,6 +138,7 @@ def test_frames_show_what_happens() -> None:
     [
         ("OddSpace-v0", "OddSpace-v0: action space Tuple.* is not supported; Discrete, MultiDiscrete and Box are"),
         ("OddObservation-v0", "OddObservation-v0: observation space Dict.* is not supported; Box, Discrete"),
+        ("OldReset-v0", r"OldReset-v0: it has the interface of Gym before 0\.26; gymnasium's is reset\(seed="),
         ("RaisesAtStart-v0", "cannot be made: RuntimeError: the licence has run out, see the manual"),
     ],
 )
@@ -148,6 +151,45 @@ def test_what_cannot_be_made_is_named_in_one_line(section: str, message: str) ->
 def test_an_option_the_environment_does_not_take_is_named() -> None:
     with pytest.raises(EnvironmentMissingError, match=r"CartPole-v1 cannot be made: TypeError.*'gravitas'"):
         make(Environment(id="CartPole-v1", options={"gravitas": 3}), num_envs=1, seed=0)
+
+
+@pytest.mark.parametrize("skip", [1, 2])
+@pytest.mark.parametrize(("name", "doing"), [("OldStep", "step"), ("OldAnswer", "reset")])
+def test_the_old_interface_shows_when_it_is_played_and_is_refused_for_good(name: str, doing: str, skip: int) -> None:
+    section = Environment(id=f"broken_environments:{name}-v0", frame_skip=skip)
+    environments = make(section, num_envs=1, seed=0)
+    message = rf"environment broken_environments:{name}-v0: it has the interface of Gym before 0\.26.*\({doing}: "
+    with pytest.raises(EnvironmentMissingError, match=message):
+        environments.reset()
+        environments.step(np.zeros(1, np.int64))
+    environments.close()
+
+
+@pytest.mark.parametrize(
+    "section", [Environment(id="ale_py:BreakoutNoFrameskip-v4"), Environment(id="ale_py:Breakout-v4")]
+)
+def test_a_game_that_gives_the_raw_screen_is_refused_with_the_id_of_the_same_game(section: Environment) -> None:
+    with pytest.raises(
+        EnvironmentMissingError, match=r"it gives the whole screen, raw; ALE/Breakout-v5 is the same game"
+    ):
+        make(section, num_envs=1, seed=0)
+    memory = msgspec.structs.replace(section, options={"obs_type": "ram"})
+    environments = make(memory, num_envs=1, seed=0)
+    assert environments.observation.shape == (128,)
+    environments.close()
+
+
+def test_a_missing_package_of_gymnasiums_is_named_by_our_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def creator(**_: Any) -> None:
+        raise DependencyNotInstalled(
+            'Box2D is not installed, you can install it by run `pip install "gymnasium[box2d]"`'
+        )
+
+    monkeypatch.setattr(gymnasium.registry["LunarLander-v3"], "entry_point", creator)
+    with pytest.raises(
+        EnvironmentMissingError, match=r"Lander-v3 cannot be made: Box2D .* run pip install 'a3cd\[box2d\]'$"
+    ):
+        make(Environment(id="LunarLander-v3"), num_envs=1, seed=0)
 
 
 def test_frames_of_what_draws_none_are_refused() -> None:

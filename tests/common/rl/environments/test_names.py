@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
-from common.rl.environments.names import find_spec, is_atari, known, resolve
+from common.rl.environments.names import extra, find_spec, is_atari, known, own_cure, resolve
 from common.settings.sections import Environment
 
 
@@ -63,6 +63,7 @@ def test_a_module_before_the_id_is_imported() -> None:
         ("CartPole-v7", "environment CartPole-v7 does not exist; did you mean .*CartPole-v1"),
         ("FlapyBird-v0", r"did you mean FlappyBird-v0\?"),
         ("ALE/Pongg-v5", "did you mean ALE/Pong-v5"),
+        ("ALE/Breakout-v4", r"environment ALE/Breakout-v4 does not exist; did you mean ALE/Breakout-v5\?"),
         ("ALE/Pong", "did you mean ALE/Pong-v5"),
         ("xyzzy", "environment xyzzy does not exist; the module it is in goes before it: module:Id-v0"),
         ("broken_environments:Gridd-v0", "did you mean .*Grid-v0"),
@@ -92,6 +93,31 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     with pytest.raises(EnvironmentMissingError, match=rf"needs the package {module}.*pip install 'a3cd\[{extra}\]'"):
         find_spec(identifier)
     assert known()
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        (Environment(id="CartPole-v1"), ""),
+        (Environment(id="CartPole-v1", observation="frames"), "window"),
+        (Environment(id="FlappyBird-v0"), "flappy"),
+        (Environment(id="flappy_bird_gymnasium:FlappyBird-v0"), "flappy"),
+        (Environment(id="ALE/Pong-v5"), "atari"),
+        (Environment(id="ale_py:ALE/Pong-v5"), "atari"),
+        (Environment(id="LunarLander-v3"), "box2d"),
+        (Environment(id="Hopper-v5"), "mujoco"),
+        (Environment(id="my_games:Hopper-v5"), ""),
+        (Environment(id="NotHere-v0"), ""),
+    ],
+)
+def test_the_extra_that_brings_an_environment(section: Environment, name: str) -> None:
+    assert extra(section) == name
+
+
+def test_the_cure_is_a3cds_own_extra() -> None:
+    assert own_cure('run `pip install "gymnasium[classic-control]"`') == "run pip install 'a3cd[window]'"
+    assert own_cure("pip install gymnasium[box2d]") == "pip install 'a3cd[box2d]'"
+    assert own_cure("pip install gymnasium[other] x") == "pip install gymnasium[other] x"
 
 
 def test_a_module_that_fails_is_named_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

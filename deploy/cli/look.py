@@ -1,0 +1,40 @@
+"""What can be seen to be wrong with a training before anything of it is started. Without torch, which takes seconds."""
+
+import contextlib
+
+import msgspec
+
+from common.errors import A3cdError
+from common.rl.environments.make import make
+from common.run.folder import RunFolder
+from common.settings.sections import Settings
+from learner import limits, scaling
+from learner.record.run_lock import require_empty
+from learner.run_stats import Counters, RunStats
+
+
+def look(settings: Settings, folder: RunFolder, resume: bool) -> None:
+    """Raises ConfigurationError for what the learner would refuse: folder, environment, device.
+
+    Whether network and algorithm fit the environment is left to the learner.
+    """
+    if not resume:
+        with contextlib.suppress(OSError):  # the learner says what is wrong with the disk
+            require_empty(folder)
+    make(settings.environment, num_envs=1, seed=settings.seed).close()
+    if settings.optimizer.device not in ("auto", "cpu"):
+        from learner.parameters.optimizers import resolve_device  # torch, which alone knows the devices
+
+        resolve_device(settings.optimizer.device)
+
+
+def over(settings: Settings, folder: RunFolder) -> str:
+    """Why the run in the folder would end as soon as it is resumed; empty if it would go on, or cannot be read."""
+    try:
+        newest = folder.newest_read({})
+        counters = msgspec.convert(newest and newest.state.get("counters"), Counters)
+    except (A3cdError, OSError, msgspec.ValidationError):
+        return ""
+    stats = RunStats(counters, settings.limits.window, scaling.start(settings.scaling), 0.0)
+    end = limits.ending(stats, 0.0, settings.limits)
+    return end[1] if end is not None else ""

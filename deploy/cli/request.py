@@ -1,0 +1,65 @@
+"""What `a3cd train` was asked for: its command line over the preset, or over the settings of a run that is resumed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from common.errors import ConfigurationError
+from common.run import presets
+from common.run.folder import RunFolder, default_path
+from common.settings.sections import Settings
+from common.settings.toml import override, replace_at
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    settings: Settings
+    run_dir: Path
+    resume: bool
+
+    @property
+    def slots(self) -> int:
+        """Most actors there will be."""
+        scaling = self.settings.scaling
+        return max(1, scaling.minimum if scaling.policy == "fixed" else scaling.maximum)
+
+
+def request(
+    env: str,
+    *,
+    actors: tuple[int, int] | None = None,
+    assignments: tuple[str, ...] = (),
+    run_dir: Path | None = None,
+    resume: bool = False,
+    **options: Any,
+) -> TrainRequest:
+    """Turn the command line into a request; assignments are put over options, and options over the preset.
+
+    options: algorithm, network, seed, frames, episodes, seconds, until_return; None: not given.
+    Raises ConfigurationError for settings that are not valid.
+    """
+    settings = presets.for_environment(env, options["algorithm"])
+    if resume:
+        if run_dir is None:
+            raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
+        asked = settings.environment.id
+        settings = RunFolder(run_dir).settings()
+        if settings.environment.id != asked:
+            raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
+    given: dict[str, Any] = {
+        "algorithm.kind": options["algorithm"],
+        "network.kind": options["network"],
+        "seed": options["seed"],
+        **{f"limits.{name}": options[name] for name in ("frames", "episodes", "seconds", "until_return")},
+    }
+    if actors is not None:
+        minimum, maximum = actors
+        policy = settings.scaling.policy
+        if minimum == maximum:
+            policy = "fixed"
+        elif policy == "fixed":
+            policy = "episode-duration"
+        given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
+    given = {path: value for path, value in given.items() if value is not None}
+    settings = override(replace_at(settings, given, "the command line"), assignments)
+    return TrainRequest(settings, run_dir or default_path(env), resume)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import ConfigurationError
+from common.settings.sections import Settings
+from common.settings.toml import override
+from deploy.cli.request import TrainRequest, request
+from learner.record.run_lock import create
+
+NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
+
+
+def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
+    return request(env, **{**NOTHING, **given})
+
+
+def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
+    one = planned(
+        seed=5, frames=1000, until_return=100.5, network="dense", assignments=("optimizer.learning_rate=0.5",)
+    )
+    settings = one.settings
+    assert settings.environment.id == "CartPole-v1"
+    assert settings.environment.reward_scale == 0.1, "of the preset"
+    assert (settings.seed, settings.limits.frames, settings.limits.until_return) == (5, 1000, 100.5)
+    assert (settings.network.kind, settings.optimizer.learning_rate) == ("dense", 0.5)
+    assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
+
+
+def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:
+    one, other = planned(algorithm="n-step-q").settings, planned().settings
+    assert (one.algorithm.kind, other.algorithm.kind) == ("n-step-q", "a3c")
+    assert one.algorithm.target_frames != other.algorithm.target_frames
+    assert one.environment == other.environment
+
+
+def test_an_algorithm_brings_its_own_settings_and_options_are_put_over_them() -> None:
+    settings = planned(algorithm="ppo", assignments=("algorithm.gae_lambda=0.5",)).settings
+    assert (settings.algorithm.kind, settings.algorithm.normalize_advantages) == ("ppo", True)
+    assert (settings.algorithm.gae_lambda, settings.environment.reward_scale) == (0.5, 0.1)
+    assert planned(algorithm="a3c").settings == planned().settings
+
+
+@pytest.mark.parametrize(
+    ("actors", "assignments", "scaling", "slots"),
+    [
+        (None, (), ("fixed", 2, 2), 2),
+        ((4, 4), (), ("fixed", 4, 4), 4),
+        ((2, 8), (), ("episode-duration", 2, 8), 8),
+        ((2, 8), ("scaling.policy=load",), ("load", 2, 8), 8),
+    ],
+)
+def test_actors(
+    actors: tuple[int, int] | None, assignments: tuple[str, ...], scaling: tuple[str, int, int], slots: int
+) -> None:
+    one = planned(actors=actors, assignments=assignments)
+    section = one.settings.scaling
+    assert (section.policy, section.minimum, section.maximum) == scaling
+    assert one.slots == slots
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"algorithm": "nonsense"}, 'algorithm.kind = "nonsense"'),
+        ({"frames": -1}, "limits.frames = -1"),
+        ({"assignments": ("nonsense=1",)}, "nonsense is no setting"),
+        ({"resume": True}, "--resume needs --run-dir"),
+        ({"resume": True, "run_dir": Path("no-such-folder")}, "holds no run"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        planned(**given)
+
+
+def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
+    settings = override(Settings(), ["seed=9", "limits.frames=500", "optimizer.learning_rate=0.25"])
+    create(tmp_path, settings).close()
+    one = planned(resume=True, run_dir=tmp_path, frames=900)
+    assert (one.settings.seed, one.settings.optimizer.learning_rate, one.settings.limits.frames) == (9, 0.25, 900)
+    assert one.resume
+    with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
+        planned("Acrobot-v1", resume=True, run_dir=tmp_path)
