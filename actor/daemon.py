@@ -51,7 +51,7 @@ class _Daemon:
         self._modules = modules
         self._signals = signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, access, hello)
+        self._link = LearnerLink(self._context, access)
         self._subscriber: zmq.Socket[bytes] | None = None
         self._weights_port = 0
         self._core = ActorCore(hello, time.monotonic())

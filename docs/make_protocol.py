@@ -25,8 +25,8 @@ CONSTANTS = {
     "learner.staleness": ("SMALLEST_LIMIT",),
     "learner.exchange.step_rule": ("ACTORS_PER_GRADIENT",),
     "common.wire.frames": ("MAX_HEADER_BYTES",),
-    "common.wire.client": ("MAX_REPLY_BYTES", "MAX_ROUTING_ID"),
-    "common.wire.sockets": ("HIGH_WATER_MARK", "UNREAD_MARK"),
+    "common.wire.client": ("MAX_REPLY_BYTES",),
+    "common.wire.sockets": ("HIGH_WATER_MARK",),
 }
 DESCRIBED = {
     "security": "common.host.security",

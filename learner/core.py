@@ -31,7 +31,7 @@ from common.wire.messages import (
 )
 from common.wire.protocol import may_send
 from learner.attention import Attention
-from learner.effects import Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
+from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
 from learner.limits import ending
@@ -209,6 +209,10 @@ class LearnerCore:
         if (successor := self.run.peers.successor(hello)) is not None:
             return self._yield(routing_id, hello, successor)
         effects = self._replace(self.run.peers.replaced_by(hello))
+        before = self.run.peers.moved(routing_id, hello, key_name)
+        if before is not None:
+            self._exchange.left(before)
+            effects.append(Disconnect(before))
         peer, new = self.run.peers.join(routing_id, hello, now, key_name)
         peer.codec = codec
         if new and hello.role != "observer":

@@ -30,7 +30,7 @@ from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
 from learner.authentication import Authenticator, LearnerKeys
-from learner.effects import Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
+from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
 from learner.record import curve, run_lock
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.gradient_log import GradientLog
@@ -208,6 +208,8 @@ class _Daemon:
             match effect:
                 case Send():
                     self._send(effect)
+                case Disconnect():
+                    pass
                 case Publish():
                     self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < 65536)
                 case WriteMetrics():

@@ -25,6 +25,15 @@ class Send:
 
 
 @dataclass(frozen=True)
+class Disconnect:
+    """Ends the connections of a peer. One that is honest is back in a moment, and says hello."""
+
+    peer: bytes
+    ban_seconds: float = 0.0
+    """Above 0, no new connections meanwhile: with its key; without keys from its address, unless that is loopback."""
+
+
+@dataclass(frozen=True)
 class Publish:
     frame: bytes
     """To all subscribers."""
@@ -76,7 +85,7 @@ class Finish:
     status: RunStatus
 
 
-Effect = Send | Publish | WriteMetrics | Record | SaveCheckpoint | Log | Finish
+Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

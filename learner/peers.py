@@ -42,6 +42,11 @@ class Peer:
         """Its name, and which process of that name it is."""
         return self.hello.name, self.hello.incarnation
 
+    def is_of(self, hello: Hello, key_name: str) -> bool:
+        """Whether this is the process that says `hello`, under the key that it came with."""
+        mine = self.hello.incarnation, self.hello.name, self.hello.role, self.key_name
+        return mine == (hello.incarnation, hello.name, hello.role, key_name)
+
     @property
     def slots(self) -> int:
         """Most actors that a launcher can run now, by its last report."""
@@ -92,19 +97,33 @@ class Peers:
     def with_keys(self, names: Collection[str]) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 
+    def moved(self, routing_id: bytes, hello: Hello, key_name: str = "") -> bytes | None:
+        """The routing id under which this process was here until now, if it has connected anew: its record moves."""
+        for before, peer in self._by_id.items():
+            if before != routing_id and peer.is_of(hello, key_name):
+                self.leave(routing_id)
+                self.leave(before)
+                self._keep(routing_id, peer)
+                return before
+        return None
+
     def join(self, routing_id: bytes, hello: Hello, now: float, key_name: str = "") -> tuple[Peer, bool]:
         """The peer's record and whether it is new; a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
-        if known is not None and known.hello.incarnation == hello.incarnation and known.key_name == key_name:
+        if known is not None and known.is_of(hello, key_name):
             known.seen = now
             return known, False
         peer = Peer(hello=hello, seen=now, key_name=key_name, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
         self.leave(routing_id)
-        self._by_id[routing_id] = peer
+        self._keep(routing_id, peer)
         if hello.role == "actor":
             self._ordinal += 1
-            self._actors[routing_id] = peer.incarnation
         return peer, True
+
+    def _keep(self, routing_id: bytes, peer: Peer) -> None:
+        self._by_id[routing_id] = peer
+        if peer.hello.role == "actor":
+            self._actors[routing_id] = peer.incarnation
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
         """Routing ids of the predecessors of this peer, which would count beside it until they expire.
@@ -162,7 +181,7 @@ class Peers:
 
     @property
     def incarnations(self) -> Collection[tuple[str, str]]:
-        """Of the actors; one that came back by a new connection is there twice until the old one expires."""
+        """Of the actors."""
         return self._actors.values()
 
     def everyone(self) -> list[bytes]:

@@ -18,8 +18,6 @@ MAX_REPLY_BYTES = 2**30
 """Longest message that a peer takes from a learner: it does not know the model's size before the welcome."""
 MAX_DRAIN = 64
 """Messages that one `receive` reads."""
-MAX_ROUTING_ID = 255
-"""Bytes; ZeroMQ's limit."""
 MAX_FAILED_HANDSHAKES = 50
 """In a row, about five seconds; one or two occur when a learner stops."""
 _HANDSHAKES = (
@@ -59,12 +57,10 @@ def introduce(
 
 
 class LearnerLink:
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, hello: Hello) -> None:
-        """The routing id contains the incarnation: a restarted peer never gets its predecessor's messages."""
-        identity = f"{hello.role}/{hello.incarnation}/{hello.name}".encode(errors="replace")[:MAX_ROUTING_ID]
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint) -> None:
         self._access = access
         self.socket = sockets.dealer(
-            context, str(access.address), identity, MAX_REPLY_BYTES, access.credential, monitored=_HANDSHAKES
+            context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_HANDSHAKES
         )
         self._monitor = self.socket.get_monitor_socket()
         self._failed_handshakes = 0

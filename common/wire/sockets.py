@@ -13,19 +13,20 @@ from common.host.security.credential import Credential
 
 HIGH_WATER_MARK = 8
 """Messages that may wait for one peer; credit keeps the real number far lower."""
-UNREAD_MARK = 1024
-"""Messages from one peer that may be unread. At this mark libzmq stops reading the connection, and if the peer then
-disconnects the next heartbeat aborts the process (libzmq 4.3.5, `!_io_error`): credit keeps the number far below."""
 _Options = dict[int, int | bytes]
-_MARKS: _Options = {zmq.SNDHWM: HIGH_WATER_MARK, zmq.RCVHWM: UNREAD_MARK}
 _COMMON: _Options = {
     zmq.LINGER: 0,
-    zmq.HEARTBEAT_IVL: 2_000,
-    zmq.HEARTBEAT_TIMEOUT: 10_000,
+    zmq.RCVHWM: 0,  # never a mark: whoever reaches it can abort this process (docs/protocol.md)
+    zmq.HEARTBEAT_IVL: 0,
     zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 5,
+    zmq.TCP_KEEPALIVE_INTVL: 2,
+    zmq.TCP_KEEPALIVE_CNT: 5,
+    zmq.TCP_MAXRT: 15_000,
     zmq.IPV6: 1,
 }
-"""Options of every socket; times in milliseconds."""
+"""Options of every socket; times in milliseconds, those of TCP_KEEPALIVE in seconds."""
+_LISTENING: _Options = {zmq.HANDSHAKE_IVL: 10_000}
 _CONNECTING: _Options = {zmq.RECONNECT_IVL: 100, zmq.RECONNECT_IVL_MAX: 5_000, zmq.CONNECT_TIMEOUT: 5_000}
 _BACKLOG = 512
 _PAIR_TRIES = 50
@@ -33,28 +34,27 @@ _PAIR_TRIES = 50
 
 def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
     """The learner's socket for messages. Sending to a peer that is gone raises instead of losing the message."""
-    return _socket(context, zmq.ROUTER, max_bytes, {zmq.ROUTER_MANDATORY: 1, zmq.ROUTER_HANDOVER: 1, **_MARKS})
+    return _socket(context, zmq.ROUTER, max_bytes, {zmq.ROUTER_MANDATORY: 1, zmq.SNDHWM: HIGH_WATER_MARK, **_LISTENING})
 
 
 def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
     """The learner's socket for broadcasts. A slow subscriber misses versions instead of queueing them."""
-    return _socket(context, zmq.PUB, 1024, {zmq.SNDHWM: 2})
+    return _socket(context, zmq.PUB, 1024, {zmq.SNDHWM: 2, **_LISTENING})
 
 
 def dealer(
     context: zmq.Context[zmq.Socket[bytes]],
     address: str,
-    identity: bytes,
     max_bytes: int,
     credential: Credential | None = None,
     *,
     monitored: int = 0,
 ) -> zmq.Socket[bytes]:
-    """A peer's socket for messages. Nothing is queued while there is no connection.
+    """A peer's socket for messages. Nothing is queued while there is no connection; the learner names each connection.
 
     `monitored`: the events (`zmq.EVENT_...`) that the monitor socket of this one reports.
     """
-    options: _Options = {zmq.ROUTING_ID: identity, zmq.IMMEDIATE: 1, **_MARKS, **_CONNECTING}
+    options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, **_CONNECTING}
     zsocket = _socket(context, zmq.DEALER, max_bytes, options, credential)
     if monitored:
         zsocket.get_monitor_socket(monitored)

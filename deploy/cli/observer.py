@@ -31,7 +31,7 @@ class Observer:
         now = time.monotonic()
         hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, access, hello)
+        self._link = LearnerLink(self._context, access)
         self.membership = Membership(hello, now)
         self._ask_seconds = ask_seconds
         self._ask_due = now

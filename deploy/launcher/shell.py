@@ -58,7 +58,7 @@ class _Launcher:
         self._membership = Membership(hello, time.monotonic())
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
-        self._link = LearnerLink(context, access, hello)
+        self._link = LearnerLink(context, access)
         stack.callback(self._link.close)
         self._poller = zmq.Poller()
         self._poller.register(self._link.socket, zmq.POLLIN)

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from common.errors import CodecError
@@ -126,7 +126,7 @@ class ContributionExchange(Exchange):
         if self._run.peers.is_duplicate(peer, message.sequence):
             self._run.stats.duplicate()
             # The answer to one that waits comes with its step: an earlier one would let the actor play on.
-            return [] if self._waits(peer, message) else [self._answer(routing_id, message, "duplicate")]
+            return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
         lag = self._run.stats.counters.version - message.version
         try:
             self._check(peer, message, lag)
@@ -186,9 +186,14 @@ class ContributionExchange(Exchange):
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _waits(self, peer: Peer, header: Contribution) -> bool:
+    def _waits(self, routing_id: bytes, peer: Peer, header: Contribution) -> bool:
+        """Whether it waits for a step already; the answer goes to where it came from last."""
         key = (peer.incarnation, header.sequence)
-        return any((one.peer.incarnation, one.header.sequence) == key for one in self._waiting)
+        for index, one in enumerate(self._waiting):
+            if (one.peer.incarnation, one.header.sequence) == key:
+                self._waiting[index] = replace(one, routing_id=routing_id)
+                return True
+        return False
 
     def _check(self, peer: Peer, header: Contribution, lag: int) -> None:
         """Raises CodecError for a header that no actor of this run sends; its figures are not counted."""

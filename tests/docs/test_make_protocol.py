@@ -19,7 +19,7 @@ from common.wire.bodies.broadcast import Broadcast
 from common.wire.messages import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
-MAX_BYTES, IDENTITY = 4711, b"actor"
+MAX_BYTES = 4711
 DOCUMENT = (DOCS / "protocol.md").read_text(encoding="utf-8")
 
 
@@ -114,7 +114,7 @@ def test_the_socket_options(column: int) -> None:
     (
         lambda: sockets.router(context, MAX_BYTES),
         lambda: sockets.publisher(context),
-        lambda: sockets.dealer(context, "tcp://lab7:5555", IDENTITY, MAX_BYTES),
+        lambda: sockets.dealer(context, "tcp://lab7:5555", MAX_BYTES),
         lambda: sockets.subscriber(context, "tcp://lab7:5556", MAX_BYTES),
     )[column]()
     documented = {name: _value(cells[column]) for name, cells in rows("option").items() if cells[column]}
@@ -123,5 +123,5 @@ def test_the_socket_options(column: int) -> None:
 
 
 def _value(cell: str) -> object:
-    named = {"max_bytes": MAX_BYTES, "identity": IDENTITY, "empty": b""}
+    named = {"max_bytes": MAX_BYTES, "empty": b""}
     return named[cell] if cell in named else int(cell)

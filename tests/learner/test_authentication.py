@@ -77,10 +77,9 @@ class House:
     def guest(self, pair: KeyPair | None, learner: str = OWN.public) -> zmq.Socket[bytes]:
         credential = Credential(self.address, learner, pair) if pair else None
         access = LearnerEndpoint(self.address, credential)
-        name = f"guest {len(self.guests)}".encode()
         events = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
         events |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_SUCCEEDED
-        guest = sockets.dealer(self.context, str(access.address), name, 2**20, credential, monitored=events)
+        guest = sockets.dealer(self.context, str(access.address), 2**20, credential, monitored=events)
         self.guests.append(guest)
         return guest
 

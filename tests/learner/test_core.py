@@ -22,7 +22,7 @@ from common.wire.messages import (
     Welcome,
 )
 from learner.core import LearnerCore
-from learner.effects import Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
+from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
 from learner.run_stats import Counters
 from tests.helpers.run import BAD, CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
 
@@ -141,6 +141,19 @@ def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
     ]
     assert (core.run.peers.actors, core.run.stats.counters.actors_peak) == (1, 1)
     assert sent(effects, Welcome, b"x2")[0].actors == 1
+
+
+def test_a_process_that_connects_anew_is_one_peer_and_its_old_connection_is_ended() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    core.handle(1.0, b"x", gradient_of(), BODY)
+    (refused,) = sent(core.handle(2.0, b"again", Heartbeat(), None), Refused, b"again")
+    assert refused.code == "unknown"
+    effects = core.handle(2.0, b"again", hello_of("x"), None)
+    assert kinds(effects, Disconnect) == [Disconnect(b"x")]
+    assert sent(effects, Welcome, b"again") and not logged(effects)
+    assert [(peer.name, peer.gradients) for peer in core.run.status(2.0).actors] == [("x", 1)]
+    assert sent(core.handle(2.0, b"again", gradient_of(), BODY), Acknowledgement)[0].verdict == "duplicate"
 
 
 def test_heartbeats_are_answered_and_trouble_is_shown() -> None:

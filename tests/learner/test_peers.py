@@ -164,3 +164,15 @@ def test_a_launcher_is_shown_with_its_slots_before_its_first_report() -> None:
     status = peer.fleet_status()
     assert (status.slots, status.running, status.starting, status.failed) == (7, 2, 1, 4)
     assert (status.gave_up, status.exit_code, status.why) == (True, 78, "why")
+
+
+def test_a_process_that_connects_anew_keeps_its_record() -> None:
+    peers = Peers()
+    peer = join(peers, "x")
+    assert peers.moved(b"x", peer.hello) is None
+    for other in (hello_of("x", incarnation="restarted"), hello_of("x", "observer"), hello_of("y")):
+        assert peers.moved(b"new", other) is None
+    assert peers.moved(b"new", peer.hello, "lab7") is None, "under another key it is another"
+    assert peers.moved(b"new", peer.hello) == b"x"
+    assert peers.join(b"new", peer.hello, 1.0) == (peer, False)
+    assert (peers.get(b"x"), peers.actors, peers.everyone()) == (None, 1, [b"new"])

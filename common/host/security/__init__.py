@@ -5,7 +5,8 @@ keys listens beyond loopback only with `--insecure`, and a peer without a creden
 With keys, both ports speak CurveZMQ (RFC 26): a peer must know the learner's public key, and the learner must have the
 peer's public key in its list, which is checked by ZAP (RFC 27) before the peer's first message is read. Every message
 arrives with the name of the key it was encrypted under. A hello under another name is refused with the code `name`; a
-message under another key than the hello's is answered like a stranger's. The routing id contains 128 random bits and
-is encrypted, so nobody else can take over a connection. When a key is revoked, the learner closes both sockets and
-opens new ones on the same ports: all other peers connect again, and send again what was not answered.
+message under another key than the hello's is answered like a stranger's. The learner names each connection itself, and
+a hello's incarnation has 128 random bits and is encrypted, so nobody else can take a peer's place. When a key is
+revoked, the learner closes both sockets and opens new ones on the same ports: all other peers connect again, and send
+again what was not answered.
 """

@@ -41,7 +41,7 @@ def learner(context: Context) -> Learner:
 
 def connect(context: Context, learner: Learner, hello: Hello | None = None) -> tuple[LearnerLink, bytes]:
     """A link whose hello has been heard, and its routing id."""
-    link = LearnerLink(context, LearnerEndpoint(learner.address), hello or introduce("actor", NOBODY, "lab7"))
+    link = LearnerLink(context, LearnerEndpoint(learner.address))
     assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
     assert link.send(hello or introduce("actor", NOBODY, "lab7"))
     peer, message, body = learner.hear()
@@ -75,19 +75,10 @@ def test_a_name_no_learner_would_read_is_refused_here() -> None:
         introduce("actor", NOBODY, "n" * (MAX_NAME + 1))
 
 
-@pytest.mark.parametrize("name", ["lab7", "\U0001f427" * MAX_NAME, "bad \udcff bytes"])
-def test_two_incarnations_never_share_a_routing_id(context: Context, learner: Learner, name: str) -> None:
-    _, first = connect(context, learner, introduce("actor", NOBODY, name))
-    _, second = connect(context, learner, introduce("actor", NOBODY, name))
-    assert first != second
-    assert first.startswith(b"actor/")
-    assert len(first) <= client.MAX_ROUTING_ID
-
-
 def test_without_a_learner_nothing_is_sent_and_nothing_queued(context: Context) -> None:
     with sockets.reserve(Address("127.0.0.1", 0)) as listener:
         address = Address("127.0.0.1", listener.getsockname()[1])
-    link = LearnerLink(context, LearnerEndpoint(address), introduce("actor", NOBODY))
+    link = LearnerLink(context, LearnerEndpoint(address))
     assert not link.send(link_hello := introduce("actor", NOBODY))
     assert not link.send(link_hello, b"body")
     assert list(link.receive()) == []

@@ -8,21 +8,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import psutil
 import pytest
 import zmq
 
 from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from common.wire import sockets
-from tests.helpers.flooded import MESSAGES
-from tests.helpers.flooded import __file__ as FLOODED
+from tests.helpers.stranger import Stranger, frame
 
 Context = zmq.Context[zmq.Socket[bytes]]
 Socket = zmq.Socket[bytes]
 LOOPBACK = Address("127.0.0.1", 0)
 MAX_BYTES = 1000
 PATIENCE_MS = 10_000
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -43,13 +45,14 @@ def endpoint(zsocket: Socket) -> str:
     return zsocket.getsockopt_string(zmq.LAST_ENDPOINT)
 
 
-def dealer(context: Context, router: Socket, identity: bytes = b"actor/1") -> Socket:
-    """Connected, and known to the router."""
-    one = sockets.dealer(context, endpoint(router), identity, MAX_BYTES)
+def dealer(context: Context, router: Socket) -> tuple[Socket, bytes]:
+    """Connected, and known to the router by the routing id that it gave."""
+    one = sockets.dealer(context, endpoint(router), MAX_BYTES)
     assert one.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
     one.send(b"hello", zmq.NOBLOCK)
-    assert receive(router) == [identity, b"hello"]
-    return one
+    routing_id, said = receive(router)
+    assert said == b"hello"
+    return one, routing_id
 
 
 def receive(zsocket: Socket) -> list[bytes]:
@@ -63,6 +66,10 @@ def until(happens: Callable[[], bool]) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("it never happened")
+
+
+def descriptors() -> int:
+    return psutil.Process().num_fds()
 
 
 def reachable(router: Socket, identity: bytes) -> bool:
@@ -158,12 +165,12 @@ def test_a_reserved_port_serves_those_who_came_before_it_was_bound(context: Cont
         pytest.skip("no IPv6 here")
     listener = sockets.reserve(Address(host, 0))
     port = listener.getsockname()[1]
-    peer = sockets.dealer(context, f"tcp://{'[::1]' if host == '[::1]' else '127.0.0.1'}:{port}", b"early", MAX_BYTES)
+    peer = sockets.dealer(context, f"tcp://{'[::1]' if host == '[::1]' else '127.0.0.1'}:{port}", MAX_BYTES)
     router = sockets.router(context, MAX_BYTES)
     sockets.bind(router, listener)
     assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
     peer.send(b"hello", zmq.NOBLOCK)
-    assert receive(router) == [b"early", b"hello"]
+    assert receive(router)[1] == b"hello"
     assert endpoint(router).endswith(f":{port}")
 
 
@@ -172,7 +179,7 @@ def test_a_reserved_port_serves_those_who_came_before_it_was_bound(context: Cont
 def test_an_address_nobody_can_connect_to(context: Context, address: str, kind: str) -> None:
     with pytest.raises(ConfigurationError, match="must name one host and one port"):
         if kind == "dealer":
-            sockets.dealer(context, address, b"actor/1", MAX_BYTES)
+            sockets.dealer(context, address, MAX_BYTES)
         else:
             sockets.subscriber(context, address, MAX_BYTES)
 
@@ -181,31 +188,31 @@ def test_an_address_nobody_can_connect_to(context: Context, address: str, kind: 
 
 
 def test_there_and_back(context: Context, router: Socket) -> None:
-    peer = dealer(context, router)
+    peer, routing_id = dealer(context, router)
     peer.send_multipart([b"header", b"body"], zmq.NOBLOCK)
-    assert receive(router) == [b"actor/1", b"header", b"body"]
-    router.send_multipart([b"actor/1", b"header", b"body"], zmq.NOBLOCK)
+    assert receive(router) == [routing_id, b"header", b"body"]
+    router.send_multipart([routing_id, b"header", b"body"], zmq.NOBLOCK)
     assert receive(peer) == [b"header", b"body"]
 
 
 def test_an_unknown_peer_is_an_error_not_a_loss(context: Context, router: Socket) -> None:
     assert not reachable(router, b"nobody")
-    peer = dealer(context, router)
-    assert reachable(router, b"actor/1")
+    peer, routing_id = dealer(context, router)
+    assert reachable(router, routing_id)
     peer.close(linger=0)
-    until(lambda: not reachable(router, b"actor/1"))
+    until(lambda: not reachable(router, routing_id))
 
 
 def test_nothing_is_queued_for_a_learner_that_is_not_there(context: Context) -> None:
     with sockets.reserve(LOOPBACK) as listener:
         port = listener.getsockname()[1]
-    peer = sockets.dealer(context, f"tcp://127.0.0.1:{port}", b"actor/1", MAX_BYTES)
+    peer = sockets.dealer(context, f"tcp://127.0.0.1:{port}", MAX_BYTES)
     with pytest.raises(zmq.Again):
         peer.send(b"hello", zmq.NOBLOCK)
 
 
 def test_a_learner_that_went_and_came_back_is_found_again(context: Context, router: Socket) -> None:
-    peer = dealer(context, router)
+    peer, _ = dealer(context, router)
     address = Address.parse(endpoint(router))
     router.close(linger=0)
 
@@ -221,7 +228,7 @@ def test_a_learner_that_went_and_came_back_is_found_again(context: Context, rout
     until(lambda: _bound(back, address))
     assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
     peer.send(b"hello again", zmq.NOBLOCK)
-    assert receive(back) == [b"actor/1", b"hello again"]
+    assert receive(back)[1] == b"hello again"
 
 
 def _bound(zsocket: Socket, address: Address) -> bool:
@@ -233,38 +240,55 @@ def _bound(zsocket: Socket, address: Address) -> bool:
 
 
 def test_a_message_that_is_too_large_ends_its_connection_alone(context: Context, router: Socket) -> None:
-    good, bad = dealer(context, router, b"good"), dealer(context, router, b"bad")
+    (good, one), (bad, other) = dealer(context, router), dealer(context, router)
     good.send(bytes(MAX_BYTES), zmq.NOBLOCK)
-    assert receive(router) == [b"good", bytes(MAX_BYTES)]
+    assert receive(router) == [one, bytes(MAX_BYTES)]
     bad.send(bytes(MAX_BYTES + 1), zmq.NOBLOCK)
-    until(lambda: not reachable(router, b"bad"))
+    until(lambda: not reachable(router, other))
     good.send(b"still here", zmq.NOBLOCK)
-    assert receive(router) == [b"good", b"still here"]
+    assert receive(router) == [one, b"still here"]
 
 
-def test_a_restarted_peer_takes_over_its_routing_id(context: Context, router: Socket) -> None:
-    before = dealer(context, router)
-    after = dealer(context, router)
-    router.send_multipart([b"actor/1", b"welcome"], zmq.NOBLOCK)
-    assert receive(after) == [b"welcome"]
-    assert before.poll(0) == 0
+def test_two_connections_never_share_a_routing_id_and_leave_no_descriptor(context: Context, router: Socket) -> None:
+    """Nor if they want to: who says that it is another one is not heard."""
+    port = Address.parse(endpoint(router)).port
+    first, second = (Stranger(port, identity=b"the same") for _ in range(2))
+    for number, one in enumerate((first, second, first, second)):
+        one.socket.sendall(frame(b"%d" % number))
+    assert [receive(router) for _ in range(2)] == [[b"the same", b"0"], [b"the same", b"2"]]
+    assert not router.poll(50)
+    held = descriptors()
+    first.reset()
+    second.reset()
+    until(lambda: descriptors() == held - 4)
 
 
 def test_a_peer_that_does_not_read_holds_nobody_up(context: Context, router: Socket) -> None:
-    dealer(context, router, b"asleep")
-    awake = dealer(context, router, b"awake")
+    _, asleep = dealer(context, router)
+    peer, awake = dealer(context, router)
     with pytest.raises(zmq.Again):
         for _ in range(1_000_000):
-            router.send_multipart([b"asleep", bytes(MAX_BYTES)], zmq.NOBLOCK)
-    router.send_multipart([b"awake", b"welcome"], zmq.NOBLOCK)
-    assert receive(awake) == [b"welcome"]
+            router.send_multipart([asleep, bytes(MAX_BYTES)], zmq.NOBLOCK)
+    router.send_multipart([awake, b"welcome"], zmq.NOBLOCK)
+    assert receive(peer) == [b"welcome"]
 
 
-def test_a_peer_that_floods_a_learner_and_goes_away_does_not_abort_it() -> None:
+@pytest.mark.parametrize("keys", ["open", "keys"])
+@pytest.mark.parametrize("owner", ["reading", "stalled"])
+@pytest.mark.parametrize("kind", ["control", "weights"])
+def test_peers_that_flood_a_learner_and_reset_their_connections_do_not_abort_it(
+    kind: str, owner: str, keys: str
+) -> None:
     found = subprocess.run(
-        [sys.executable, "-P", FLOODED], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-m", "tests.helpers.flooded", kind, owner, keys],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-    assert (found.returncode, found.stdout.strip()) == (0, str(MESSAGES)), found.stderr
+    assert (found.returncode, found.stdout.strip()) == (0, "served"), found.stderr
 
 
 # -- broadcast ----------------------------------------------------------------------------------------------------
@@ -274,8 +298,8 @@ def test_the_events_of_a_socket_are_told_once_and_not_waited_for(context: Contex
     told: list[int] = []
     with router.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_HANDSHAKE_SUCCEEDED) as monitor:
         assert list(sockets.events(monitor)) == []
-        for identity in (b"actor/1", b"actor/2"):
-            dealer(context, router, identity)
+        for _ in range(2):
+            dealer(context, router)
         while len(told) < 4:
             assert monitor.poll(PATIENCE_MS), f"only {told}"
             told += sockets.events(monitor)

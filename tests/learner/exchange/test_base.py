@@ -351,3 +351,13 @@ def test_a_gradient_sent_again_while_it_waits_is_answered_with_its_step_alone() 
     run.send("1")
     assert len(sent(run.exchange.step(1.0), Acknowledgement)) == 2
     assert run.verdict("0").verdict == "duplicate"
+
+
+def test_a_gradient_sent_again_by_a_new_connection_is_answered_there() -> None:
+    run = synchronous(actors=2)
+    run.send("0")
+    run.peers.moved(b"again", hello_of("0"))
+    assert run.send("again") == []
+    run.send("1")
+    effects = run.exchange.step(1.0)
+    assert [len(sent(effects, Acknowledgement, name)) for name in (b"again", b"1", b"0")] == [1, 1, 0]

@@ -1,0 +1,79 @@
+"""A peer that speaks ZMTP byte by byte, to do what libzmq does not let one do."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Self
+
+_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+PING = b"\4\7\4PING\0\0"
+SECONDS = 10.0
+
+
+def frame(content: bytes, *, more: bool = False) -> bytes:
+    """One frame of a message, as bytes on the wire; `more`: the message goes on."""
+    if len(content) < 256:
+        return bytes([more, len(content)]) + content
+    return struct.pack(">BQ", 2 + more, len(content)) + content
+
+
+class Stranger:
+    """A connection without keys; a context manager."""
+
+    def __init__(self, port: int, kind: str = "DEALER", *, identity: bytes = b"", handshake: bool = True) -> None:
+        """`kind`: what it says it is; without a handshake it connects and says nothing."""
+        self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if handshake:
+            ready = b"\5READY"
+            for name, value in ((b"Socket-Type", kind.encode()), (b"Identity", identity)):
+                ready += bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
+            self.socket.sendall(_GREETING + b"\4" + bytes([len(ready)]) + ready)
+            self._take(len(_GREETING) + 1)
+            self._take(self._take(1)[0])
+
+    def _take(self, count: int) -> bytes:
+        taken = b""
+        while len(taken) < count:
+            more = self.socket.recv(count - len(taken))
+            assert more, "the other end closed the connection"
+            taken += more
+        return taken
+
+    def pour(self, chunk: bytes, times: int, seconds: float = 0.05) -> None:
+        """As much of it as goes through before it stands still for so long."""
+        self.socket.settimeout(seconds)
+        try:
+            for _ in range(times):
+                self.socket.sendall(chunk)
+        except OSError:
+            pass
+        finally:
+            self.socket.settimeout(SECONDS)
+
+    @property
+    def closed(self) -> bool:
+        """By the other end."""
+        self.socket.settimeout(0.0)
+        try:
+            while self.socket.recv(2**16):
+                pass
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        finally:
+            self.socket.settimeout(SECONDS)
+        return True
+
+    def reset(self) -> None:
+        """The other end gets an error instead of the end."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
