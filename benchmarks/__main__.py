@@ -20,6 +20,8 @@ TAKES = {
     "growth": "3 min",
     "memory": "12 min",
     "staleness": "20 min",
+    "faults": "25 min",
+    "soak": "60 min",
 }
 """On two cores with nothing else to do."""
 

@@ -203,7 +203,7 @@ class Gathered(_Run):
         assigned = [f"{key}={json.dumps(value)}" for key, value in {**fixed, **settings}.items()]
         self._config = self.folder.path.with_suffix(".toml")
         self._config.write_text(dump(override(presets.show(preset).settings(), assigned)), encoding="utf-8")
-        self._address = _free_address()
+        self._address = f"tcp://127.0.0.1:{free_port()}"
         slots = ("--slots", str(actors), "--prestart", str(actors))
         self._launcher = self._stack.enter_context(
             Command("launcher", self._address, *slots, "--name", LAUNCHER, "--lifeline")
@@ -234,8 +234,8 @@ def evaluate(folder: RunFolder, episodes: int) -> dict[str, Any]:
     return result
 
 
-def _free_address() -> str:
-    """For a learner that starts last: below the ports that systems give to whoever asks for any, or connects out."""
+def free_port() -> int:
+    """A port that is free, as is the next: below those that systems give to whoever asks for any, or connects out."""
     for port in random.sample(range(20_000, 32_000), 50):
         try:
             pair = sockets.reserve_pair(Address("127.0.0.1", port))
@@ -243,7 +243,7 @@ def _free_address() -> str:
             continue
         for listener in pair:
             listener.close()
-        return f"tcp://127.0.0.1:{port}"
+        return port
     raise RunFailedError("no two neighbouring ports are free")
 
 
