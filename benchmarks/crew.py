@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks.link import Link
 from benchmarks.runs import Command, free_port
-from common.errors import A3cdError
+from common.errors import EXIT_TRY_LATER, A3cdError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.run.folder import RunFolder
@@ -134,7 +134,8 @@ class Crew:
             if not member.due:
                 member.due = now + RESTART_SECONDS
                 member.ends.append(code)
-                if not member.expected:
+                later = member is self.learner and code == EXIT_TRY_LATER  # a second learner has the folder
+                if not member.expected and not later:
                     said = "\n    ".join(member.command.lines[-8:])
                     self.unexpected.append(f"{member.name} ended with {code}:\n    {said}")
             elif now >= member.due:

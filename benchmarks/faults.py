@@ -12,6 +12,7 @@ For each kind of fault: how often, and the longest time in which the learner too
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -30,8 +31,10 @@ import zmq
 from benchmarks import tables
 from benchmarks.crew import Crew
 from benchmarks.runs import Command, RunFailedError
+from common.run.status import RunStatus
 
 GOAL = 475.0
+ACTORS = 6
 SOLVED_SECONDS = 300.0
 """After the last fault: longest wait for the goal."""
 PACE_SECONDS = 0.02
@@ -153,10 +156,12 @@ class Script:
 
     def second_learner(self) -> None:
         """On the same folder, on another port; it is to be refused."""
+        if self.crew.status() is None:
+            return  # it would be the first
         words = [*self.crew.learner_words()]
         words[words.index("--bind") + 1] = "tcp://127.0.0.1:0"
         second = Command(*words)
-        self.later(15, lambda: second.__exit__())
+        self.later(6, lambda: second.__exit__())
 
     def strangers(self) -> None:
         """Bytes that are no message, idle connections, and a flood that ends in a reset, on both ports."""
@@ -188,7 +193,7 @@ class Script:
 
         self.later(0.5, end)
 
-    def _any(self, kind: str):  # noqa: ANN202
+    def _any(self, kind: str):
         return self.chance.choice([member for name, member in self.crew.members.items() if name.startswith(kind)])
 
     def _actor(self, number: int) -> None:
@@ -234,18 +239,21 @@ class Outcome:
     faults: list[str]
     pauses: dict[str, list[float]]
     """Seconds from a fault until the learner next took a step."""
-    mean_return: float
+    mean_return: float | None
     frames: int
     unexpected: list[str]
     replay: dict[str, object]
 
 
-def run(faults: int, seconds: float, seed: int, say: Callable[[str], None]) -> Outcome:
-    """Raises RunFailedError where the run does not come back, is not solved, or its replay differs."""
+def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callable[[str], None]) -> Outcome:
+    """`goal`: a mean return that is to be reached after the last fault, if any.
+
+    Raises RunFailedError where the run does not come back or reach the goal, or its replay differs.
+    """
     with Crew(CONFIG.format(seed=seed, pace=PACE_SECONDS), launchers=(2, 2), by_hand=2) as crew:
         chance = random.Random(seed)
         script = Script(crew, chance)
-        _wait(crew, script, 60.0, lambda status: len(status.actors) == 6, "six actors at work")
+        _wait(crew, script, 60.0, lambda status: status.actors_now == ACTORS, "six actors")
         names: list[str] = []
         pauses: dict[str, list[float]] = defaultdict(list)
         waiting: list[tuple[str, float, tuple[int, int]]] = []
@@ -274,13 +282,18 @@ def run(faults: int, seconds: float, seed: int, say: Callable[[str], None]) -> O
             time.sleep(0.02)
         for link in crew.links.values():
             link.mend()
-        solved = _wait(crew, script, SOLVED_SECONDS, lambda status: (status.mean_return or 0) >= GOAL, "solved")
+        end = _wait(crew, script, SOLVED_SECONDS, lambda status: _is_over(status, goal), "six actors, and solved")
         crew.learner.signal(signal.SIGTERM)
         crew.learner.command.process.wait(60)
-        return Outcome(names, pauses, solved.mean_return or 0.0, solved.frames, crew.unexpected, _replay(crew))
+        return Outcome(names, pauses, end.mean_return, end.frames, crew.unexpected, _replay(crew))
 
 
-def _wait(crew: Crew, script: Script, seconds: float, good: Callable[..., bool], what: str):  # noqa: ANN202
+def _is_over(status: RunStatus, goal: float | None) -> bool:
+    good = goal is None or (status.mean_return is not None and status.mean_return >= goal)
+    return good and status.actors_now == ACTORS
+
+
+def _wait(crew: Crew, script: Script, seconds: float, good: Callable[..., bool], what: str):
     until = time.monotonic() + seconds
     while True:
         script.mend_due(time.monotonic())
@@ -304,10 +317,8 @@ def _replay(crew: Crew) -> dict[str, object]:
 
 
 def _signal(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def show(outcome: Outcome) -> None:
@@ -317,7 +328,7 @@ def show(outcome: Outcome) -> None:
     ]
     title = f"{len(outcome.faults)} faults; seconds from the fault to the learner's next step"
     tables.show(title, ("fault", "times", "median", "most"), rows)
-    print(f"\nmean return {outcome.mean_return:.1f} after {outcome.frames:,} frames")
+    print(f"\nmean return {outcome.mean_return} after {outcome.frames:,} frames")
     print("replay: " + json.dumps(outcome.replay))
     for text in outcome.unexpected:
         print(f"unexpected: {text}")
@@ -335,6 +346,7 @@ def main() -> None:
         given.faults,
         given.seconds,
         given.seed,
+        GOAL,
         lambda text: print(f"{time.monotonic() - begun:.0f} s, {text}", file=sys.stderr, flush=True),
     )
     show(outcome)

@@ -3,8 +3,8 @@
     with Link("127.0.0.2", "127.0.0.1", 5555) as link:      # and port 5556
         link.cut(); link.mend(); link.slow(20_000); link.reset(); link.lead_to("127.0.0.9")
 
-It relays bytes on loopback, in a thread of its own. A cut cable loses nothing by itself, as TCP would send again: what is
-on its way waits until it is mended.
+It relays bytes on loopback, in a thread of its own. A cut cable loses nothing by itself, as TCP would send again: what
+is on its way waits until it is mended.
 """
 
 from __future__ import annotations

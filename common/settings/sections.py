@@ -238,7 +238,7 @@ class Scaling(Section, frozen=True):
 class Checkpoint(Section, frozen=True):
     """When checkpoints are saved, and which are kept."""
 
-    every_seconds: NonNegative = 60.0
+    every_seconds: NonNegative = 20.0
     """Between two checkpoints; 0: only at the end."""
     keep: Count = 3
     """Number of newest checkpoints; the best is kept as well."""
