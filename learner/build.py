@@ -42,6 +42,7 @@ from learner.peers import Peers
 from learner.record.run_lock import LockedRun
 from learner.run import MOMENT_BYTES, Run, RunSpec
 from learner.run_stats import Counters, RunStats
+from learner.save_schedule import SaveSchedule
 from learner.scaling import start
 
 FP16_BYTES = 2**20
@@ -81,7 +82,9 @@ def _build(
     spec = _spec(record, folder, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
-    run = Run(spec, Peers(), RunStats(counters, settings.limits.window, start(settings.scaling), now))
+    stats = RunStats(counters, settings.limits.window, start(settings.scaling), now)
+    saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
+    run = Run(spec, Peers(), stats, saves)
     return LearnerCore(run, weights, _exchange(run, weights, model, observation, action), now)
 
 

@@ -6,7 +6,6 @@ Joining and leaving are here. The exchange (`learner.exchange`) turns the actors
 go out by `learner.parameters.publisher`, and `learner.fleet` decides how many actors there are.
 """
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Literal
 
@@ -44,8 +43,6 @@ RECORD_SECONDS = 1.0
 """Between two rows of metrics, and two searches for silent peers."""
 TOLD_STALL_SECONDS = 10.0
 """A longer time in which the learner did not listen is told to the operator."""
-BEST_SECONDS = 5.0
-"""Shortest time between a checkpoint and one for the sake of a new best mean return."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
 
 
@@ -59,12 +56,9 @@ class LearnerCore:
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._fleet = Fleet(run)
-        self._save_seconds = self._settings.checkpoint.every_seconds or math.inf
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
-        self._save_due = now + self._save_seconds
-        self._saved = now
         self._saved_best = run.stats.window.best_return
         self._finished = False
 
@@ -72,7 +66,7 @@ class LearnerCore:
     def deadline(self) -> float:
         """When `answer`, `flush` or `tick` has something to do next."""
         parts = min(self._exchange.deadline, self._publisher.deadline)
-        return min(parts, self._record_due, self._save_due, self._scale_due)
+        return min(parts, self._record_due, self.run.saves.deadline, self._scale_due)
 
     def handle(
         self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, key_name: str = ""
@@ -138,17 +132,25 @@ class LearnerCore:
                 effects.append(WriteMetrics(self.run.metrics(now)))
             else:
                 over = "failed", NOT_FINITE
-        saving = now >= self._save_due or self._improved(now)
+        saving = now >= self.run.saves.deadline or self._improved(now)
         if saving and not self._weights.may_be_saved:
             over = "failed", NOT_FINITE
         if over is not None and not self._finished:
             return effects + self._finish(now, *over, final=True)
         if saving:
-            self._save_due = now + self._save_seconds
-            self._saved = now
-            self._saved_best = self.run.stats.window.best_return
             effects.append(self._checkpoint(now))
         return effects
+
+    def saved(self, now: float, version: int, error: str) -> list[Effect]:
+        """What became of the last checkpoint: with an `error` it is not on the disk, and is tried again soon."""
+        if not error:
+            mended = self.run.saves.saved(version)
+            return [Log("info", f"checkpoint of version {version} is written: all is well again")] if mended else []
+        self.run.saves.failed(now, error)
+        self._saved_best = None
+        text = f"the checkpoint could not be written: {error}"
+        self.run.stats.warn(text)
+        return [Log("error", f"{text} (version {version})", key="checkpoint")]
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
@@ -173,6 +175,8 @@ class LearnerCore:
 
     def _checkpoint(self, now: float) -> SaveCheckpoint:
         spec, stats = self.run.spec, self.run.stats
+        self.run.saves.begin(now)
+        self._saved_best = stats.window.best_return
         return SaveCheckpoint(
             version=stats.counters.version,
             weights=self._weights.vector,
@@ -190,7 +194,7 @@ class LearnerCore:
         """Whether the agent is at its best so far, and that best is not in a checkpoint."""
         window = self.run.stats.window
         section = self._settings.checkpoint
-        if not (section.best and section.every_seconds) or now - self._saved < BEST_SECONDS:
+        if not section.best or not self.run.saves.may_be_early(now):
             return False
         return window.full and self._saved_best != window.best_return == window.mean_return
 

@@ -16,32 +16,32 @@ from common.errors import (
     EXIT_DONE,
     A3cdError,
     DamagedCheckpointError,
-    NonFiniteError,
     UnavailableError,
     WireError,
 )
 from common.host.addresses import Address
-from common.host.atomic_file import replace_file
 from common.host.service.logs import Limited, again
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
-from common.run.status import summary
 from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
 from learner.authentication import Authenticator, LearnerKeys
 from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
-from learner.record import curve, run_lock
-from learner.record.checkpoint import CheckpointWriter
+from learner.record import run_lock
 from learner.record.gradient_log import GradientLog
-from learner.record.metrics import MetricsWriter
 from learner.record.run_lock import LockedRun
+from learner.record.run_writer import RunWriter
 
 _log = logging.getLogger("learner")
 REPEAT_SECONDS = 60.0
 """A line that repeats is written once in this time, with the number of its repetitions."""
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
+LAST_SAVE_SECONDS = 60.0
+"""For the last checkpoint to reach the disk: less than systemd waits for the learner's end."""
+CLOSE_SECONDS = 20.0
+"""For the summary and the learning curve."""
 
 
 def run(
@@ -91,15 +91,9 @@ class _Daemon:
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings
-        section = settings.checkpoint
-        try:
-            run.save_settings(settings)
-            self._checkpoints = CheckpointWriter(run.folder, keep=section.keep, best=section.best, damaged=damaged)
-            self._metrics = MetricsWriter(run.folder)
-        except OSError as error:
-            raise UnavailableError(f"{error.filename or run.folder.path}: {error.strerror}") from error
+        run.save_settings(settings)
+        self._writer = RunWriter(run.folder, settings.checkpoint, damaged)
         self._signals = signals
-        self._folder = run.folder
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._limited = Limited(REPEAT_SECONDS)
         self._notifier = Notifier()
@@ -158,6 +152,7 @@ class _Daemon:
         try:
             return self._end(self._loop())
         finally:
+            self._writer.close(CLOSE_SECONDS)
             self._gradient_log.close()
             self._close(linger=FAREWELL_MS)
             if self._authenticator is not None:
@@ -175,6 +170,7 @@ class _Daemon:
             if self._authenticator is not None:
                 self._authenticate(self._authenticator, begun)
             heard_all = self._drain(begun)
+            self._heed_writer(begun)
             self._do(self._core.answer(time.monotonic()))
             now = time.monotonic()
             self._do(self._core.flush(now))
@@ -240,7 +236,7 @@ class _Daemon:
             getattr(_log, effect.level)("%s%s", effect.text, again(repeated))
 
     def _write_metrics(self, row: Mapping[str, Any]) -> None:
-        self._metrics.row(time.time(), row)
+        self._writer.row(time.time(), row)
         self._notifier.status(
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"
         )
@@ -262,22 +258,30 @@ class _Daemon:
             self._gradient_log.saved(effect.version)
         except OSError as error:
             self._recording_failed(error)
-        try:
-            self._checkpoints.write(effect)
-        except (OSError, NonFiniteError) as error:
-            text = f"checkpoint of version {effect.version} could not be written: {error}"
-            self._write_log(Log("error", text, key="checkpoint"))
+        self._writer.save(effect)
+
+    def _heed_writer(self, now: float) -> None:
+        for saved in self._writer.saved():
+            self._do(self._core.saved(now, saved.version, saved.error))
+        for trouble in self._writer.troubles():
+            self._core.run.stats.warn(trouble)
 
     def _end(self, finish: Finish) -> int:
+        """Waits for the last checkpoint; raises UnavailableError if it could not be written."""
         _log.log(logging.ERROR if finish.ending == "failed" else logging.INFO, "%s: %s", finish.ending, finish.reason)
         self._notifier.stopping(finish.reason)
-        self._metrics.close()
-        status = finish.status
-        try:
-            replace_file(self._folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
-            curve.draw(self._folder.metrics_file, self._folder.curve, status.env, status.goal)
-        except OSError as error:
-            _log.error("the summary and the curve could not be written: %s", error)
-        if finish.ending == "stopped":
-            return self._signals.exit_code
-        return EXIT_DONE if finish.ending != "failed" else UnavailableError.exit_code
+        in_time = self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))
+        self._heed_writer(time.monotonic())
+        run = self._core.run
+        status = run.status(time.monotonic())
+        self._writer.conclude(
+            msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings)
+        )
+        in_time = in_time and self._writer.wait(CLOSE_SECONDS)
+        safe = run.saves.safe
+        if finish.ending == "failed":
+            _log.info(safe)
+            return UnavailableError.exit_code
+        if error := run.saves.error or ("" if in_time else f"{run.spec.run_dir}: the disk has not taken it yet"):
+            raise UnavailableError(f"the last checkpoint could not be written: {error}; {safe}")
+        return self._signals.exit_code if finish.ending == "stopped" else EXIT_DONE

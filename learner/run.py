@@ -9,6 +9,7 @@ from common.settings.exchanges import MAX_LIST_ITEMS
 from common.settings.sections import Settings
 from learner.peers import Peers
 from learner.run_stats import RunStats
+from learner.save_schedule import SaveSchedule
 
 HEADER_BYTES = 2**16
 """Longest header of a message, without its episodes and moments."""
@@ -64,6 +65,7 @@ class Run:
     spec: RunSpec
     peers: Peers
     stats: RunStats
+    saves: SaveSchedule
 
     def metrics(self, now: float) -> dict[str, Any]:
         figures = self.stats.figures(now)
@@ -98,5 +100,6 @@ class Run:
             actors_now=len(actors),
             actors=[peer.status(now) for _, peer in actors],
             launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
+            checkpoint=self.saves.status(now),
             **stats.figures(now, whole_run=whole_run),
         )

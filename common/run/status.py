@@ -43,6 +43,17 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest checkpoint on the disk."""
+
+    version: int | None = None
+    """None: there is none yet."""
+    age: float | None = None
+    """Seconds of training that it does not hold, as far as this learner knows: since it was made, or resumed from."""
+    error: str = ""
+    """Why the last attempt to write one failed; empty: it did not."""
+
+
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. Counters and seconds are over all epochs; rates are over the last seconds."""
 
@@ -106,6 +117,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """exchange.kind, resolved: gradients, trajectories or actions."""
     warnings: list[str] = []
     """The last few errors that the learner recovered from."""
+    checkpoint: CheckpointStatus = CheckpointStatus()
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
 
@@ -114,11 +126,16 @@ SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
     *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
     *("action_bytes", "lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
+    "checkpoint",
 )
 
 
 def summary(status: RunStatus) -> dict[str, Any]:
-    """The run in one flat object, as printed by `--json`; frames_per_second is over the whole run."""
+    """The run in one flat object, as printed by `--json`.
+
+    frames_per_second is over the whole run, checkpoint is the version of the newest one, None if there is none.
+    """
     plain = msgspec.to_builtins(status)
+    plain["checkpoint"] = status.checkpoint.version
     plain["frames_per_second"] = status.frames / status.seconds if status.seconds > 0 else 0.0
     return {key: plain[key] for key in SUMMARY_KEYS}

@@ -1,14 +1,21 @@
 """The learning curve of a run as a picture."""
 
 import io
-from collections.abc import Sequence
+from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from common.host.atomic_file import replace_file
-from learner.record.metrics import rows
+from learner.record.metrics_file import rows
 
 _RETURN, _LENGTH, _ACTORS, _GREY, _LINES = "#1f6feb", "#bf5b04", "#2d7d46", "#5f5f5f", "#e3e3e3"
+
+_COLUMNS = ("frames", "seconds", "mean_return", "episode_length", "actors")
+Columns = dict[str, NDArray[np.float64]]
+"""By name, (rows,) each; NaN where a row has no such number."""
 
 _TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
 """Units of the time axis; the first of which the run lasted two or more, else seconds."""
@@ -25,7 +32,7 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    table = rows(metrics_file)
+    table = _columns(metrics_file)
     longest = _largest(table, "seconds")
     unit, seconds = next((entry for entry in _TIMES if longest >= 2 * entry[1]), _TIMES[-1])
     figure: Any = Figure(figsize=(11, 5.6), layout="constrained", facecolor="white")
@@ -63,16 +70,26 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     replace_file(out_png, picture.getvalue())
 
 
-def _largest(table: Sequence[dict[str, Any]], name: str) -> float:
-    return max((row.get(name) or 0.0 for row in table), default=0.0)
+def _columns(metrics_file: Path) -> Columns:
+    """Memory is taken for these numbers only, not for the rows."""
+    columns = {name: array("d") for name in _COLUMNS}
+    for row in rows(metrics_file):
+        for name, column in columns.items():
+            value = row.get(name)
+            column.append(value if isinstance(value, int | float) else np.nan)
+    return {name: np.frombuffer(column) for name, column in columns.items()}
 
 
-def _plot(panel: Any, table: Sequence[dict[str, Any]], over: str, name: str, unit: float, **look: Any) -> None:
+def _largest(table: Columns, name: str) -> float:
+    return float(np.nanmax(table[name], initial=0.0))
+
+
+def _plot(panel: Any, table: Columns, over: str, name: str, unit: float, **look: Any) -> None:
     """One curve; rows in which either value is missing or null are left out. `unit` divides the values of `over`."""
-    points = [(row[over] / unit, row[name]) for row in table if row.get(over) is not None and row.get(name) is not None]
-    if points:
-        x, y = zip(*points, strict=True)
-        panel.plot(x, y, marker="o" if len(points) == 1 else None, **look)
+    known = np.isfinite(table[over]) & np.isfinite(table[name])
+    if known.any():
+        x, y = table[over][known] / unit, table[name][known]
+        panel.plot(x, y, marker="o" if x.size == 1 else None, **look)
         return
     panel.set_yticks([])
     if name == "mean_return":

@@ -1,100 +1,156 @@
-"""The run's metrics: a file of one JSON object a line, and TensorBoard's events."""
+"""Writes the run's metrics: a file of one JSON object a line, and TensorBoard's events. Neither grows without end."""
 
 import contextlib
 import logging
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from common.run.folder import RunFolder
+from learner.record.metrics_file import repair, thin
 
 Value = float | int | str | None
 _log = logging.getLogger(__name__)
 
+GROWTH_BYTES = 2**21
+"""The file is thinned when it has grown by this: some seventy minutes at a row a second."""
+EVENTS_AGE = 5000.0
+"""TensorBoard gets a row when the run has become older by one part in this: each second at first, in a week each two
+minutes."""
+
 
 class MetricsWriter:
-    """Appends rows, to the file and to TensorBoard's events, on the learner's own thread: a kilobyte a second.
+    """Appends rows to the file and to TensorBoard's events: a kilobyte a second.
 
-    A disk that does not take them is reported once each and does not end the run.
+    What the disk does not take is reported when that begins and when it is over; it does not end the run.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        """Raises OSError if the file cannot be opened."""
+    def __init__(self, folder: RunFolder, report: Callable[[str], object]) -> None:
+        """`report` hears what is logged as a warning. Raises OSError if the file cannot be opened."""
         # Not at the top: the daemon imports this file before it takes its ports.
         from tensorboardX.event_file_writer import EventsWriter
 
-        repair(folder.metrics_file)
-        self._file = folder.metrics_file.open("ab", buffering=0)
+        self._report = report
+        self._file = _LineFile(folder.metrics_file)
+        self._file.open()
+        self._thinned_bytes = 0
+        self._failing = False
         self._events: Any = None
-        self._failed: set[str] = set()
-        with self._reported("TensorBoard"):
+        self._events_at = -math.inf
+        try:
             folder.events.mkdir(exist_ok=True)
             self._events = EventsWriter(str(folder.events / "events"))
+        except OSError as error:
+            self._end_events(error)
 
     def row(self, time: float, values: Mapping[str, Value]) -> None:
-        """Add a row. `time` is in seconds since 1970; `values` should have `frames`, TensorBoard's step.
+        """Add a row. `time` is in seconds since 1970; `values` should have `frames`, TensorBoard's step, and `seconds`.
 
         Numbers that are not finite are written as null, and left out for TensorBoard.
         """
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
-
-        with self._reported("metrics"):
-            # One write a line: what a crash leaves is whole lines and at most one half line, at the end.
-            self._file.write(msgspec.json.encode({"time": time, **values}) + b"\n")
-        if "TensorBoard" in self._failed:
-            return
-        numbers = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
-        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items() if math.isfinite(value)]
-        with self._reported("TensorBoard"):
-            event = Event(wall_time=time, step=int(numbers.get("frames", 0)), summary=Summary(value=scalars))
-            self._events.write_event(event)
+        try:
+            self._file.append(msgspec.json.encode({"time": time, **values}) + b"\n")
+        except OSError as error:
+            if not self._failing:
+                self._warn("metrics: rows are not written", error)
+            self._failing = True
+        else:
+            if self._failing:
+                _log.info("metrics: rows are written again")
+            self._failing = False
+            if self._file.size > self._thinned_bytes + GROWTH_BYTES:
+                self._thin()
+        self._event(time, {name: float(value) for name, value in values.items() if isinstance(value, int | float)})
 
     def close(self) -> None:
         if self._events is not None:
-            with self._reported("TensorBoard"):
+            try:
                 self._events.close()
+            except OSError as error:
+                self._end_events(error)
         self._file.close()
 
-    @contextlib.contextmanager
-    def _reported(self, kind: str) -> Iterator[None]:
+    def _thin(self) -> None:
         try:
-            yield
+            self._file.thin()
         except OSError as error:
-            if kind not in self._failed:
-                _log.warning("%s: no more rows are written: %s", kind, error)
-            self._failed.add(kind)
+            self._warn("metrics: the file could not be thinned", error)
+        self._thinned_bytes = self._file.size  # one try for each growth
 
+    def _event(self, time: float, numbers: Mapping[str, float]) -> None:
+        age = numbers.get("seconds", math.inf)
+        if self._events is None or age < self._events_at + self._events_at / EVENTS_AGE:
+            return
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.proto.summary_pb2 import Summary
 
-def repair(file: Path) -> None:
-    """Cut off a half line that a crash left at the end; raises OSError."""
-    if not file.exists():
-        return
-    data = file.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        with file.open("r+b") as opened:
-            opened.truncate(whole)
-
-
-def rows(file: Path) -> list[dict[str, Any]]:
-    """Read the rows of a metrics file that the run still stands on; none if there is no file.
-
-    A resumed run goes back to its last checkpoint: rows from beyond it, whose frames come again, are left out. So are
-    lines that are no object with a number of `frames`.
-    """
-    kept: list[dict[str, Any]] = []
-    for line in file.read_bytes().splitlines() if file.exists() else ():
+        self._events_at = age if age < math.inf else self._events_at
+        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in numbers.items() if math.isfinite(value)]
+        event = Event(wall_time=time, step=int(numbers.get("frames", 0)), summary=Summary(value=scalars))
         try:
-            row = msgspec.json.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
-        if not isinstance(row, dict) or not isinstance(row.get("frames"), int | float):
-            continue
-        while kept and kept[-1]["frames"] > row["frames"]:
-            kept.pop()
-        kept.append(row)
-    return kept
+            self._events.write_event(event)
+        except OSError as error:
+            self._end_events(error)
+
+    def _end_events(self, error: OSError) -> None:
+        """Until the learner starts again: TensorBoard reads no further than a torn record."""
+        if self._events is not None:
+            with contextlib.suppress(OSError):
+                self._events._py_recordio_writer.close()  # its own close would not get that far
+        self._events = None
+        self._warn("TensorBoard: no more rows are written", error)
+
+    def _warn(self, text: str, error: OSError) -> None:
+        text = f"{text}: {error.strerror or error}"
+        _log.warning("%s", text)
+        self._report(text)
+
+
+class _LineFile:
+    """A file that has whole lines only, whatever the disk takes and whenever the process is killed.
+
+    After an error it is opened anew for the next line: a stale handle stays stale.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self.size = 0
+
+    def open(self) -> IO[bytes]:
+        """Raises OSError."""
+        if self._file is None:
+            repair(self._path)
+            self._file = self._path.open("ab", buffering=0)
+            self.size = self._file.tell()
+        return self._file
+
+    def append(self, line: bytes) -> None:
+        """Raises OSError, with the file as it was. A crash leaves at most one half line, at the end."""
+        file = self.open()
+        try:
+            left = memoryview(line)
+            while left:
+                left = left[file.write(left) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(file.fileno(), self.size)
+            self.close()
+            raise
+        self.size += len(line)
+
+    def thin(self) -> None:
+        """Raises OSError, with the file as it was."""
+        self.close()
+        thin(self._path)
+        self.open()
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        self._file = None

@@ -46,7 +46,18 @@ class LockedRun:
     lock: IO[str]
 
     def save_settings(self, settings: Settings) -> None:
-        """Write the settings as resolved; raises OSError."""
+        """Write the settings as resolved; raises UnavailableError."""
+        try:
+            self._write_settings(settings)
+        except OSError as error:
+            raise UnavailableError(f"{self.folder.settings_file}: cannot be written: {error.strerror}") from error
+
+    def begin(self) -> None:
+        """Write the settings, then the record: a folder is a run once it has the record. Raises OSError."""
+        self._write_settings(self.settings)
+        replace_file(self.folder.run_file, msgspec.json.format(msgspec.json.encode(self.record), indent=2) + b"\n")
+
+    def _write_settings(self, settings: Settings) -> None:
         replace_file(self.folder.settings_file, dump(settings).encode())
 
     def discard(self) -> None:
@@ -77,7 +88,9 @@ def create(path: Path, settings: Settings) -> LockedRun:
         record = RunRecord(
             run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
         )
-        return _begin(LockedRun(folder, record, settings, lock))
+        run = LockedRun(folder, record, settings, lock)
+        run.begin()
+        return run
 
 
 def resume(path: Path, settings: Settings | None) -> LockedRun:
@@ -93,14 +106,9 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
         own = folder.settings()
         fitted = own if settings is None else _fitted(settings, own, folder)
         record = folder.record()
-        return _begin(LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock))
-
-
-def _begin(run: LockedRun) -> LockedRun:
-    """Write the settings, then the record: a folder is a run once it has the record."""
-    run.save_settings(run.settings)
-    replace_file(run.folder.run_file, msgspec.json.format(msgspec.json.encode(run.record), indent=2) + b"\n")
-    return run
+        run = LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock)
+        run.begin()
+        return run
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
+from learner.save_schedule import SaveSchedule
 from learner.scaling import start
 
 M = TypeVar("M", bound=AnyMessage)
@@ -143,7 +144,8 @@ def run_of(
 ) -> Run:
     """Nobody is in it yet; `counters` are those of a checkpoint."""
     stats = RunStats(counters or Counters(), settings.limits.window, start(settings.scaling), now)
-    return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats)
+    saves = SaveSchedule(settings.checkpoint.every_seconds, now, None)
+    return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats, saves)
 
 
 def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:

@@ -34,6 +34,15 @@ def joined(core: LearnerCore, *names: str, now: float = 0.0) -> None:
         core.handle(now, name.encode(), hello_of(name), None)
 
 
+def tick(core: LearnerCore, now: float) -> list[Effect]:
+    """A checkpoint is on the disk at once."""
+    effects = core.tick(now)
+    for save in kinds(effects, SaveCheckpoint):
+        assert isinstance(save, SaveCheckpoint)
+        assert core.saved(now, save.version, "") == []
+    return effects
+
+
 def kinds(effects: list[Effect], kind: type[Effect]) -> list[Effect]:
     return [effect for effect in effects if isinstance(effect, kind)]
 
@@ -194,7 +203,7 @@ def test_a_gradient_becomes_a_step_an_acknowledgement_and_a_broadcast() -> None:
 def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:
     core, _ = learner_of("checkpoint.every_seconds=2.5")
     seconds = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    effects = [core.tick(now) for now in seconds]
+    effects = [tick(core, now) for now in seconds]
     assert [bool(kinds(each, WriteMetrics)) for each in effects] == [True, False, *[True] * 6]
     assert [bool(kinds(each, SaveCheckpoint)) for each in effects] == [False] * 4 + [True, False, False, True]
     assert core.deadline == 7.0
@@ -216,7 +225,7 @@ def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() 
     for sequence, value in enumerate([1.0, 5.0, 9.0, 9.0, 9.0, 0.0, 30.0], start=1):
         now = 4.0 * sequence
         play(core, sequence, now, episodes=[(value, 10, 0.1)])
-        saves.append(bool(kinds(core.tick(now), SaveCheckpoint)))
+        saves.append(bool(kinds(tick(core, now), SaveCheckpoint)))
     # best means: -, 3, 7, 9, 9, 9, 15; the window is full from the second on, and at least 5 s are between two.
     assert saves == [False, True, False, True, False, False, True]
 

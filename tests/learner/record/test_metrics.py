@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event
 
 from common.run.folder import RunFolder
-from learner.record.metrics import MetricsWriter, repair, rows
+from learner.record import metrics
+from learner.record.metrics import MetricsWriter
+from learner.record.metrics_file import rows
+from tests.helpers.disks import lacking, small_disk
 
 INF, NAN = float("inf"), float("nan")
 
@@ -30,7 +33,7 @@ def events(folder: Path) -> list[tuple[int, str, float]]:
 
 def test_rows_are_there_at_once(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    writer = MetricsWriter(run)
+    writer = MetricsWriter(run, print)
     writer.row(12.5, {"frames": 10, "mean_return": NAN, "lag": INF, "why": "start", "goal": None})
     lines = run.metrics_file.read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
@@ -44,7 +47,7 @@ def test_rows_are_there_at_once(tmp_path: Path) -> None:
 
 def test_rows_without_frames_are_at_step_0(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    writer = MetricsWriter(run)
+    writer = MetricsWriter(run, print)
     writer.row(1.0, {"lag": 2, "why": "text"})
     writer.close()
     assert events(run.events) == [(0, "lag", 2.0)]
@@ -53,38 +56,103 @@ def test_rows_without_frames_are_at_step_0(tmp_path: Path) -> None:
 def test_a_new_writer_goes_on_after_a_half_line(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.metrics_file.write_text('{"frames":1}\n{"frames":2}\n{"fra')
-    writer = MetricsWriter(run)
+    writer = MetricsWriter(run, print)
     writer.row(3.0, {"frames": 3})
     writer.close()
     assert [json.loads(line)["frames"] for line in run.metrics_file.read_text().splitlines()] == [1, 2, 3]
 
 
-class Full:
-    """A disk that is full."""
-
-    def write(self, data: bytes) -> None:
-        raise OSError(28, "No space left on device")
-
-    write_event = write
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize(("full", "kind"), [("_file", "metrics"), ("_events", "TensorBoard")])
-def test_a_full_disk_is_reported_once_and_survived(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, full: str, kind: str
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_a_full_disk_is_reported_once_leaves_whole_lines_and_is_forgotten(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The row that no longer fits is written in part, and taken back."""
+    caplog.set_level("INFO")
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        reports: list[str] = []
+        writer = MetricsWriter(RunFolder(disk.path), reports.append)
+        disk.fill()
+        count = 0
+        while "metrics" not in " ".join(reports):
+            writer.row(1.0, {"frames": count, "why": "x" * 997})
+            count += 1
+        writer.row(1.0, {"frames": count, "why": "x" * 997})
+        assert [text for text in reports if "metrics" in text] == [
+            "metrics: rows are not written: No space left on device"
+        ]
+        file = disk.path / "metrics.jsonl"
+        assert [json.loads(line)["frames"] for line in file.read_bytes().splitlines()] == list(range(count - 1))
+        disk.free()
+        writer.row(1.0, {"frames": 777})
+        assert "metrics: rows are written again" in caplog.text
+        assert [row["frames"] for row in rows(file)] == [*range(count - 1), 777]
+        writer.close()
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_events_end_where_the_disk_takes_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        reports: list[str] = []
+        writer = MetricsWriter(RunFolder(disk.path), reports.append)
+        disk.fill()
+        for count in range(400):
+            writer.row(1.0, {"frames": count, **{f"figure_{number}": 1.0 for number in range(20)}})
+        writer.close()
+    assert reports.count("TensorBoard: no more rows are written: No space left on device") == 1
+
+
+def test_a_handle_that_went_stale_is_opened_anew(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    writer = MetricsWriter(run)
-    getattr(writer, full).close()
-    setattr(writer, full, Full())
+    reports: list[str] = []
+    writer = MetricsWriter(run, reports.append)
     writer.row(1.0, {"frames": 1})
+    descriptor = writer._file.open().fileno()
+    with Path(os.devnull).open("rb") as null:
+        os.dup2(null.fileno(), descriptor)  # nothing can be written through it
     writer.row(2.0, {"frames": 2})
+    writer.row(3.0, {"frames": 3})
     writer.close()
-    reports = [record.message for record in caplog.records]
-    assert reports == [f"{kind}: no more rows are written: [Errno 28] No space left on device"]
-    assert (len(rows(run.metrics_file)), len(events(run.events))) == ((0, 2) if full == "_file" else (2, 0))
+    assert [row["frames"] for row in rows(run.metrics_file)] == [1, 3]
+    assert len(reports) == 1
+
+
+def test_the_file_is_thinned_as_it_grows_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "GROWTH_BYTES", 200_000)
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run, print)
+    for second in range(0, 40_000, 4):
+        writer.row(1e9 + second, {"frames": second, "seconds": float(second)})
+    writer.close()
+    kept = [row["seconds"] for row in rows(run.metrics_file)]
+    assert kept[0] == 0.0
+    assert kept[-1] == 39_996.0
+    assert run.metrics_file.stat().st_size < 500_000
+    gaps = [later - earlier for earlier, later in pairwise(kept)]
+    assert set(gaps[-1000:]) == {4.0}
+    assert set(gaps[:1000]) == {12.0}, "at least ten seconds apart"
+
+
+def test_a_file_that_cannot_be_thinned_is_written_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "GROWTH_BYTES", 1000)
+    (tmp_path / ".metrics.jsonl.partial").mkdir()
+    reports: list[str] = []
+    writer = MetricsWriter(RunFolder(tmp_path), reports.append)
+    for second in range(100):
+        writer.row(1e9, {"frames": second, "seconds": float(second)})
+    writer.close()
+    assert len(list(rows(tmp_path / "metrics.jsonl"))) == 100
+    assert 1 <= len(reports) < 10
+    assert reports[0] == "metrics: the file could not be thinned: Is a directory"
+
+
+def test_tensorboard_gets_rows_further_apart_as_the_run_grows_older(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run, print)
+    for second in (0.0, 1.0, 4_999.0, 5_000.0, 5_001.0, 5_001.5, 100_000.0, 100_019.0, 100_021.0):
+        writer.row(1e9, {"frames": int(second), "seconds": second})
+    writer.close()
+    steps = sorted({step for step, *_ in events(run.events)})
+    assert steps == [0, 1, 4_999, 5_000, 5_001, 100_000, 100_021]
 
 
 def test_a_folder_of_events_that_cannot_be_made_is_reported_once(
@@ -92,40 +160,8 @@ def test_a_folder_of_events_that_cannot_be_made_is_reported_once(
 ) -> None:
     run = RunFolder(tmp_path)
     run.events.touch()
-    writer = MetricsWriter(run)
+    writer = MetricsWriter(run, print)
     writer.row(1.0, {"frames": 1})
     writer.close()
     assert [record.message.split(":")[0] for record in caplog.records] == ["TensorBoard"]
-    assert len(rows(run.metrics_file)) == 1
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [(b"", b""), (b"a\n", b"a\n"), (b"a\nb", b"a\n"), (b"half", b""), (b"a\n\n", b"a\n\n")],
-)
-def test_repair(tmp_path: Path, before: bytes, after: bytes) -> None:
-    file = tmp_path / "metrics.jsonl"
-    file.write_bytes(before)
-    repair(file)
-    assert file.read_bytes() == after
-
-
-def test_no_file_has_no_rows(tmp_path: Path) -> None:
-    repair(tmp_path / "none")
-    assert rows(tmp_path / "none") == []
-
-
-def test_rows_a_resumed_run_went_back_behind_are_left_out(tmp_path: Path) -> None:
-    file = tmp_path / "metrics.jsonl"
-    frames = [10, 20, 20, 30, 40, 25, 35, 50, 22]
-    file.write_text("".join(f'{{"frames":{count},"n":{n}}}\n' for n, count in enumerate(frames)))
-    assert [(row["frames"], row["n"]) for row in rows(file)] == [(10, 0), (20, 1), (20, 2), (22, 8)]
-
-
-@given(st.lists(st.one_of(st.binary(max_size=20), st.sampled_from([b'{"frames":1}', b'{"frames":"x"}', b"[1]", b"3"]))))
-def test_any_bytes_give_rows_with_frames(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
-    file = tmp_path_factory.getbasetemp() / "metrics.jsonl"
-    file.write_bytes(b"\n".join(lines))
-    found: list[dict[str, Any]] = rows(file)
-    assert len(found) >= lines.count(b'{"frames":1}') - 1
-    assert all(isinstance(row["frames"], int | float) for row in found)
+    assert len(list(rows(run.metrics_file))) == 1

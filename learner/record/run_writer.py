@@ -1,0 +1,150 @@
+"""Everything that a running learner writes into its folder, on a thread of its own: a slow disk costs no training."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import queue
+import threading
+import time as clock
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from common.errors import A3cdError, UnavailableError
+from common.host.atomic_file import replace_file
+from common.run.status import RunStatus, summary
+from learner.effects import SaveCheckpoint
+from learner.record import curve
+from learner.record.checkpoint import CheckpointWriter
+from learner.record.metrics import MetricsWriter, Value
+
+if TYPE_CHECKING:
+    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
+
+    from common.run.folder import RunFolder
+    from common.settings.sections import Checkpoint
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+WAITING_JOBS = 4000
+"""Rows of metrics beyond this are dropped: a disk that has been silent for an hour will not be asked for them."""
+BEAT_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """What became of a checkpoint."""
+
+    version: int
+    error: str
+    """Empty: it is on the disk."""
+
+
+class RunWriter:
+    """Takes what is to be written at once, and writes it in that order. `saved` and `troubles` say how it went.
+
+    Checkpoints are of the moment in which they are handed over: their tensors are copied there. No call waits for the
+    disk but `wait` and `close`, and these only as long as they are told to.
+    """
+
+    def __init__(self, folder: RunFolder, checkpoint: Checkpoint, damaged: Collection[str] = ()) -> None:
+        """`damaged`: names of checkpoints that are to be left alone.
+
+        Raises UnavailableError if the disk does not take or give what it should.
+        """
+        self._folder = folder
+        self._jobs: queue.Queue[Callable[[], object] | None] = queue.Queue()
+        self._saved: deque[Saved] = deque()
+        self._troubles: deque[str] = deque(maxlen=10)
+        try:
+            self._checkpoints = CheckpointWriter(folder, keep=checkpoint.keep, best=checkpoint.best, damaged=damaged)
+            self._metrics = MetricsWriter(folder, self._troubles.append)
+        except OSError as error:
+            raise UnavailableError(f"{error.filename or folder.path}: {error.strerror}") from error
+        self._thread = threading.Thread(target=self._work, name="run-writer", daemon=True)
+        self._thread.start()
+
+    def row(self, time: float, values: Mapping[str, Value]) -> None:
+        """Write a row of metrics; `time` is in seconds since 1970."""
+        if self._jobs.qsize() < WAITING_JOBS:
+            self._jobs.put(lambda: self._metrics.row(time, values))
+
+    def save(self, save: SaveCheckpoint) -> None:
+        """Write a checkpoint of what the tensors hold now."""
+        copy = dataclasses.replace(
+            save,
+            weights=_copy(save.weights),
+            optimizer={name: _copy(tensor) for name, tensor in save.optimizer.items()},
+        )
+        self._jobs.put(lambda: self._save(copy))
+
+    def saved(self) -> list[Saved]:
+        """The checkpoints that are written, or could not be, since the last call."""
+        return _taken(self._saved)
+
+    def troubles(self) -> list[str]:
+        """What else could not be written since the last call, for `status`; the log has it already."""
+        return _taken(self._troubles)
+
+    def conclude(self, status: RunStatus) -> None:
+        """Write the summary and the learning curve; metrics must be complete."""
+        self._jobs.put(lambda: self._conclude(status))
+
+    def wait(self, seconds: float, beat: Callable[[], object] = int) -> bool:
+        """Wait until everything is written, but not longer than `seconds`; says whether it is.
+
+        `beat` is called about once a second: the caller lives, and waits.
+        """
+        done = threading.Event()
+        self._jobs.put(done.set)
+        until = clock.monotonic() + seconds
+        while not done.wait(max(0.0, min(BEAT_SECONDS, until - clock.monotonic()))):
+            beat()
+            if clock.monotonic() >= until:
+                return False
+        return True
+
+    def close(self, seconds: float) -> None:
+        """End the thread, and wait for it up to `seconds`; one that waits for its disk ends with the process."""
+        self._jobs.put(None)
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception:  # none is expected; the thread must live on for the next checkpoint
+                _log.exception("something could not be written")
+        self._metrics.close()
+
+    def _save(self, save: SaveCheckpoint) -> None:
+        error = "it was not written"
+        try:
+            self._checkpoints.write(save)
+            error = ""
+        except OSError as failure:
+            error = f"{self._folder.checkpoints}: {failure.strerror or failure}"
+        except (A3cdError, MemoryError) as failure:
+            error = f"{self._folder.checkpoints}: {failure or 'out of memory'}"
+        finally:
+            self._saved.append(Saved(save.version, error))
+
+    def _conclude(self, status: RunStatus) -> None:
+        folder = self._folder
+        try:
+            replace_file(folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
+            curve.draw(folder.metrics_file, folder.curve, status.env, status.goal)
+        except OSError as error:
+            _log.error("the summary and the learning curve could not be written: %s", error)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
+def _taken(some: deque[T]) -> list[T]:
+    return [some.popleft() for _ in range(len(some))]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learner.record.metrics_file import repair, rows, thin
+from tests.helpers.disks import lacking, small_disk
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(b"", b""), (b"a\n", b"a\n"), (b"a\nb", b"a\n"), (b"half", b""), (b"a\n\n", b"a\n\n")],
+)
+def test_repair(tmp_path: Path, before: bytes, after: bytes) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(before)
+    repair(file)
+    assert file.read_bytes() == after
+
+
+def test_a_long_half_line_is_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b'{"frames":1}\n' + b"x" * 200_000)
+    repair(file)
+    assert file.read_bytes() == b'{"frames":1}\n'
+
+
+def test_no_file_has_no_rows(tmp_path: Path) -> None:
+    repair(tmp_path / "none")
+    assert list(rows(tmp_path / "none")) == []
+
+
+def test_rows_a_resumed_run_went_back_behind_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    frames = [10, 20, 20, 30, 40, 25, 35, 50, 22]
+    file.write_text("".join(f'{{"frames":{count},"n":{n}}}\n' for n, count in enumerate(frames)))
+    assert [(row["frames"], row["n"]) for row in rows(file)] == [(10, 0), (20, 1), (20, 2), (22, 8)]
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), st.sampled_from([b'{"frames":1}', b'{"frames":"x"}', b"[1]", b"3"]))))
+def test_any_bytes_give_rows_with_frames(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    file = tmp_path_factory.getbasetemp() / "metrics.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    found: list[dict[str, Any]] = list(rows(file))
+    assert len(found) >= lines.count(b'{"frames":1}') - 1
+    assert all(isinstance(row["frames"], int | float) for row in found)
+
+
+HOUR, DAY = 3600, 24 * 3600
+
+
+def test_older_rows_are_further_apart(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    last = 3 * DAY
+    with file.open("w") as out:
+        for second in range(0, last + 1, 2):
+            out.write(f'{{"frames":{second},"seconds":{second}.0,"n":1}}\n')
+    thin(file)
+    kept = [row["seconds"] for row in rows(file)]
+    assert (kept[0], kept[-1]) == (0.0, last)
+    apart: dict[float, set[float]] = {}
+    for earlier, later in pairwise(kept):
+        age = last - later
+        apart.setdefault(2 * HOUR if age < 2 * HOUR else DAY if age < DAY else 7 * DAY, set()).add(later - earlier)
+    assert apart == {2 * HOUR: {2.0}, DAY: {10.0}, 7 * DAY: {60.0}}
+    before = file.read_bytes()
+    thin(file)
+    assert file.read_bytes() == before, "again changes nothing"
+
+
+def test_what_a_resumed_run_went_back_behind_is_thinned_out_and_the_rest_stands(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    first = [(second, second) for second in range(1001)]
+    second = [(second, second) for second in range(600, 1500)]
+    lines = [f'{{"frames":{frames},"seconds":{at}}}' for frames, at in first + second]
+    file.write_text("\n".join([*lines[:50], "junk", "{}", *lines[50:], "[1"]))
+    before = list(rows(file))
+    assert [row["frames"] for row in before] == [*range(601), *range(600, 1500)], (
+        "a row of the checkpoint itself stands"
+    )
+    thin(file)
+    assert list(rows(file)) == before
+    assert len(file.read_bytes().splitlines()) == 1501
+
+
+def test_rows_of_no_known_age_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text("".join(f'{{"frames":{frames},"seconds":null}}\n' for frames in range(10)))
+    thin(file)
+    assert len(list(rows(file))) == 10
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.one_of(st.none(), st.integers(0, 10**8))), max_size=60))
+def test_thinning_takes_rows_away_and_adds_none(
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[int, int | None]]
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "thinned.jsonl"
+    file.write_text("".join(json.dumps({"frames": frames, "seconds": at}) + "\n" for frames, at in table))
+    before = list(rows(file))
+    thin(file)
+    after = list(rows(file))
+    left = iter(before)
+    assert all(row in left for row in after), "a subsequence"
+    assert after[:1] == before[:1]
+
+
+@pytest.mark.skipif(bool(lacking()), reason=lacking())
+def test_thinning_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "256k") as disk:
+        file = disk.path / "metrics.jsonl"
+        file.write_text("".join(f'{{"frames":{second},"seconds":{second}}}\n' for second in range(5000)))
+        before = file.read_bytes()
+        disk.fill()
+        with pytest.raises(OSError, match="No space left"):
+            thin(file)
+        assert file.read_bytes() == before
+        assert sorted(entry.name for entry in disk.path.iterdir()) == ["filling", "metrics.jsonl"]
