@@ -90,11 +90,11 @@ class LearnerCore:
             case Heartbeat():
                 return self._heartbeat(routing_id, peer, message)
             case FleetReport():
-                return self._fleet.reported(routing_id, peer, message)
+                return self._fleet.reported(now, routing_id, peer, message)
             case Inspect():
                 return [self._report(now, routing_id)]
             case Goodbye():
-                return self._gone(routing_id, "info", f"left: {message.reason}")
+                return self._gone(now, routing_id, "info", f"left: {message.reason}")
             case _:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
@@ -156,9 +156,9 @@ class LearnerCore:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
         return self._finish(now, "stopped", "stopped by a signal", final=False)
 
-    def revoke(self, key_names: Collection[str]) -> list[Effect]:
+    def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
-        return self._all_gone(self.run.peers.with_keys(key_names), "warning", text)
+        return self._all_gone(now, self.run.peers.with_keys(key_names), "warning", text)
 
     def _finish(self, now: float, ending: Ending, reason: str, *, final: bool) -> list[Effect]:
         """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
@@ -219,12 +219,13 @@ class LearnerCore:
             effects.append(Disconnect(before))
         peer, new = self.run.peers.join(routing_id, hello, now, key_name)
         peer.codec = codec
+        self._fleet.joined(hello)
         if new and hello.role != "observer":
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
         self.run.stats.joined(self.run.peers.actors)
         effects += self._welcome(now, routing_id, peer)
-        return effects + (self._fleet.orders() if hello.role == "launcher" else [])
+        return effects + (self._fleet.orders(now) if hello.role == "launcher" else [])
 
     def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
         """Removes the predecessors of a peer that joins; the other launchers need no orders in between."""
@@ -293,16 +294,21 @@ class LearnerCore:
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
         silent = self.run.peers.silent(now, seconds) if self._attention.has_heard(seconds) else []
-        return self._all_gone(silent, "warning", f"has been silent for {seconds:g} s: it is removed")
+        for routing_id in silent:
+            if peer := self.run.peers.get(routing_id):
+                self._fleet.fell_silent(peer)
+        return self._all_gone(now, silent, "warning", f"has been silent for {seconds:g} s: it is removed")
 
-    def _all_gone(self, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str) -> list[Effect]:
-        return [effect for routing_id in routing_ids for effect in self._gone(routing_id, level, text)]
+    def _all_gone(
+        self, now: float, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str
+    ) -> list[Effect]:
+        return [effect for routing_id in routing_ids for effect in self._gone(now, routing_id, level, text)]
 
-    def _gone(self, routing_id: bytes, level: Literal["info", "warning"], text: str) -> list[Effect]:
+    def _gone(self, now: float, routing_id: bytes, level: Literal["info", "warning"], text: str) -> list[Effect]:
         """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
         peer = self.run.peers.leave(routing_id)
         effects = self._forgotten(routing_id, peer, level, text)
-        return effects + (self._fleet.orders() if peer is not None and peer.hello.role == "launcher" else [])
+        return effects + (self._fleet.orders(now) if peer is not None and peer.hello.role == "launcher" else [])
 
     def _forgotten(
         self, routing_id: bytes, peer: Peer | None, level: Literal["info", "warning"], text: str

@@ -132,7 +132,7 @@ class _Daemon:
         """
         authenticator.serve()
         if revoked := authenticator.revoked(now):
-            self._do(self._core.revoke(revoked))
+            self._do(self._core.revoke(now, revoked))
             self._close(linger=FAREWELL_MS)
             self._open()
 

@@ -1,12 +1,18 @@
 """How many actors: the scaler's decisions as orders to the launchers, and the launchers' reports."""
 
 from collections.abc import Sequence
+from itertools import islice
 
-from common.wire.messages import FleetOrder, FleetReport
+from common.wire.messages import FleetOrder, FleetReport, Hello
 from learner.effects import Effect, Log, Send
 from learner.peers import Peer
 from learner.run import Run
 from learner.scaling import decide
+
+SILENT_SECONDS = 600.0
+"""For so long a launcher is told of an actor that fell silent, unless one of its name joins."""
+MOST_SILENT = 256
+"""Names in one order."""
 
 
 class Fleet:
@@ -16,6 +22,8 @@ class Fleet:
         self._section = run.spec.settings.scaling
         self._run_stats = run.stats
         self._peers = run.peers
+        self._silent: dict[tuple[str, str], float] = {}
+        """By launcher and name the actors that fell silent, and when they were heard last."""
 
     def decide(self, now: float) -> list[Effect]:
         """Asks the policy; a changed number is ordered, and logged with its reason, as is a new hold by the guard."""
@@ -24,20 +32,30 @@ class Fleet:
         self._run_stats.decided(decision)
         line = Log("info", f"scaling: {decision.why}")
         if decision.wanted != before.wanted:
-            return [line, *self.orders()]
+            return [line, *self.orders(now)]
         return [line] if decision.held and not before.held else []
 
-    def orders(self) -> list[Effect]:
+    def fell_silent(self, peer: Peer) -> None:
+        """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""
+        if peer.hello.role == "actor" and peer.hello.launcher:
+            self._silent[peer.hello.launcher, peer.hello.name] = peer.seen
+
+    def joined(self, hello: Hello) -> None:
+        """It lives, or its successor does."""
+        self._silent.pop((hello.launcher, hello.name), None)
+
+    def orders(self, now: float) -> list[Effect]:
         """The number that is wanted, shared among the launchers."""
         launchers = self._peers.role("launcher")
         orders = share(self._run_stats.decision.wanted, [peer.slots for _, peer in launchers])
         for (_, peer), order in zip(launchers, orders, strict=True):
             peer.ordered = order
-        return [self._order(routing_id, peer) for routing_id, peer in launchers]
+        return [self._order(now, routing_id, peer) for routing_id, peer in launchers]
 
-    def reported(self, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
-        """Takes a launcher's report; one that runs another number is told again, in case the order was lost.
+    def reported(self, now: float, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
+        """Takes a launcher's report.
 
+        One that runs another number, or an actor that fell silent, is told again, in case the order was lost.
         What a launcher has no room for (a host that cannot be reached, say) is ordered from the others.
         """
         given_up = report.gave_up and not (peer.report and peer.report.gave_up)
@@ -45,17 +63,26 @@ class Fleet:
         peer.report = report
         effects: list[Effect] = []
         if peer.slots != room:
-            effects += self.orders()
-        elif report.running + report.starting != peer.ordered:
-            effects.append(self._order(routing_id, peer))
+            effects += self.orders(now)
+        elif report.running + report.starting != peer.ordered or self._silent_of(now, peer):
+            effects.append(self._order(now, routing_id, peer))
         if given_up:
-            text = f"launcher {peer.hello.name} gave up starting actors: {report.why}"
+            text = f"launcher {peer.hello.name} cannot start actors, and tries ever more slowly: {report.why}"
             self._run_stats.warn(text)
             effects.append(Log("error", text))
         return effects
 
-    def _order(self, routing_id: bytes, peer: Peer) -> Send:
-        return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._run_stats.decision.why))
+    def _order(self, now: float, routing_id: bytes, peer: Peer) -> Send:
+        silent = self._silent_of(now, peer)
+        return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._run_stats.decision.why, silent=silent))
+
+    def _silent_of(self, now: float, launcher: Peer) -> dict[str, float]:
+        """Its actors that fell silent, and for how long."""
+        if not self._silent:
+            return {}
+        self._silent = {key: seen for key, seen in self._silent.items() if now - seen < SILENT_SECONDS}
+        found = ((name, now - seen) for (of, name), seen in self._silent.items() if of == launcher.hello.name)
+        return dict(islice(found, MOST_SILENT))
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

@@ -41,6 +41,8 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     gave_up: bool
     exit_code: int
     why: str
+    retry_seconds: int = 0
+    """Until it tries again, where it gave up."""
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):

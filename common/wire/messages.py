@@ -179,6 +179,8 @@ class FleetOrder(Message, frozen=True):
 
     actors: Natural
     why: Text
+    silent: Annotated[dict[Name, Annotated[float, Meta(ge=0)]], Meta(max_length=256)] = {}
+    """Actors of this launcher that fell silent, and for how many seconds: each is to be ended and started again."""
 
 
 class FleetReport(Message, frozen=True):
@@ -190,9 +192,11 @@ class FleetReport(Message, frozen=True):
     failed: Natural
     """Actors that ended without being told to, since the launcher started."""
     gave_up: bool = False
-    """The launcher starts no more actors; `why` says why."""
+    """No actor can run; `why` says why."""
     exit_code: Natural = 0
     """Of the actor that made the launcher give up."""
+    retry_seconds: Natural = 0
+    """Until the launcher starts one actor again, where it gave up."""
     why: Text = ""
 
 

@@ -90,6 +90,8 @@ class Place:
     slots: int
     name: str = ""
     """Of the host, where there are several."""
+    actors: str = ""
+    """What the names of its actors begin with, as in `actor_name`; empty: others name them."""
 
 
 def actor_name(launcher: str, slot: int) -> str:

@@ -37,7 +37,8 @@ class SshBackend(Backend):
     ) -> None:
         """`words`: options of `a3cd actor` after the learner's address; `ssh`: the words before the remote command."""
         self._host = host.name
-        self._launcher = f"{launcher}-{host.name}"
+        self.launcher = f"{launcher}-{host.name}"
+        """What the names of the actors begin with."""
         self._unit = f"{group_name(launcher, learner)}-"
         self._actor = f"{program} {shlex.join(['actor', learner, *words, '--launcher', launcher])}"
         self._ssh = ssh
@@ -98,11 +99,11 @@ class SshBackend(Backend):
         why = "the user's systemd does not linger" if said.get("user") in _UP else "no systemd there that keeps them"
         _log.info(f"{self._host}: actors are children of ssh and end with the connection: {why}")
         lock = f"/tmp/{self._unit}{said['uid']}" if said.get("flock") else ""
-        return ProcessBackend(partial(self._child, lock), partial(actor_name, self._launcher))
+        return ProcessBackend(partial(self._child, lock), partial(actor_name, self.launcher))
 
     def _command(self, slot: int) -> str:
         """A line for the host's shell."""
-        return f"{self._actor} --name {shlex.quote(actor_name(self._launcher, slot))}"
+        return f"{self._actor} --name {shlex.quote(actor_name(self.launcher, slot))}"
 
     def _child(self, lock: str, slot: int) -> list[str]:
         """The lock: after a broken connection the actor before may live on until its sshd notices."""

@@ -98,7 +98,7 @@ def places(
             if given["command"] is None:
                 raise ConfigurationError("--start-with command needs --command 'PROGRAM ARG ...'")
             backend = CommandBackend(given["command"], learner)
-    return [Place(backend, slots)]
+    return [Place(backend, slots, actors=name)]
 
 
 def _actor(words: Sequence[str], launcher: str, slot: int) -> list[str]:
@@ -118,5 +118,5 @@ def _hosts(
     for host in share_out(hosts, slots):
         ssh = ssh_command(host.destination, given["ssh_option"], config)
         backend = SshBackend(host, launcher=launcher, learner=learner, words=words, program=program, ssh=ssh)
-        found.append(Place(backend, host.slots, host.name))
+        found.append(Place(backend, host.slots, host.name, backend.launcher))
     return found

@@ -1,8 +1,10 @@
 """Decides for the launcher: orders, observations and time in; requests to the backends and reports out."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from common.errors import EXIT_DONE
 from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Refused, Stop, Welcome
@@ -29,11 +31,18 @@ class Step:
 
 class LauncherCore:
     def __init__(
-        self, slots: Sequence[int], hosts: Sequence[str] = ("",), prestart: int = 0, *, outlives: bool = False
+        self,
+        slots: Sequence[int],
+        hosts: Sequence[str] = ("",),
+        prestart: int = 0,
+        *,
+        outlives: bool = False,
+        names: Mapping[str, Slot] | None = None,
     ) -> None:
         """`slots` and host name of each place; `prestart` actors load their libraries before the first order.
 
-        `outlives`: the actors go on without this launcher, so that another of its name finds them.
+        `outlives`: the actors go on without this launcher, so that another of its name finds them. `names`: of the
+        actors, without the name of a key.
         """
         self.slots = sum(slots)
         self.wanted = min(prestart, self.slots)
@@ -41,6 +50,7 @@ class LauncherCore:
         self.stopping = False
         self._hosts = hosts
         self._outlives = outlives
+        self._names = names or {}
         self._yielded = False
         """Another launcher of this name has its place at the learner."""
         self._reconciler = Reconciler(slots)
@@ -58,7 +68,8 @@ class LauncherCore:
         self._abandon_at = math.inf
         self._detached = False
 
-    def handle(self, now: float, message: AnyMessage) -> None:
+    def handle(self, now: float, message: AnyMessage) -> list[Slot]:
+        """Returns the slots whose actor hangs, by what the learner says, and will be replaced."""
         match message:
             case Welcome():
                 epoch = (message.run, message.epoch)
@@ -76,8 +87,18 @@ class LauncherCore:
                 self.wanted = min(message.actors, self.slots)
                 beyond = message.actors > self.slots
                 self._clamped = f"{message.actors} actors ordered, {self.slots} slots here" if beyond else ""
+                return [slot for name, seconds in message.silent.items() for slot in self._hanging(now, name, seconds)]
             case Stop(final=True):
                 self.stop(now, LEAVE_SECONDS)
+        return []
+
+    def _hanging(self, now: float, name: str, seconds: float) -> Iterator[Slot]:
+        """The slot of an actor that fell silent, if that is the one that runs there now."""
+        while name and name not in self._names:
+            name = name.partition("/")[2]  # an actor on another host has the name of that host's key before its own
+        slot = self._names.get(name)
+        if slot is not None and self._reconciler.replace(now, slot, seconds):
+            yield slot
 
     def observe(self, now: float, place: int, report: Report) -> Step:
         """Answers a backend's report. Before the first order all actors found are wanted."""
@@ -109,7 +130,7 @@ class LauncherCore:
         self._failed += 1
         others = (other for other in self._reconciler.taken if other.place == place and other != slot)
         longest = max((self._reconciler.age(now, other) for other in others), default=0.0)
-        self._crash_loops[place].count(ended, self._reconciler.age(now, slot), longest)
+        self._crash_loops[place].count(now, ended, self._reconciler.age(now, slot), longest)
         return True
 
     def stop(self, now: float, patience: float = 0.0) -> None:
@@ -133,11 +154,14 @@ class LauncherCore:
         """The report, if it changed since the last one or a heartbeat has passed."""
         if self._detached:
             return None
+        for slot in self._reconciler.observed - self._reconciler.starting:
+            self._crash_loops[slot.place].lives(now, self._reconciler.age(now, slot))
         self._plan(now)
-        report = self.report()
-        if report == self._last and now < self._report_due:
+        report = self.report(now)
+        news = msgspec.structs.replace(report, retry_seconds=0)
+        if news == self._last and now < self._report_due:
             return None
-        self._last, self._report_due = report, now + self._interval
+        self._last, self._report_due = news, now + self._interval
         return report
 
     def due(self, now: float) -> set[int]:
@@ -149,28 +173,41 @@ class LauncherCore:
         return self._detached or (self._yielded and self._outlives)
 
     def _plan(self, now: float) -> None:
-        self._reconciler.set_plan(now, self.wanted, self._usable())
+        self._reconciler.set_plan(now, self.wanted, self._usable(now))
 
-    def _usable(self) -> set[Slot]:
-        ready = {place for place in self._reconciler.ready if not self._crash_loops[place].why}
-        return {slot for slot in self._reconciler.slots if slot.place in ready}
+    def _usable(self, now: float) -> set[Slot]:
+        """Where actors may be started."""
+        ready = self._reconciler.ready
+        doubtful = {place for place in ready if self._crash_loops[place].why}
+        usable = {slot for slot in self._reconciler.slots if slot.place in ready - doubtful}
+        return usable.union(*(self._trial(now, place) for place in doubtful))
 
-    def report(self) -> FleetReport:
+    def _trial(self, now: float, place: int) -> set[Slot]:
+        """The slot for the one actor that may try, once it is time, whether actors can run here again."""
+        since = self._crash_loops[place].retry_at
+        slots = {slot for slot in self._reconciler.slots if slot.place == place}
+        taken = slots & self._reconciler.taken
+        if now < since or any(now - self._reconciler.age(now, slot) >= since for slot in taken):
+            return set()
+        return {self._reconciler.next_free(slots)} if slots - taken else set()
+
+    def report(self, now: float) -> FleetReport:
         """Running: actors that work; starting: requested, not at work yet, or waiting to be started again.
 
         Slots: those in which an actor is or could be, so that the learner can order the others elsewhere.
         """
         taken = self._reconciler.taken
-        starting = self._reconciler.requested | self._reconciler.starting
+        starting = self._reconciler.requested | self._reconciler.starting | self._reconciler.silent
         texts = [*(one.why for one in self._crash_loops), *self.problems, self._clamped]
         named = zip([*self._hosts, *self._hosts, ""], texts, strict=True)
         return FleetReport(
-            slots=self.slots if self._unsettled else len(taken | self._usable()),
+            slots=self.slots if self._unsettled else len(taken | self._usable(now)),
             running=len(taken - starting),
             starting=len(starting) + len(self._reconciler.plan - taken),
             failed=self._failed,
             gave_up=self.gave_up,
             exit_code=self._crash_loops[0].exit_code if self.gave_up else EXIT_DONE,
+            retry_seconds=self._retry_seconds(now),
             why="; ".join(f"{host}: {text}" if host else text for host, text in named if text)[:MAX_TEXT],
         )
 
@@ -179,9 +216,13 @@ class LauncherCore:
         """Actors that exist, as far as is known."""
         return len(self._reconciler.taken)
 
+    def _retry_seconds(self, now: float) -> int:
+        times = [math.ceil(one.retry_at - now) for one in self._crash_loops if one.why]
+        return max(0, min(times, default=0))
+
     @property
     def gave_up(self) -> bool:
-        """No more actors are started anywhere; those that run go on."""
+        """No actors are started anywhere, but one now and then to try; those that run go on."""
         return all(one.why for one in self._crash_loops)
 
     def finished(self, now: float) -> bool:

@@ -3,6 +3,7 @@
     plan       an actor is wanted here
     requested  a start was handed to the backend and has not been observed yet
     observed   the last observation shows an actor here
+    silent     of those observed: it hangs, and another is to take its place
 
 A slot in `plan` alone is started, one in `observed` alone is stopped. Requests follow only upon an observation of their
 place, so an actor is never started twice. An actor that ended by itself is started again after 0.5, 1, 2, 4, ... 30 s.
@@ -35,6 +36,8 @@ class Slot(NamedTuple):
 
 @dataclass
 class _Times:
+    requested: float = -math.inf
+    """When its start was requested; of one that was found nobody knows."""
     started: float = -math.inf
     due: float = -math.inf
     """Not started before."""
@@ -54,6 +57,7 @@ class Reconciler:
         self.observed: set[Slot] = set()
         self.starting: set[Slot] = set()
         """Of those observed, the ones whose actor does not work yet."""
+        self.silent: set[Slot] = set()
         self.ready: set[int] = set()
         """Places that the last attempt could observe."""
         self._times = {slot: _Times() for slot in self.slots}
@@ -64,6 +68,11 @@ class Reconciler:
     @property
     def taken(self) -> set[Slot]:
         return self.requested | self.observed
+
+    def next_free(self, slots: Collection[Slot]) -> Slot:
+        """Of these slots the free one that is planned already, or may be started first."""
+        free = set(slots) - self.taken
+        return min(free, key=lambda slot: (slot not in self.plan, self._times[slot].due, slot))
 
     def age(self, now: float, slot: Slot) -> float:
         return now - self._times[slot].started
@@ -88,15 +97,26 @@ class Reconciler:
         times.stop_at = min(times.stop_at, at)
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
+    def replace(self, now: float, slot: Slot, silent_for: float) -> bool:
+        """Ends the actor here, which has been silent for so many seconds; False: it is younger, or on its way out."""
+        times = self._times[slot]
+        if slot not in self.observed & self.plan - self.silent or now - times.requested <= silent_for:
+            return False
+        self.silent.add(slot)
+        times.stop_at, times.kill_at = now, now + GRACE_SECONDS
+        return True
+
     def observe(self, now: float, place: int, seen: Observation, ended: Collection[int] = ()) -> set[Slot]:
         """Takes an observation that follows all requests to its place; returns the slots found without a request."""
         alive = {Slot(number, place) for number in seen.alive}
         found = alive - self.taken
         for slot in found:
             self._begin(now, slot)
+            self._times[slot].requested = -math.inf
         starting = {Slot(number, place) for number in seen.starting}
         for slot in starting:
             self._times[slot].started = now
+        self.silent -= _of(self.silent, place) - alive
         gone = {Slot(number, place) for number in ended} | _of(self.requested, place) - alive
         for slot in gone & self.plan:
             self._set_back(now, slot)
@@ -114,10 +134,15 @@ class Reconciler:
         self._awaited.discard(place)
         if now - self._seen_at[place] >= GONE_SECONDS:
             self._forget(place)
+            self.silent -= _of(self.silent, place)
 
     def _forget(self, place: int) -> None:
         for slots in (self.requested, self.observed, self.starting):
             slots -= _of(slots, place)
+
+    def _keeps(self, slot: Slot) -> bool:
+        """Whether the actor that is here, if there is one, is the one wanted."""
+        return slot in self.plan and slot not in self.silent
 
     def requests(self, now: float, place: int) -> Requests:
         start, stop, kill = set(), set(), set()
@@ -125,8 +150,9 @@ class Reconciler:
             times = self._times[slot]
             if self._next(slot) > now:
                 continue
-            if slot in self.plan:
+            if self._keeps(slot):
                 self._begin(now, slot)
+                times.requested = now
                 self.requested.add(slot)
                 start.add(slot.number)
                 continue
@@ -147,7 +173,7 @@ class Reconciler:
 
     def _next(self, slot: Slot) -> float:
         times = self._times[slot]
-        if slot in self.plan:
+        if self._keeps(slot):
             return math.inf if slot in self.taken else times.due
         if slot not in self.observed:
             return math.inf

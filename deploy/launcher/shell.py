@@ -17,8 +17,9 @@ from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Refused, Stop, Welcome
 from deploy.backends.background_loop import BackgroundLoop, close_all
-from deploy.backends.base import Place
+from deploy.backends.base import Place, actor_name
 from deploy.launcher.core import LauncherCore
+from deploy.launcher.reconciler import Slot
 
 LOOK_MILLISECONDS = 50
 """How often the background loops are asked for a report, and all deadlines are looked at."""
@@ -52,7 +53,15 @@ class _Launcher:
         stack.callback(close_all, self._loops)
         self._outlives = all(place.backend.outlives for place in places)
         self._core = LauncherCore(
-            [place.slots for place in places], [place.name for place in places], prestart, outlives=self._outlives
+            [place.slots for place in places],
+            [place.name for place in places],
+            prestart,
+            outlives=self._outlives,
+            names={
+                actor_name(place.actors, number): Slot(number, index)
+                for index, place in enumerate(places)
+                for number in range(place.slots)
+            },
         )
         hello = introduce("launcher", access, name, slots=self._core.slots)
         self._membership = Membership(hello, time.monotonic())
@@ -111,7 +120,9 @@ class _Launcher:
             for message, _ in self._link.receive():
                 self._membership.handle(now, message)
                 self._take(now, message)
-                self._core.handle(now, message)
+                for slot in self._core.handle(now, message):
+                    text = "an actor hangs: it is ended, and started again"
+                    _log.warning(logs.line(text, **self._where(slot.place), slot=slot.number))
         except RefusedError as error:
             self._exit_code = logs.fail(error)
             self._end(now, keep=True)
@@ -152,8 +163,7 @@ class _Launcher:
         before = self._core.problems[index]
         step = self._core.observe(now, index, report)
         loop.answer(step.requests)
-        host = loop.place.name
-        where = {"host": host} if host else {}
+        host, where = loop.place.name, self._where(index)
         for slot in step.found:
             _log.info(logs.line("found an actor at work", **where, slot=slot.number))
         for end in step.failures:
@@ -162,9 +172,15 @@ class _Launcher:
         if problem and problem != before:
             _log.warning(f"{host}: {problem}" if host else problem)
 
+    def _where(self, index: int) -> dict[str, str]:
+        host = self._loops[index].place.name
+        return {"host": host} if host else {}
+
     def _report(self, report: FleetReport) -> None:
         if report.gave_up and not self._gave_up:
-            _log.error(f"no more actors are started: {report.why}")
+            _log.error(f"no actor can run; one tries again in {report.retry_seconds} s, then ever later: {report.why}")
+        if self._gave_up and not report.gave_up:
+            _log.info("actors can run again")
         self._gave_up = report.gave_up
         if self._connected:
             self._notifier.status(f"{report.running} of {report.slots} actors {report.why}".rstrip())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from common.wire.messages import FleetOrder, FleetReport, Welcome
 from deploy.backends.background_loop import Report
-from deploy.backends.base import Ended, Observation
+from deploy.backends.base import Ended, Observation, actor_name
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.reconciler import Slot
 
@@ -24,7 +24,17 @@ class Bench:
     ) -> None:
         """`slots` on each of the hosts; `seen`: each was observed once; `outlives`: actors go on without a launcher."""
         self.places = range(len(hosts))
-        self.core = LauncherCore([slots] * len(hosts), hosts, prestart, outlives=outlives)
+        self.core = LauncherCore(
+            [slots] * len(hosts),
+            hosts,
+            prestart,
+            outlives=outlives,
+            names={
+                actor_name(f"lab-{host}" if host else "lab", number): Slot(number, place)
+                for place, host in enumerate(hosts)
+                for number in range(slots)
+            },
+        )
         self.now = 1000.0
         self.reports: list[FleetReport] = []
         self.alive: set[Slot] = set()
@@ -91,9 +101,9 @@ class Bench:
     def ended(self, slot: int, exit_code: int = 1, last_words: str = "", place: int = 0) -> bool:
         """Whether that is a failure. What is requested thereupon, the next tick returns."""
         self.alive.remove(Slot(slot, place))
-        before = self.core.report().failed
+        before = self.report.failed
         self._earlier += self._answered(place, Report(self._seen(place), (Ended(slot, exit_code, last_words),)))
-        return self.core.report().failed > before
+        return self.report.failed > before
 
     def after(self, seconds: float) -> list[str]:
         self.now += seconds
@@ -101,7 +111,7 @@ class Bench:
 
     @property
     def report(self) -> FleetReport:
-        return self.core.report()
+        return self.core.report(self.now)
 
     def found(self, *slots: int) -> list[str]:
         self.alive |= {Slot(slot) for slot in slots}

@@ -88,6 +88,43 @@ def test_of_two_launchers_of_one_name_the_newer_stays_and_the_older_is_told_unti
     assert sent(core.handle(5.0, b"older", older, None), Welcome, b"older")
 
 
+def test_an_actor_that_fell_silent_is_named_to_its_launcher_until_one_of_its_name_joins() -> None:
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
+    for name in ("lab", "attic"):
+        core.handle(0.0, name.encode(), hello_of(name, "launcher", slots=6), None)
+    core.handle(0.0, b"x", hello_of("lab-0", launcher="lab"), None)
+    core.handle(0.0, b"by-hand", hello_of("by-hand"), None)
+    for now in range(31):
+        for name in (b"lab", b"attic"):
+            core.handle(now, name, Heartbeat(), None)
+        core.tick(now)
+    effects = core.tick(31.0)
+    assert len(logged(effects)) == 2
+
+    def told(now: float, launcher: bytes) -> list[dict[str, float]]:
+        """With the answer to a report that needs no other."""
+        ordered = core.run.peers.get(launcher).ordered  # type: ignore[union-attr]
+        answer = core.handle(now, launcher, FleetReport(slots=6, running=ordered, starting=0, failed=0), None)
+        return [order.silent for order in sent(answer, FleetOrder, launcher)]
+
+    assert told(31.0, b"lab") == [{"lab-0": 31.0}]
+    assert told(32.0, b"attic") == []
+    core.handle(33.0, b"lab2", hello_of("lab", "launcher", slots=6, incarnation="successor"), None)
+    assert told(34.0, b"lab2") == [{"lab-0": 34.0}]
+    core.handle(35.0, b"x2", hello_of("lab-0", launcher="lab", incarnation="successor"), None)
+    assert told(36.0, b"lab2") == []
+
+
+def test_one_whose_host_is_gone_is_not_named_for_ever() -> None:
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
+    core.handle(0.0, b"x", hello_of("lab-0", launcher="lab"), None)
+    attend(core, 0.0, 31.0)
+    effects = core.handle(599.0, b"lab", hello_of("lab", "launcher", slots=6), None)
+    assert [order.silent for order in sent(effects, FleetOrder)] == [{"lab-0": 599.0}]
+    effects = core.handle(601.0, b"lab", FleetReport(slots=6, running=6, starting=0, failed=0), None)
+    assert sent(effects, FleetOrder) == []
+
+
 def test_three_launchers_share_by_the_room_that_each_has_now() -> None:
     core, _ = learner_of(*FIXED)
     for name in ("a", "b", "c"):
@@ -122,9 +159,9 @@ def test_a_launcher_that_gives_up_is_told_of_once() -> None:
     core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
     gave_up = FleetReport(slots=8, running=0, starting=0, failed=5, gave_up=True, exit_code=78, why="no such game")
     lines = [logged(core.handle(1.0, b"l", gave_up, None)) for _ in range(3)]
-    assert lines == [["error: launcher l gave up starting actors: no such game"], [], []]
+    assert lines == [["error: launcher l cannot start actors, and tries ever more slowly: no such game"], [], []]
     status = core.run.status(2.0)
-    assert status.warnings == ["launcher l gave up starting actors: no such game"]
+    assert status.warnings == ["launcher l cannot start actors, and tries ever more slowly: no such game"]
     assert (status.launchers[0].gave_up, status.launchers[0].exit_code) == (True, 78)
 
 

@@ -164,8 +164,12 @@ def launchers_table(launchers: list[FleetStatus]) -> Table:
     table = _table("launcher", ("slots", "ordered", "running", "starting", "failed"), "", overflow="fold")
     for launcher in launchers:
         said = Text(printable(launcher.why))
+        when = f"next try in {launcher.retry_seconds} s" if launcher.retry_seconds else ""
         if launcher.gave_up:
-            said = Text(f"gave up (exit code {launcher.exit_code}): ", style=_BAD) + said
+            code = f"exit code {launcher.exit_code}"
+            said = Text(f"gave up ({code}, {when or 'trying one'}): ", style=_BAD) + said
+        elif when:
+            said = Text(f"{when}: ", style=_WARN) + said
         counts = (launcher.slots, launcher.ordered, launcher.running, launcher.starting, launcher.failed)
         table.add_row(Text(printable(launcher.name)), *map(str, counts), said)
     return table

@@ -230,11 +230,63 @@ def test_why_a_request_failed_is_reported_until_it_is_made() -> None:
     core.observe(0.0, 0, Report(Observation()))
     core.observe(0.0, 0, Report(Observation(), problem="no such unit"))
     core.observe(0.4, 0, Report(Observation()))
-    assert core.report().why == "no such unit"
+    assert core.report(0.5).why == "no such unit"
     assert core.observe(0.5, 0, Report(Observation())).requests.start == {0}
-    assert core.report().why == "no such unit"
+    assert core.report(0.5).why == "no such unit"
     core.observe(0.5, 0, Report(Observation(frozenset({0}))))
-    assert core.report().why == ""
+    assert core.report(0.5).why == ""
+
+
+def silent(bench: Bench, name: str, seconds: float, actors: int = 2) -> list[Slot]:
+    """The learner says that this actor fell silent; the slots that are replaced for it."""
+    return bench.core.handle(bench.now, FleetOrder(actors=actors, why="test", silent={name: seconds}))
+
+
+def test_an_actor_that_hangs_is_asked_killed_and_started_again() -> None:
+    bench = Bench()
+    bench.order(2)
+    bench.now += 40
+    assert silent(bench, "lab-1", 30.0) == [Slot(1)]
+    assert (bench.report.running, bench.report.starting) == (1, 1)
+    assert bench.tick() == ["stop 1"]
+    assert silent(bench, "lab-1", 32.0) == [], "it is known"
+    assert bench.after(2.9) == []
+    assert bench.after(0.1) == ["kill 1"]
+    assert bench.ended(1, 137)
+    assert bench.after(0.5) == ["start 1"]
+    assert silent(bench, "lab-1", 45.0) == [], "its successor was not there then"
+    assert bench.after(100) == []
+
+
+def test_one_that_was_found_may_have_been_silent_for_ever_so_long() -> None:
+    bench = Bench()
+    bench.order(1)
+    bench.ended(0)
+    bench.found(0)
+    assert silent(bench, "lab-0", 30.0, actors=1) == [Slot(0)]
+
+
+def test_only_what_runs_here_and_is_wanted_is_replaced() -> None:
+    bench = Bench(slots=1, hosts=["h2", "h3"])
+    bench.order(2)
+    bench.now += 40
+    for name in ("lab-7", "lab", "", "other-0", "lab-0x", "lab-h2-0/"):
+        assert silent(bench, name, 30.0) == []
+    assert silent(bench, "the-key-of-h3/here/lab-h3-0", 30.0) == [Slot(0, 1)], "keys stand before names"
+    assert bench.order(0) == ["stop 0", "stop 0 on 1"]
+    assert silent(bench, "lab-h2-0", 30.0, actors=0) == []
+
+
+def test_one_that_hangs_and_is_not_wanted_any_more_is_ended_all_the_same() -> None:
+    bench = Bench()
+    bench.order(1)
+    bench.now += 40
+    silent(bench, "lab-0", 30.0, actors=1)
+    assert bench.order(0) == ["stop 0"]
+    assert bench.after(3) == ["kill 0"]
+    bench.ended(0, 137)
+    assert bench.after(100) == []
+    assert bench.order(1) == ["start 0"]
 
 
 REPLACED = Refused(code="replaced", reason="launcher lab on h2 came later")

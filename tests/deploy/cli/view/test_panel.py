@@ -130,10 +130,18 @@ def test_actors_with_errors_come_first_and_the_rest_is_counted(peer: Peer) -> No
 
 def test_a_launcher_that_gave_up_says_why(fleet: Callable[..., FleetStatus]) -> None:
     shown = text(
-        launchers_table([fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no such environment")]), 120
+        launchers_table(
+            [
+                fleet(),
+                fleet(name="lab", gave_up=True, exit_code=78, retry_seconds=40, why="no such environment"),
+                fleet(name="attic", retry_seconds=9, why="h2: no such environment"),
+            ]
+        ),
+        140,
     )
     assert shown.splitlines()[1].split() == ["gpu-box", "8", "7", "6", "1", "2"]
-    assert "gave up (exit code 78): no such environment" in shown
+    assert "gave up (exit code 78, next try in 40 s): no such environment" in shown
+    assert "next try in 9 s: h2: no such environment" in shown
 
 
 def test_the_nearest_limit_is_shown(run_status: Run) -> None:
