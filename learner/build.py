@@ -15,6 +15,7 @@ from common.errors import ConfigurationError
 from common.host.versions import versions
 from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
+from common.rl.environments.names import longest_episode
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.model import Model
 from common.rl.model import build as build_model
@@ -34,6 +35,7 @@ from learner.exchange.step_rule import step_rule
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.optimizers import resolve_device
@@ -121,6 +123,7 @@ def _spec(
         run_dir=str(folder.path),
         weights_port=weights_port,
         weights_format=form,
+        longest_episode=longest_episode(settings.environment),
         counted=model.normalization.counted,
         clock=time.time() - now,
         versions=versions(),
@@ -171,7 +174,10 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
         if settings.staleness.policy == "compensate":
             section = settings.staleness
             compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
-        gradients = GradientSum(weights, average=average, compensation=compensation, top_k=settings.exchange.top_k)
+        bound = GradientBound(settings.algorithm.max_grad_norm, settings.exchange.error_feedback)
+        gradients = GradientSum(
+            weights, average=average, compensation=compensation, top_k=settings.exchange.top_k, bound=bound
+        )
         return GradientExchange(run, gradients)
     trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)
     if settings.exchange.kind == "actions":

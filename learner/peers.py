@@ -29,10 +29,16 @@ class Peer:
     state: str = "preparing"
     last_error: str = ""
     frames: int = 0
+    told: int = 0
+    """Steps that it says it has played, whatever became of them."""
+    finished: int = 0
+    """Steps of its finished episodes."""
     gradients: int = 0
     stale: int = 0
     refused: int = 0
     bad_in_a_row: int = 0
+    offences: int = 0
+    """Messages that no honest actor sends, however good their bodies: beyond its credit, or of another epoch."""
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None

@@ -40,6 +40,8 @@ class RunSpec:
     run_dir: str
     weights_port: int
     weights_format: str
+    longest_episode: int = 0
+    """In steps of the agent; 0: not known."""
     counted: int = 0
     """Numbers whose moments come with each gradient."""
     clock: float = 0.0

@@ -10,7 +10,7 @@ import msgspec
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.run.status import RunStatus
-from common.wire.messages import Contribution, Gradient, Observe
+from common.wire.messages import Contribution, Observe
 from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
 from learner.peers import Peer
 from learner.scaling import Decision, Measurement
@@ -35,6 +35,7 @@ class Counters(msgspec.Struct, kw_only=True):
     stale: int = 0
     refused: int = 0
     duplicates: int = 0
+    unknown: int = 0
     gradient_bytes: int = 0
     weight_bytes: int = 0
     action_bytes: int = 0
@@ -79,18 +80,27 @@ class RunStats:
     def joined(self, actors: int) -> None:
         self.counters.actors_peak = max(self.counters.actors_peak, actors)
 
-    def played(self, now: float, peer: Peer, message: Contribution | Observe, size: int) -> None:
-        """An actor played, whatever becomes of its gradient; its body is `size` bytes."""
+    def received(self, now: float, size: int) -> None:
+        """A body of `size` bytes came, whatever becomes of it."""
+        self.counters.gradient_bytes += size
+        self._bytes.add(now, size)
+
+    def played(self, now: float, peer: Peer, message: Contribution | Observe) -> None:
+        """What an actor played was used: only then do its figures count.
+
+        The steps of its finished episodes are at most those that it has played; an episode beyond, such as one that
+        began before the learner knew it, is left out.
+        """
         counters = self.counters
         counters.frames += message.steps
         counters.emulator_frames += message.emulator_frames
-        counters.gradient_bytes += size
         self._frames.add(now, message.steps)
-        self._bytes.add(now, size)
         peer.frames += message.steps
         peer.rate.add(now, message.steps)
         for episode in message.episodes:
-            self.window.add(episode)
+            if peer.finished + episode.length <= peer.told:
+                peer.finished += episode.length
+                self.window.add(episode)
         counters.episodes = self.window.episodes
 
     def lagged(self, now: float, peer: Peer, lag: int) -> None:
@@ -109,20 +119,24 @@ class RunStats:
         self.counters.refused += 1
         self.warn(text)
 
+    def unknown(self, peer: Peer) -> None:
+        """It sent something of another run or epoch."""
+        peer.offences += 1
+        self.counters.unknown += 1
+
     def duplicate(self) -> None:
         self.counters.duplicates += 1
 
-    def applied(self, peer: Peer, header: Contribution | None = None) -> None:
-        """A contribution, or without a header a rollout of a group, went into the weights."""
+    def applied(self, peer: Peer, statistics: Mapping[str, float]) -> None:
+        """A contribution, or a rollout of a group, went into the weights; `statistics` of its loss if it had them."""
         peer.gradients += 1
         self.counters.gradients += 1
-        if isinstance(header, Gradient):
-            self._losses.add(known(header.statistics))
+        self._losses.add(known(statistics))
 
-    def stepped(self, now: float, statistics: Mapping[str, float]) -> None:
-        """The weights changed; `statistics` of the loss where the learner computed it, else empty."""
+    def stepped(self, now: float, statistics: Mapping[str, float], frames: int) -> None:
+        """The weights changed, `frames` into the run; `statistics` of the loss where the learner computed it."""
         self.counters.version += 1
-        self.counters.stepped_frames = self.counters.frames
+        self.counters.stepped_frames = frames
         self._steps.add(now)
         self._losses.add(known(statistics))
 

@@ -13,7 +13,7 @@ from common.rl.gradient import gradient
 from common.rl.rollout import Rollout
 from common.settings.codec_names import feeds_back
 from common.settings.sections import Settings
-from common.wire.codecs.feedback import ErrorFeedback
+from common.wire.codecs.feedback import RESIDUAL_ROLLOUTS, ErrorFeedback
 from common.wire.codecs.registry import make as make_codec
 from common.wire.frames import Buffer
 from common.wire.messages import Gradient, Welcome
@@ -32,7 +32,9 @@ class GradientPlayer(RolloutPlayer):
         """A rollout whose gradient is computed again (PPO), and how many times."""
         exchange = settings.exchange
         self._codec = make_codec(welcome.codec, self.model.flat.size, exchange.top_k)
-        self._feedback = ErrorFeedback(self._codec) if feeds_back(exchange.error_feedback, welcome.codec) else None
+        self._feedback: ErrorFeedback | None = None
+        if feeds_back(exchange.error_feedback, welcome.codec):
+            self._feedback = ErrorFeedback(self._codec, RESIDUAL_ROLLOUTS * (self._algorithm.max_grad_norm or math.inf))
         self._sum = torch.zeros_like(self.model.flat.gradient)
 
     def advance(self, until: float) -> bool:

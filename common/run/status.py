@@ -81,6 +81,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     stale: int
     refused: int
     duplicates: int
+    unknown: int = 0
+    """Sent to another run or epoch of this learner."""
     gradient_bytes: int
     """Bytes of bodies that actors uploaded: gradients, trajectories or observations."""
     weight_bytes: int

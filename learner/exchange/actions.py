@@ -10,6 +10,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import Act, Contribution, Hello, Observe
 from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
+from learner.exchange.header_check import check_episode
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
@@ -68,10 +69,12 @@ class ActionExchange(Exchange):
                 group = Group(buffer, message.step, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")
+            peer.told += message.steps
             acted = self._server.observe(group.buffer, body, begins=message.begins)
         except CodecError as error:
             return self._quarantine(routing_id, peer, str(error))
-        self._run.stats.played(now, peer, message, memoryview(body).nbytes)
+        self._run.stats.received(now, memoryview(body).nbytes)
+        self._run.stats.played(now, peer, message)
         if acted is not None:
             self._run.stats.lagged(now, peer, self._run.stats.counters.version - acted)
             self._completed.append(peer)
@@ -85,12 +88,19 @@ class ActionExchange(Exchange):
         if not self._completed:
             return []
         completed, self._completed = self._completed, []
-        statistics = self._trainer.step(scale=1.0, frames=self._run.stats.counters.frames)
+        frames = self._run.stats.counters.frames
+        result = self._trainer.step(scale=1.0, frames=frames)
         self._trainer.weights.end_version()
-        self._run.stats.stepped(now, statistics)
-        for peer in completed:
-            self._run.stats.applied(peer)
-        return []
+        self._run.stats.stepped(now, result.statistics, frames)
+        effects: list[Effect] = []
+        for number, peer in enumerate(completed):
+            if number not in result.left_out:
+                self._run.stats.applied(peer, {})
+            else:
+                text = f"a rollout of {peer.hello.name} was left out: {result.left_out[number]}"
+                self._run.stats.refused(peer, text)
+                effects.append(Log("warning", text, key=f"bad {peer.hello.name}"))
+        return effects
 
     def left(self, routing_id: bytes) -> None:
         self._queue.left(routing_id)
@@ -123,6 +133,8 @@ class ActionExchange(Exchange):
             raise CodecError(f"{message.steps} steps, the group takes at most {most}")
         if len(message.episodes) > message.steps:
             raise CodecError(f"{message.steps} steps that end {len(message.episodes)} episodes")
+        for episode in message.episodes:
+            check_episode(episode, self._run.spec.longest_episode)
 
     def _quarantine(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
         """At once, since the two ends differ: sent again it would be as bad."""

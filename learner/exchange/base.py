@@ -2,26 +2,30 @@
 
 import abc
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from common.errors import CodecError
 from common.rl.moments import Moments
 from common.wire.frames import Buffer
-from common.wire.messages import Acknowledgement, Contribution, Hello, Observe, Verdict
+from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
 from learner.effects import Effect, Log, Send, refuse
+from learner.exchange.header_check import HeaderCheck
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
+from learner.parameters.step_result import StepResult
 from learner.peers import Peer
 from learner.run import Run
 from learner.staleness import staleness_rule
 
 BAD_IN_A_ROW = 3
 """Unusable contributions after which an actor is quarantined."""
+MOST_OFFENCES = 16
+"""Messages that no honest actor sends, after which it is quarantined however good the others are."""
+NOBODY = "no finite gradient of any of them; the weights are too large: try a smaller optimizer.learning_rate"
 
 
 class Exchange(abc.ABC):
@@ -89,7 +93,8 @@ class ContributionExchange(Exchange):
     duplicate: seen before          refused: cannot be used; the third in a row quarantines the actor
     stale: too old                  applied: added to the next step, answered when that is taken
 
-    Bounded by credit: at most `exchange.credit` contributions of each actor can wait here.
+    Bounded by credit: at most `exchange.credit` contributions of each actor wait here. What is beyond is refused
+    before its body is touched, so an actor that does not wait for answers takes no steps from the others.
     """
 
     message: ClassVar[type[Contribution]]
@@ -99,9 +104,12 @@ class ContributionExchange(Exchange):
         """`collected`: what `_add` adds to, and what a step is taken with."""
         super().__init__(run, max_bytes)
         self._staleness = staleness_rule(self._settings)
+        self._headers = HeaderCheck(run.spec, self.message, self.plural)
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
+        self._seen: list[Moments] = []
+        """Of what was added since the last step."""
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
 
     @abc.abstractmethod
@@ -122,22 +130,27 @@ class ContributionExchange(Exchange):
         if isinstance(message, Observe):
             return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
         if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
-            return [refuse(routing_id, "unknown", f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}")]
+            return self._foreign(routing_id, peer)
         if self._run.peers.is_duplicate(peer, message.sequence):
             self._run.stats.duplicate()
             # The answer to one that waits comes with its step: an earlier one would let the actor play on.
             return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
-        lag = self._run.stats.counters.version - message.version
+        unanswered = sum(one.peer.incarnation == peer.incarnation for one in self._waiting)
+        if 0 < self._settings.exchange.credit <= unanswered:
+            return self._beyond_credit(routing_id, peer, message, unanswered)
+        version = self._run.stats.counters.version
+        lag = version - message.version
         try:
-            self._check(peer, message, lag)
+            self._headers.check(peer, message, version)
             if body is None:
                 raise CodecError("without a body")
             seen = self.moments(message)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
-        self._run.stats.played(now, peer, message, len(body))
-        self._run.stats.lagged(now, peer, lag)
+        self._run.stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
+        # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
+        self._run.stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1))
         if limit is not None and lag > limit:
             self._run.stats.stale(peer)
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
@@ -146,7 +159,6 @@ class ContributionExchange(Exchange):
             self.add(message, body, weight, lag, seen)
         except CodecError as error:
             return self._refuse(routing_id, peer, message, str(error))
-        peer.bad_in_a_row = 0
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(_Waiting(routing_id, peer, message, weight))
@@ -158,12 +170,25 @@ class ContributionExchange(Exchange):
         waiting, self._waiting = self._waiting, []
         self._deadline = math.inf
         scale = sum(one.weight for one in waiting) / len(waiting)
-        frames = self._run.stats.counters.frames
-        self._run.stats.stepped(now, self.advance(scale=scale, frames=frames))
+        frames = self._run.stats.counters.frames + sum(one.header.steps for one in waiting)
+        result = self.advance(scale=scale, frames=frames)
+        self._run.stats.stepped(now, result.statistics, frames)
         effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames)]
-        for one in waiting:
-            self._run.stats.applied(one.peer, one.header)
+        for number, one in enumerate(waiting):
+            if number in result.left_out:
+                continue
+            one.peer.bad_in_a_row = 0
+            self._run.stats.played(now, one.peer, one.header)
+            self._run.stats.applied(one.peer, one.header.statistics if isinstance(one.header, Gradient) else {})
             effects.append(self._answer(one.routing_id, one.header, "applied"))
+        for number, why in result.left_out.items():
+            one = waiting[number]
+            if result.to_blame:
+                effects += self._refuse(one.routing_id, one.peer, one.header, why)
+            else:
+                effects.append(self._answer(one.routing_id, one.header, "refused", why))
+        if not result.to_blame:
+            effects.append(Log("warning", f"{len(waiting)} {self.plural} together: {NOBODY}", key="step"))
         return effects
 
     # -- what changes the weights; a replay of the record calls the same -----------------------------------------------
@@ -176,13 +201,17 @@ class ContributionExchange(Exchange):
     def add(self, header: Contribution, body: Buffer, weight: float, lag: int, seen: Moments) -> None:
         """Adds a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
         self._add(header, body, weight, lag)
-        self._collected.weights.merge(seen)
+        self._seen.append(seen)
 
-    def advance(self, *, scale: float, frames: int) -> Mapping[str, float]:
-        """Takes the step to the next version, and returns its statistics."""
-        statistics = self._collected.step(scale=scale, frames=frames)
+    def advance(self, *, scale: float, frames: int) -> StepResult:
+        """Takes the step to the next version with what has been added since the last one."""
+        result = self._collected.step(scale=scale, frames=frames)
+        for number, seen in enumerate(self._seen):
+            if number not in result.left_out:
+                self._collected.weights.merge(seen)
+        self._seen.clear()
         self._collected.weights.end_version()
-        return statistics
+        return result
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -195,24 +224,23 @@ class ContributionExchange(Exchange):
                 return True
         return False
 
-    def _check(self, peer: Peer, header: Contribution, lag: int) -> None:
-        """Raises CodecError for a header that no actor of this run sends; its figures are not counted."""
-        settings = self._settings
-        if not isinstance(header, self.message):
-            raise CodecError(f"this run takes {self.plural}")
-        if header.model != self._run.spec.model:
-            raise CodecError(f"of model {header.model!r}, this run trains {self._run.spec.model!r}")
-        if header.codec != peer.codec:
-            raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
-        if lag < 0:
-            raise CodecError(f"of version {header.version}, the newest is {self._run.stats.counters.version}")
-        if header.count > settings.exchange.accumulate:
-            raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
-        most = header.count * settings.algorithm.rollout_length * settings.environment.num_envs
-        if header.steps > most and not settings.algorithm.whole_episodes:
-            raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
-        if len(header.episodes) > header.steps:
-            raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+    def _foreign(self, routing_id: bytes, peer: Peer) -> list[Effect]:
+        """Once after each restart of the learner that is honest."""
+        self._run.stats.unknown(peer)
+        text = f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}"
+        return self._offence(routing_id, peer, text) or [refuse(routing_id, "unknown", text)]
+
+    def _beyond_credit(self, routing_id: bytes, peer: Peer, header: Contribution, unanswered: int) -> list[Effect]:
+        peer.offences += 1
+        credit = self._settings.exchange.credit
+        text = f"{unanswered} of its {self.plural} are not answered yet, its credit is {credit}: wait for an answer"
+        self._run.stats.refused(peer, f"{peer.hello.name} does not wait for answers: {text}")
+        return self._offence(routing_id, peer, text) or [self._answer(routing_id, header, "refused", text)]
+
+    def _offence(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
+        if peer.offences < MOST_OFFENCES:
+            return []
+        return self._quarantine(routing_id, peer, f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}")
 
     def _refuse(self, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
         text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
@@ -221,10 +249,13 @@ class ContributionExchange(Exchange):
         line = Log("warning", text, key=f"bad {peer.hello.name}")
         if peer.bad_in_a_row < BAD_IN_A_ROW:
             return [line, self._answer(routing_id, header, "refused", why)]
+        reason = f"{BAD_IN_A_ROW} {self.plural} in a row could not be used, the last one: {why}"
+        return [line, *self._quarantine(routing_id, peer, reason)]
+
+    def _quarantine(self, routing_id: bytes, peer: Peer, reason: str) -> list[Effect]:
         self._run.peers.quarantine(routing_id, peer)
-        reason = f"{BAD_IN_A_ROW} gradients in a row could not be used, the last one: {why}"
         quarantined = Log("error", f"{peer.hello.name} is quarantined: {reason}")
-        return [line, refuse(routing_id, "quarantined", reason), quarantined]
+        return [refuse(routing_id, "quarantined", reason), quarantined]
 
     def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
         message = Acknowledgement(

@@ -1,9 +1,8 @@
 """Rollouts in, optimizer steps out: the learner computes the gradients."""
 
-import logging
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,9 +14,17 @@ from common.rl.gradient import gradient
 from common.rl.model import Model
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm
+from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 
-_log = logging.getLogger(__name__)
+NOT_FINITE = "its gradient is not finite (NaN or infinity)"
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    rollout: Rollout
+    weight: float
+    count: int
 
 
 class BatchTrainer:
@@ -39,7 +46,7 @@ class BatchTrainer:
         self._section = section
         self._average = average
         self._seed = seed
-        self._waiting: list[tuple[Rollout, float]] = []
+        self._waiting: list[_Waiting] = []
         self._rollouts = 0
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
@@ -47,34 +54,54 @@ class BatchTrainer:
 
         All rollouts of a step have equally many steps.
         """
-        self._waiting.append((rollout, weight))
+        self._waiting.append(_Waiting(rollout, weight, count))
         self._rollouts += count
 
-    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
+    def step(self, *, scale: float, frames: int) -> StepResult:
         """Trains on all rollouts as one batch: one optimizer step, or one per epoch and minibatch.
 
         As for gradients (see GradientSum.step) a step on n rollouts is as long as n steps, unless it averages. A
-        gradient that is not finite ends the batch without a step. Returns the means of the loss's statistics.
+        rollout whose gradient is not finite is left out, and the step is taken with the others. Returns the means of
+        the loss's statistics.
         """
         waiting, self._waiting = self._waiting, []
+        rollouts, self._rollouts = self._rollouts, 0
         if not waiting:
-            return {}
-        root = 1.0 if self._average else math.sqrt(self._rollouts)
-        self._rollouts = 0
+            return StepResult()
+        steps = self._train(waiting, rollouts, scale, frames)
+        left_out: dict[int, str] = {}
+        to_blame = True
+        if steps is None:
+            left_out = dict.fromkeys(self._not_finite(waiting), NOT_FINITE)
+            rest = [one for number, one in enumerate(waiting) if number not in left_out]
+            steps = self._train(rest, sum(one.count for one in rest), scale, frames) if left_out and rest else None
+            if steps is None:
+                to_blame = len(waiting) == 1 and self.weights.finite
+                left_out = dict.fromkeys(range(len(waiting)), NOT_FINITE)
+        if not steps:
+            return StepResult({}, left_out, to_blame)
+        means = np.mean(steps, axis=0).tolist()
+        return StepResult(dict(zip(Statistics._fields, means, strict=True)), left_out)
+
+    def _train(self, waiting: list[_Waiting], rollouts: int, scale: float, frames: int) -> list[Statistics] | None:
+        """The statistics of each step; None where the first gradient was not finite, and no step was taken."""
+        root = 1.0 if self._average else math.sqrt(rollouts)
         steps: list[Statistics] = []
-        batch = join([rollout for rollout, _ in waiting])
+        batch = join([one.rollout for one in waiting])
         for part, weights in self._parts(batch, _column_weights(waiting), frames):
             statistics = gradient(self.model, part, self._section, weights)
             if not math.isfinite(statistics.gradient_norm):
-                _log.warning("a batch of %d rollouts gave a gradient that is not finite: left out", len(waiting))
-                break
+                return steps or None
             if steps and 0 < self._section.target_kl < statistics.kl:
                 break
             steps.append(statistics)
             self.weights.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames)
-        if not steps:
-            return {}
-        return dict(zip(Statistics._fields, np.mean(steps, axis=0).tolist(), strict=True))
+        return steps
+
+    def _not_finite(self, waiting: list[_Waiting]) -> list[int]:
+        """The numbers of the rollouts that have no finite gradient by themselves."""
+        norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
+        return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
     def _parts(self, rollout: Rollout, weights: Floats | None, frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
         if not METHODS[self._section.kind].repeats:
@@ -89,11 +116,11 @@ class BatchTrainer:
                 yield rollout.columns(chosen), None if weights is None else weights[chosen.numpy()]
 
 
-def _column_weights(waiting: list[tuple[Rollout, float]]) -> Floats | None:
+def _column_weights(waiting: list[_Waiting]) -> Floats | None:
     """Weights (B,) of the batch's environments, of mean 1 over the rollouts; None: all are alike."""
-    given = [weight for _, weight in waiting]
+    given = [one.weight for one in waiting]
     if min(given) == max(given):
         return None
     mean = sum(given) / len(given)
-    parts = [np.full(rollout.actions.shape[1], weight / mean, np.float32) for rollout, weight in waiting]
+    parts = [np.full(one.rollout.actions.shape[1], one.weight / mean, np.float32) for one in waiting]
     return np.concatenate(parts)

@@ -1,19 +1,19 @@
 """Packed gradients, checked and added up on the CPU, where they arrive, until the next optimizer step."""
 
 import math
-from collections.abc import Mapping
 
 import torch
 
-from common.errors import CodecError
 from common.settings.codec_names import NAMES, TOP_K
 from common.wire.codecs.registry import PackedCodec, make
 from common.wire.frames import Buffer
 from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.gradient_bound import GradientBound
+from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 
-LARGEST_NORM = 1e16
-"""Of one gradient: the square of a sum of many of them is still a float32 number, and optimizers take squares."""
+UNBOUNDED = GradientBound()
+"""For what is no longer a gradient as an actor sent it."""
 
 
 class GradientSum:
@@ -26,16 +26,19 @@ class GradientSum:
         average: bool = False,
         compensation: DelayCompensation | None = None,
         top_k: float = TOP_K,
+        bound: GradientBound | None = None,
     ) -> None:
         """`average`: a step is taken with the mean of the gradients instead of their normalised sum.
 
         `compensation` corrects each gradient before it is added; `top_k`: fraction of the elements that top-k sends.
+        `bound`: how long a gradient may be.
         """
         size = weights.vector.numel()
         self.weights = weights
         self._average = average
         self._compensation = compensation
         self._top_k = top_k
+        self._bound = bound or GradientBound()
         self._codecs: dict[str, PackedCodec] = {}
         self._decoded = torch.zeros(size)
         self._sum = torch.zeros(size)
@@ -56,24 +59,22 @@ class GradientSum:
     def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0) -> None:
         """Adds `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` is at most `reach`.
 
-        Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is so large
-        that the optimizer's arithmetic would overflow.
+        Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
+        any honest gradient.
         """
         self._codec(codec).decode(body, self._decoded)
-        if self._compensation is not None:
-            self._compensation.apply(self._decoded, lag)
         # One pass over the vector: NaN and infinity survive in the norm.
         norm = float(torch.linalg.vector_norm(self._decoded))
-        if not math.isfinite(norm):
-            raise CodecError("not finite (NaN or infinity)")
-        if norm > LARGEST_NORM:
-            raise CodecError(f"of norm {norm:.3g}, at most {LARGEST_NORM:g} is taken")
+        self._bound.check(norm, codec, count, self._decoded.numel())
+        if self._compensation is not None:
+            self._compensation.apply(self._decoded, lag)
+            UNBOUNDED.check(float(torch.linalg.vector_norm(self._decoded)), codec, count, self._decoded.numel())
         self._sum.add_(self._decoded, alpha=weight)
         self._gradients += 1
         self._rollouts += count
         self._weight += weight
 
-    def step(self, *, scale: float, frames: int) -> Mapping[str, float]:
+    def step(self, *, scale: float, frames: int) -> StepResult:
         """One optimizer step with the sum; without a gradient nothing happens. Returns no statistics: actors have them.
 
         The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD the result is the
@@ -84,7 +85,7 @@ class GradientSum:
         gradient is the plain mean, and the step size stays as it is.
         """
         if not self._gradients:
-            return {}
+            return StepResult()
         root = 1.0 if self._average else math.sqrt(self._rollouts)
         divisor = (self._rollouts if self._average else root) * self._weight / self._gradients
         gradient = self._sum.div_(divisor).to(self.weights.vector.device, non_blocking=True)
@@ -95,7 +96,7 @@ class GradientSum:
         self._gradients = 0
         self._rollouts = 0
         self._weight = 0.0
-        return {}
+        return StepResult()
 
     def _codec(self, name: str) -> PackedCodec:
         if name not in self._codecs:

@@ -26,6 +26,7 @@ from learner.exchange.gradients import GradientExchange
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 from learner.peers import Peers
 from learner.run import Run, RunSpec
@@ -66,6 +67,9 @@ class NotedSum(GradientSum):
         """The additions to each step, its scale and its frames."""
         self.learnt: dict[str, float] = {}
         """The statistics that each step returns."""
+        self.left_out: dict[int, str] = {}
+        """What the next step leaves out."""
+        self.to_blame = True
 
     @property
     def version(self) -> int:
@@ -81,11 +85,12 @@ class NotedSum(GradientSum):
         self.added.append((bytes(body), codec, weight))
         self.lags.append(lag)
 
-    def step(self, *, scale: float, frames: int) -> dict[str, float]:
+    def step(self, *, scale: float, frames: int) -> StepResult:
         self.steps.append((self.added, scale, frames))
         self.added = []
         self.weights.vector[1] += 1
-        return self.learnt
+        left_out, self.left_out = self.left_out, {}
+        return StepResult(self.learnt, left_out, self.to_blame)
 
 
 class Unpacked:
@@ -123,7 +128,7 @@ def settings_of(*assignments: str) -> Settings:
     return override(Settings(), assignments)
 
 
-def spec_of(settings: Settings, *, run: str = "a-run", epoch: int = 1, counted: int = 0) -> RunSpec:
+def spec_of(settings: Settings, *, run: str = "a-run", epoch: int = 1, counted: int = 0, longest: int = 0) -> RunSpec:
     return RunSpec(
         run=run,
         epoch=epoch,
@@ -136,16 +141,23 @@ def spec_of(settings: Settings, *, run: str = "a-run", epoch: int = 1, counted: 
         weights_port=5556,
         weights_format="fp32",
         counted=counted,
+        longest_episode=longest,
     )
 
 
 def run_of(
-    settings: Settings, *, epoch: int = 1, counters: Counters | None = None, counted: int = 0, now: float = 0.0
+    settings: Settings,
+    *,
+    epoch: int = 1,
+    counters: Counters | None = None,
+    counted: int = 0,
+    longest: int = 0,
+    now: float = 0.0,
 ) -> Run:
     """Nobody is in it yet; `counters` are those of a checkpoint."""
     stats = RunStats(counters or Counters(), settings.limits.window, start(settings.scaling), now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None)
-    return Run(spec_of(settings, epoch=epoch, counted=counted), Peers(), stats, saves)
+    return Run(spec_of(settings, epoch=epoch, counted=counted, longest=longest), Peers(), stats, saves)
 
 
 def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:

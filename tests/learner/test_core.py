@@ -256,7 +256,7 @@ def play_and_tick(core: LearnerCore, sequence: int, **changed: object) -> list[E
 def test_a_limit_ends_the_run_and_everyone_is_told_for_good(limit: str, number: int) -> None:
     core, _ = learner_of(limit)
     joined(core, "x", "y")
-    episodes = [(10.0, 10, 0.1), (12.0, 12, 0.1)]
+    episodes = [(10.0, 10, 0.1), (12.0, 8, 0.1)]
     for sequence in range(1, number):
         assert finish(play_and_tick(core, sequence, episodes=episodes)) is None
     effects = play_and_tick(core, number, episodes=episodes)
@@ -276,13 +276,15 @@ def test_a_limit_in_seconds_needs_no_gradient() -> None:
     assert ending is not None and ending.reason.startswith("5 of 5 seconds")
 
 
-def test_stale_gradients_were_played_and_count_for_the_limit() -> None:
+def test_stale_gradients_do_not_count_for_the_limit() -> None:
     core, store = learner_of("limits.frames=20", counters=Counters(version=100))
     joined(core, "x")
     effects = core.handle(1.0, b"x", gradient_of(1, 0), BODY)
     assert sent(effects, Acknowledgement)[0].verdict == "stale"
-    assert finish(core.tick(1.0)) is not None
+    assert finish(core.tick(1.0)) is None
     assert store.steps == []
+    core.handle(1.0, b"x", gradient_of(2, 100), BODY)
+    assert finish(core.tick(1.0)) is not None
 
 
 def test_the_goal_counts_only_once_the_window_is_full() -> None:

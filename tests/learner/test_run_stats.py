@@ -22,11 +22,12 @@ def stats_of(counters: Counters | None = None, window: int = 3, now: float = 100
 
 def played(stats: RunStats, *returns: float, now: float = 101.0, **changed: Any) -> None:
     header = gradient_of(episodes=[(value, 10, 0.5) for value in returns], **changed)
-    peer = Peer(hello_of(), now, Rate(5.0, now))
-    stats.played(now, peer, header, 1000)
+    peer = Peer(hello_of(), now, Rate(5.0, now), told=1000)
+    stats.received(now, 1000)
     stats.lagged(now, peer, 2)
-    stats.stepped(now, {})
-    stats.applied(peer, header)
+    stats.stepped(now, {}, stats.counters.frames)
+    stats.played(now, peer, header)
+    stats.applied(peer, header.statistics)
     assert (peer.frames, peer.gradients, peer.lag) == (header.steps, 1, 2.0)
 
 
@@ -137,3 +138,13 @@ def test_what_goes_wrong_is_booked_for_the_run_and_for_the_peer() -> None:
     counters = stats.counters
     assert (counters.stale, counters.refused, counters.duplicates) == (peer.stale, peer.refused, 1) == (1, 1, 1)
     assert stats.figures(101.0)["warnings"] == ["why"]
+
+
+def test_finished_episodes_have_no_more_steps_than_were_played() -> None:
+    """An actor that joined in the middle of an episode cannot show where its first steps are: it is left out."""
+    stats, peer = stats_of(window=10), Peer(hello_of(), 100.0, Rate(5.0, 100.0))
+    for steps, lengths in ((20, [15, 10]), (20, [20, 5]), (20, [10**9]), (60, [60])):
+        peer.told += steps
+        stats.played(101.0, peer, gradient_of(steps=steps, episodes=[(float(one), one, 0.1) for one in lengths]))
+    assert [episode.length for episode in stats.window.kept] == [15, 20, 5, 60]
+    assert stats.counters.episodes == 4

@@ -56,6 +56,19 @@ def resolve(section: Environment) -> Environment:
     )
 
 
+def longest_episode(section: Environment) -> int:
+    """Most steps of the agent in an episode of the resolved section; 0: not known.
+
+    Raises EnvironmentMissingError as `find_spec`.
+    """
+    spec = find_spec(section.id)
+    if section.max_episode_steps:
+        return section.max_episode_steps
+    if is_atari(section.id):
+        return -(-int(spec.kwargs["max_num_frames_per_episode"]) // section.frame_skip) + 1
+    return spec.max_episode_steps or 0
+
+
 def find_spec(identifier: str) -> EnvSpec:
     """The registration of an id, after importing the module it is in; raises EnvironmentMissingError without it."""
     module, name = module_of(identifier), bare(identifier)

@@ -156,7 +156,7 @@ def test_what_is_sent_again_is_answered_as_it_was() -> None:
 def test_frames_episodes_and_bytes_are_counted() -> None:
     run = Run()
     run.begin()
-    run.observe("a", 0, 2, b"12345", episodes=[Episode(7.0, 3, 0.5)])
+    run.observe("a", 0, 2, b"12345", episodes=[Episode(7.0, 2, 0.5)])
     counters = run.stats.counters
     assert (counters.frames, counters.emulator_frames, counters.episodes) == (2, 8, 1)
     assert counters.gradient_bytes == 4 * 1 + 5

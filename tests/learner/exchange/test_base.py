@@ -46,7 +46,7 @@ class Run:
 
     def __post_init__(self) -> None:
         chosen = settings_of(*self.assignments)
-        self.run = run_of(chosen, counters=Counters(version=self.version), counted=self.counted)
+        self.run = run_of(chosen, counters=Counters(version=self.version), counted=self.counted, longest=500)
         self.peers, self.counters = self.run.peers, self.run.stats.counters
         self.sum = NotedSum(self.version, Normalization(self.counted, rewards=False))
         self.exchange = exchange_of(self.run, self.sum)
@@ -105,15 +105,17 @@ def test_lag_scales_the_gradient_and_the_step_is_scaled_by_the_mean() -> None:
     assert unscaled.sum.steps[0][1] == 1.0
 
 
-def test_what_is_older_than_the_limit_is_answered_stale_and_only_its_figures_are_counted() -> None:
+def test_what_is_older_than_the_limit_is_answered_stale_and_none_of_its_figures_is_counted() -> None:
     run = Run(("staleness.refuse_factor=4",), version=100, actors=3)
     assert run.send(sequence=1, version=88) == []
     answer = run.verdict("1", version=87, episodes=[(5.0, 10, 0.1)])
     assert (answer.verdict, answer.version) == ("stale", 100)
     assert "13 versions" in answer.why and "12" in answer.why
     counters = run.counters
-    assert (counters.stale, counters.refused, counters.frames, counters.episodes) == (1, 0, 40, 1)
+    assert (counters.stale, counters.refused) == (1, 0)
     assert [body for body, *_ in run.sum.added] == [BODY]
+    run.exchange.step(1.0)
+    assert (counters.frames, counters.episodes, counters.gradient_bytes) == (20, 0, 2 * len(BODY))
     never = Run(("staleness.refuse_factor=0",), version=10_000)
     assert never.send(version=0) == []
 
@@ -158,7 +160,14 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"steps": 10**9}, "at most 320"),
     ({"steps": 321}, "at most 320"),
     ({"count": 5, "steps": 20}, "of 5 rollouts, at most 4"),
-    ({"steps": 1, "episodes": [(1e9, 1, 0.1)] * 2}, "1 steps that end 2 episodes"),
+    ({"steps": 1, "emulator_frames": 1, "episodes": [(1e9, 1, 0.1)] * 2}, "1 steps that end 2 episodes"),
+    ({"emulator_frames": 81}, "81 frames, 20 steps have at most 4 each"),
+    ({"episodes": [(math.nan, 1, 0.1)]}, "an episode of return nan"),
+    ({"episodes": [(-math.inf, 1, 0.1)]}, "an episode of return -inf"),
+    ({"episodes": [(1e31, 1, 0.1)]}, "an episode of return 1e+31"),
+    ({"episodes": [(1.0, 0, 0.1)]}, "an episode of 0 steps"),
+    ({"episodes": [(1.0, 1, -0.1)]}, "an episode of -0.1 seconds"),
+    ({"episodes": [(1.0, 501, 0.1)]}, "501 steps, the environment ends them after 500"),
     ({"moments": [(20, [0.0], [1.0])]}, "1 moments of 1 rollouts in a run that counts 0 numbers"),
 ]
 
@@ -172,8 +181,8 @@ def test_what_cannot_be_used_is_refused_with_the_reason_and_changes_nothing(chan
     assert "0 sent a gradient that cannot be used" in logged(effects)[0] and why in logged(effects)[0]
     assert run.sum.added == []
     assert run.counters.refused == 1
-    if changed != {"body": BAD}:
-        assert run.counters.frames == run.counters.episodes == 0
+    run.exchange.step(1.0)
+    assert run.counters.frames == run.counters.episodes == 0
     assert run.send(sequence=2, version=5) == []
 
 
@@ -202,8 +211,9 @@ def test_moments_that_cannot_be_are_refused_with_their_gradient(moments: Any, wh
 def test_the_largest_honest_gradient_is_taken() -> None:
     run = Run(("exchange.accumulate=4", "algorithm.rollout_length=20", "environment.num_envs=16"))
     assert run.send(count=4, steps=4 * 20 * 16, episodes=[(1.0, 1, 0.1)] * 1280) == []
-    whole = Run(("algorithm.whole_episodes=true", "environment.num_envs=1"))
-    assert whole.send(steps=100_000) == []
+    whole = Run(("algorithm.whole_episodes=true", "environment.num_envs=1"), actors=2)
+    assert whole.send("0", steps=500) == []
+    assert "501 steps, 1 rollouts have at most 500" in whole.verdict("1", steps=501).why
 
 
 def test_three_unusable_ones_in_a_row_quarantine_an_actor() -> None:

@@ -18,9 +18,10 @@ from common.rl.model import Model
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
-from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.batch_trainer import NOT_FINITE, BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 from tests.helpers.rollouts import BOX, make
 
@@ -60,7 +61,7 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
         store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight=weight)
         trainer.add(rollout, weight=weight)
     store.step(scale=scale, frames=0)
-    assert trainer.step(scale=scale, frames=0).keys() == {
+    assert trainer.step(scale=scale, frames=0).statistics.keys() == {
         *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl")
     }
     tolerance = 1e-6 if kind == "sgd" else 1e-4  # Adam divides by what is small
@@ -107,7 +108,7 @@ def _recalled(trainer: BatchTrainer, generator: torch.Generator, rng: np.random.
         parts = [recall(trainer.model, generator, rng) for _ in range(2)]
         for part in parts:
             trainer.add(part)
-        assert trainer.step(scale=1.0, frames=0)
+        assert trainer.step(scale=1.0, frames=0).statistics
         share = float(join(parts).rewards.mean())
     return share
 
@@ -139,21 +140,50 @@ def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -
 def test_without_a_rollout_nothing_happens() -> None:
     model, _ = rollouts(0)
     trainer, before = trainer_of(model), model.flat.vector.clone()
-    assert trainer.step(scale=1.0, frames=0) == {}
+    assert trainer.step(scale=1.0, frames=0) == StepResult()
     assert torch.equal(model.flat.vector, before)
 
 
-def test_a_gradient_that_is_not_finite_leaves_the_weights_alone(caplog: pytest.LogCaptureFixture) -> None:
+def with_nan(rollout: Rollout) -> Rollout:
+    return dataclasses.replace(rollout, rewards=rollout.rewards * torch.nan)
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_alone() -> None:
     model, (bad, good) = rollouts(2)
     trainer, before = trainer_of(model), model.flat.vector.clone()
-    trainer.add(dataclasses.replace(bad, rewards=bad.rewards * torch.nan))
-    assert trainer.step(scale=1.0, frames=0) == {}
+    trainer.add(with_nan(bad))
+    assert trainer.step(scale=1.0, frames=0) == StepResult({}, {0: NOT_FINITE})
     assert torch.equal(model.flat.vector, before)
-    assert "not finite" in caplog.text
     trainer.add(good)
-    trainer.step(scale=1.0, frames=0)
+    assert trainer.step(scale=1.0, frames=0).left_out == {}
     assert trainer.weights.finite
     assert not torch.equal(model.flat.vector, before)
+
+
+@pytest.mark.parametrize("kind", ["a3c", "ppo"])
+def test_one_bad_rollout_is_left_out_by_its_number_and_the_others_are_learnt_from(kind: str) -> None:
+    section = Algorithm(kind=kind, max_grad_norm=0.0)  # type: ignore[arg-type]
+    model, (first, bad, last) = rollouts(3)
+    there, _ = make(BOX)
+    spoilt, clean = trainer_of(model, section), trainer_of(there, section)
+    for rollout, weight in ((first, 1.0), (with_nan(bad), 0.5), (last, 0.25)):
+        spoilt.add(rollout, weight=weight)
+    result = spoilt.step(scale=1.0, frames=0)
+    assert (result.left_out, result.to_blame) == ({1: NOT_FINITE}, True)
+    for rollout, weight in ((first, 1.0), (last, 0.25)):
+        clean.add(rollout, weight=weight)
+    assert result.statistics.keys() == clean.step(scale=1.0, frames=0).statistics.keys()
+    if kind == "a3c":  # ppo draws its minibatches anew
+        torch.testing.assert_close(model.flat.vector, there.flat.vector)
+    assert trainer_of(model).weights.finite
+
+
+def test_where_no_rollout_has_a_finite_gradient_none_of_them_is_to_blame() -> None:
+    model, parts = rollouts(2)
+    trainer = trainer_of(model)
+    for rollout in parts:
+        trainer.add(with_nan(rollout))
+    assert trainer.step(scale=1.0, frames=0) == StepResult({}, {0: NOT_FINITE, 1: NOT_FINITE}, to_blame=False)
 
 
 def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +211,7 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
         assert [len(part) for part in epoch] == [4, 4, 3, 3]
     assert seen[:4] != seen[4:8], "shuffled anew"
     torch.testing.assert_close(model.flat.vector, there.flat.vector)
-    assert learnt["kl"] > 0
+    assert learnt.statistics["kl"] > 0
 
 
 def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_before(

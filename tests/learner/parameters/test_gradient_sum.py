@@ -12,7 +12,8 @@ from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from learner.parameters.delay_compensation import DelayCompensation
-from learner.parameters.gradient_sum import LARGEST_NORM, GradientSum
+from learner.parameters.gradient_bound import LARGEST_NORM, GradientBound
+from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
 
@@ -233,3 +234,19 @@ def test_gradients_of_older_weights_are_compensated_each_by_its_own_lag() -> Non
         weights.append(expected)
     assert store.reach == 4
     np.testing.assert_allclose(store.weights.vector.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "rmsprop", "adam"])
+def test_one_gradient_longer_than_any_clipped_one_is_refused_with_the_numbers_and_the_run_learns_on(kind: str) -> None:
+    """A single one of norm 1e15 would stop Adam for tens of thousands of steps, and throw SGD's weights away."""
+    store = sum_of(Optimizer(kind=kind, learning_rate=0.1), bound=GradientBound(max_grad_norm=0.5))  # type: ignore[arg-type]
+    honest = random(1)[0]
+    honest *= 0.5 / np.linalg.norm(honest)
+    store.add(packed(4 * honest), "none", weight=1.0, count=4)
+    with pytest.raises(CodecError, match=r"of norm 1e\+15, at most 0\.535 is possible.*max_grad_norm = 0\.5"):
+        store.add(packed(honest * np.float32(2e15)), "none", weight=1.0)
+    with pytest.raises(CodecError, match=r"at most 1\.07 is possible, since each of its 2 rollouts"):
+        store.add(packed(4 * honest), "none", weight=1.0, count=2)
+    before = store.weights.vector.clone()
+    store.step(scale=1.0, frames=0)
+    assert 1e-3 < (store.weights.vector - before).norm() < 100

@@ -4,11 +4,12 @@ import importlib.util
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
-from common.rl.environments.names import extra, find_spec, is_atari, known, own_cure, resolve
+from common.rl.environments.names import extra, find_spec, is_atari, known, longest_episode, own_cure, resolve
 from common.settings.sections import Environment
 
 
@@ -126,3 +127,16 @@ def test_a_module_that_fails_is_named_with_its_error(tmp_path: Path, monkeypatch
     with pytest.raises(EnvironmentMissingError, match="importing failing_environments failed: ZeroDivisionError"):
         find_spec("failing_environments:Any-v0")
     assert "failing_environments" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("changed", "steps"),
+    [
+        ({"id": "CartPole-v1"}, 500),
+        ({"id": "CartPole-v1", "max_episode_steps": 70}, 70),
+        ({"id": "ALE/Pong-v5"}, 27_001),
+        ({"id": "FlappyBird-v0"}, 0),
+    ],
+)
+def test_the_longest_episode_is_known_where_something_ends_it(changed: dict[str, Any], steps: int) -> None:
+    assert longest_episode(resolve(Environment(**changed))) == steps

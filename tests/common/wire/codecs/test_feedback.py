@@ -98,6 +98,22 @@ def test_a_dropped_body_leaves_all_as_if_it_had_not_been(name: str) -> None:
     assert feedback.encode(third, 3) == untroubled.encode(third, 3)
 
 
+@ROUGH
+@pytest.mark.parametrize("unanswered", [1, 3])
+def test_the_residual_never_travels_longer_than_its_bound_and_what_is_beyond_is_forgotten(
+    name: str, unanswered: int
+) -> None:
+    vector = gradients(1)[0]
+    longest = 2.0 * vector.norm().item()
+    feedback = ErrorFeedback(make(name, SIZE, 0.01), longest)
+    for number in range(300):
+        body = decoded(feedback.packed, feedback.encode(vector, number))
+        assert body.norm() <= 1.01 * (vector.norm() + longest)
+        if number >= unanswered:
+            feedback.answered(number - unanswered, dropped=False)
+    assert feedback.residual.norm() <= (1.01 + unanswered) * (longest + vector.norm())
+
+
 def test_while_a_body_is_open_its_loss_is_carried_and_only_the_first_answer_counts() -> None:
     feedback, closed = (ErrorFeedback(make("sign", SIZE)) for _ in range(2))
     first, second = gradients(2)

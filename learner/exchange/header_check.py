@@ -1,0 +1,72 @@
+"""What the header of a contribution may say: only what an actor of this run can have played."""
+
+import math
+
+from common.errors import CodecError
+from common.rl.episode import Episode
+from common.settings.sections import Settings
+from common.wire.messages import Contribution
+from learner.meters import LARGEST_FIGURE
+from learner.peers import Peer
+from learner.run import RunSpec
+
+MOST_SKIPPED = 4
+"""Frames of an agent's step where environment.frame_skip leaves it to the environment."""
+LONGEST_SECONDS = 1e9
+"""Of an episode, and of a run."""
+
+
+class HeaderCheck:
+    def __init__(self, spec: RunSpec, message: type[Contribution], plural: str) -> None:
+        """`message` is the one kind that the run takes; `plural` is its name for people."""
+        self._spec = spec
+        self._message = message
+        self._plural = plural
+
+    def check(self, peer: Peer, header: Contribution, version: int) -> None:
+        """Raises CodecError for a header that no actor of this run sends; `version` is that of the newest weights.
+
+        Its steps count as told, whatever becomes of the contribution: later episodes may be made of them.
+        """
+        if not isinstance(header, self._message):
+            raise CodecError(f"this run takes {self._plural}")
+        if header.model != self._spec.model:
+            raise CodecError(f"of model {header.model!r}, this run trains {self._spec.model!r}")
+        if header.codec != peer.codec:
+            raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
+        if header.version > version:
+            raise CodecError(f"of version {header.version}, the newest is {version}")
+        _steps(self._spec.settings, self._spec.longest_episode, header)
+        peer.told += header.steps
+        for episode in header.episodes:
+            check_episode(episode, self._spec.longest_episode)
+
+
+def _steps(settings: Settings, longest: int, header: Contribution) -> None:
+    if header.count > settings.exchange.accumulate:
+        raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
+    most = header.count * settings.algorithm.rollout_length * settings.environment.num_envs
+    if settings.algorithm.whole_episodes:
+        most = header.count * longest if longest else header.steps
+    if header.steps > most:
+        raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
+    skipped = settings.environment.frame_skip or MOST_SKIPPED
+    if header.emulator_frames > header.steps * skipped:
+        raise CodecError(f"of {header.emulator_frames} frames, {header.steps} steps have at most {skipped} each")
+    if len(header.episodes) > header.steps:
+        raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+
+
+def check_episode(episode: Episode, longest: int) -> None:
+    """Raises CodecError for figures that no episode has; `longest` in steps, 0: not known."""
+    if not abs(episode.episode_return) <= LARGEST_FIGURE:
+        raise CodecError(f"with an episode of return {episode.episode_return:g}")
+    if not (math.isfinite(episode.seconds) and 0 <= episode.seconds <= LONGEST_SECONDS):
+        raise CodecError(f"with an episode of {episode.seconds:g} seconds")
+    if episode.length < 1:
+        raise CodecError(f"with an episode of {episode.length} steps")
+    if longest and episode.length > longest:
+        raise CodecError(
+            f"with an episode of {episode.length} steps, the environment ends them after {longest}: "
+            "is it the same on both hosts?"
+        )

@@ -1,0 +1,49 @@
+"""How long the gradient of an honest actor can be; a longer one is damage or a lie, and one is enough to spoil a run.
+
+Actors clip the gradient of each rollout to algorithm.max_grad_norm (`common.rl.gradient`), so the sum over n rollouts
+has an L2 norm of at most n times that. With error feedback a residual travels with it, which the actor keeps below
+RESIDUAL_ROLLOUTS times max_grad_norm. Packing makes either longer by at most GROWTH.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from common.errors import CodecError
+from common.settings.codec_names import feeds_back
+from common.wire.codecs.feedback import RESIDUAL_ROLLOUTS
+
+GROWTH = 1.07
+"""Decoded norm by encoded norm, at most: int8, whose elements are off by up to half a step of max|x| / 127 in blocks of
+256, adds sqrt(256) / 254 = 0.063; bf16 adds 2^-8, and the others at most rounding."""
+UNDERFLOW = 2.0**-24
+"""Per root of an element: what fp16 rounds up where numbers are below its smallest."""
+LARGEST_NORM = 1e16
+"""Of any gradient: the square of a sum of many of them is still a float32 number, and optimizers take squares."""
+
+
+@dataclass(frozen=True)
+class GradientBound:
+    """The bound that a run's settings give."""
+
+    max_grad_norm: float = 0.0
+    """0: gradients are not clipped, and only LARGEST_NORM bounds them."""
+    error_feedback: bool | Literal["auto"] = "auto"
+
+    def largest(self, codec: str, count: int, size: int) -> float:
+        """Largest norm of the decoded gradient of `count` rollouts, a vector of `size` elements."""
+        if not self.max_grad_norm:
+            return LARGEST_NORM
+        rollouts = count + (RESIDUAL_ROLLOUTS if feeds_back(self.error_feedback, codec) else 0)
+        return min(LARGEST_NORM, GROWTH * rollouts * self.max_grad_norm + UNDERFLOW * math.sqrt(size))
+
+    def check(self, norm: float, codec: str, count: int, size: int) -> None:
+        """Raises CodecError for a norm that is not finite, or that no honest gradient has."""
+        if not math.isfinite(norm):
+            raise CodecError("not finite (NaN or infinity)")
+        if norm <= (largest := self.largest(codec, count, size)):
+            return
+        why = ""
+        if self.max_grad_norm:
+            why = f", since each of its {count} rollouts is clipped to algorithm.max_grad_norm = {self.max_grad_norm:g}"
+        raise CodecError(f"of norm {norm:.4g}, at most {largest:.4g} is possible{why}")

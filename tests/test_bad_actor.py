@@ -1,0 +1,87 @@
+"""What one actor does cannot spoil the run for the others: here at the learner's exchange, without sockets."""
+
+from __future__ import annotations
+
+from common.wire.messages import Acknowledgement, Refused
+from learner.exchange.base import MOST_OFFENCES
+from tests.helpers.run import BAD, logged, sent
+from tests.learner.exchange.test_base import Run, synchronous
+
+
+def test_who_does_not_wait_for_answers_is_refused_before_its_body_is_read_and_then_quarantined() -> None:
+    run = Run(("exchange.credit=2",), actors=20)
+    assert run.send("0", b"one", sequence=1) == run.send("0", b"two", sequence=2) == []
+    answer = run.verdict("0", BAD, sequence=3)
+    assert (answer.verdict, answer.credit) == ("refused", 2) and "its credit is 2: wait" in answer.why
+    assert run.send("1", b"of another") == []
+    for sequence in range(4, 2 + MOST_OFFENCES):
+        assert run.verdict("0", b"more", sequence=sequence).verdict == "refused"
+    effects = run.send("0", b"more", sequence=100)
+    assert sent(effects, Refused, b"0")[0].code == "quarantined"
+    assert "not answered yet, its credit is 2" in logged(effects)[-1]
+    assert run.peers.get(b"0") is None
+    run.exchange.step(1.0)
+    assert [[body for body, *_ in added] for added, *_ in run.sum.steps] == [[b"one", b"two", b"of another"]]
+    assert (run.counters.frames, run.counters.version) == (60, 1)
+
+
+def test_an_actor_that_floods_takes_one_step_at_a_time_and_makes_nobody_stale() -> None:
+    """As fast as it can, without reading an answer, beside three that play; steps are taken as the learner drains."""
+    run = Run(("staleness.refuse_factor=2",), actors=11)
+    for round_ in range(30):
+        version = run.counters.version
+        for number in range(40):
+            if run.peers.get(b"0") is not None:
+                run.send("0", b"flood", sequence=40 * round_ + number + 1, version=run.counters.version)
+        for name in ("1", "2", "3"):
+            run.send(name, sequence=round_ + 1, version=version)
+            if run.exchange.is_ready:
+                run.exchange.step(1.0)
+        run.exchange.step(1.0)
+    assert run.counters.stale == 0
+    flooded = sum(body == b"flood" for added, *_ in run.sum.steps for body, *_ in added)
+    assert (flooded, run.counters.gradients) == (1, 91)
+
+
+def test_in_a_synchronous_step_nobody_has_two_votes() -> None:
+    run = synchronous(actors=3)
+    for sequence in range(1, 6):
+        run.send("0", sequence=sequence)
+    run.send("1")
+    assert not run.exchange.is_ready
+    run.send("2")
+    run.exchange.step(1.0)
+    assert [len(added) for added, *_ in run.sum.steps] == [3]
+
+
+def test_what_is_sent_to_another_epoch_again_and_again_is_counted_and_ends_in_quarantine() -> None:
+    run = Run()
+    for sequence in range(1, MOST_OFFENCES):
+        assert sent(run.send(sequence=sequence, epoch=0), Refused)[0].code == "unknown"
+    assert sent(run.send(sequence=99, epoch=0), Refused)[0].code == "quarantined"
+    assert run.counters.unknown == MOST_OFFENCES
+
+
+def test_a_rollout_that_the_step_left_out_is_refused_by_name_and_the_others_are_applied() -> None:
+    run = Run(actors=15)
+    for name in ("0", "1", "2"):
+        run.send(name, episodes=[(1.0, 20, 0.1)])
+    run.sum.left_out = {1: "its gradient is not finite"}
+    effects = run.exchange.step(1.0)
+    verdicts = {effect.peer: effect.message.verdict for effect in effects if hasattr(effect, "peer")}  # type: ignore[union-attr]
+    assert verdicts == {b"0": "applied", b"1": "refused", b"2": "applied"}
+    assert logged(effects) == ["warning: 1 sent a gradient that cannot be used: its gradient is not finite"]
+    assert (run.counters.frames, run.counters.episodes, run.counters.refused) == (40, 2, 1)
+
+
+def test_where_all_of_a_step_are_left_out_nobody_is_blamed() -> None:
+    run = Run(actors=10)
+    for sequence in range(1, 6):
+        run.send("0", sequence=sequence)
+        run.send("1", sequence=sequence)
+        run.sum.left_out, run.sum.to_blame = {0: "why", 1: "why"}, False
+        effects = run.exchange.step(1.0)
+        assert "the weights are too large" in logged(effects)[0] and len(logged(effects)) == 1
+        assert [answer.verdict for answer in sent(effects, Acknowledgement)] == ["refused", "refused"]
+        run.counters.version = 0
+    assert run.peers.actors == 10 and run.counters.frames == 0
