@@ -45,7 +45,6 @@ from learner.record.run_lock import LockedRun
 from learner.run import MOMENT_BYTES, Run, RunSpec
 from learner.run_stats import Counters, RunStats
 from learner.save_schedule import SaveSchedule
-from learner.scaling import start
 
 FP16_BYTES = 2**20
 """Weights above this travel as halves when exchange.weights is auto."""
@@ -84,7 +83,7 @@ def _build(
     spec = _spec(record, folder, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
-    stats = RunStats(counters, settings.limits.window, start(settings.scaling), now)
+    stats = RunStats(counters, settings, now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
     return LearnerCore(run, weights, _exchange(run, weights, model, observation, action), now)

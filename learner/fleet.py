@@ -7,7 +7,7 @@ from common.wire.messages import FleetOrder, FleetReport, Hello
 from learner.effects import Effect, Log, Send
 from learner.peers import Peer
 from learner.run import Run
-from learner.scaling import decide
+from learner.scaling import Scaler
 
 SILENT_SECONDS = 600.0
 """For so long a launcher is told of an actor that fell silent, unless one of its name joins."""
@@ -19,21 +19,28 @@ class Fleet:
     """The launchers of a run. Actors started by hand are extra: no order counts them."""
 
     def __init__(self, run: Run) -> None:
-        self._section = run.spec.settings.scaling
+        self._scaler = Scaler(run.spec.settings.scaling)
         self._run_stats = run.stats
         self._peers = run.peers
         self._silent: dict[tuple[str, str], float] = {}
         """By launcher and name the actors that fell silent, and when they were heard last."""
 
     def decide(self, now: float) -> list[Effect]:
-        """Asks the policy; a changed number is ordered, and logged with its reason, as is a new hold by the guard."""
+        """Asks the policy; a changed number is ordered, and logged with its reason, as is what newly holds one back."""
         before = self._run_stats.decision
-        decision = decide(self._section, self._run_stats.measurement(now, self._peers.actors))
+        playing = [peer for _, peer in self._peers.role("actor") if peer.plays]
+        measurement = self._run_stats.measurement(
+            now,
+            len(playing),
+            by_hand=sum(not peer.hello.launcher for peer in playing),
+            launchers=len(self._peers.role("launcher")),
+        )
+        decision = self._scaler.decide(now, measurement)
         self._run_stats.decided(decision)
         line = Log("info", f"scaling: {decision.why}")
         if decision.wanted != before.wanted:
             return [line, *self.orders(now)]
-        return [line] if decision.held and not before.held else []
+        return [line] if decision.held and decision.held != before.held else []
 
     def fell_silent(self, peer: Peer) -> None:
         """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""

@@ -50,19 +50,20 @@ class Busy:
     def __init__(self, window: float, now: float) -> None:
         self._recent = Rate(window, now)
         self._started = now
-        self._worked = 0.0
+        self.worked = 0.0
+        """Seconds since the start."""
 
     def working(self, now: float, seconds: float) -> None:
         """`seconds` of work until `now`."""
         self._recent.add(now, seconds)
-        self._worked += seconds
+        self.worked += seconds
 
     def recent(self, now: float) -> float:
         return min(1.0, self._recent.value(now))
 
     def overall(self, now: float) -> float:
         elapsed = now - self._started
-        return min(1.0, self._worked / elapsed) if elapsed > 0.0 else 0.0
+        return min(1.0, self.worked / elapsed) if elapsed > 0.0 else 0.0
 
 
 class EpisodeWindow:

@@ -28,6 +28,8 @@ class Peer:
     seed: int = 0
     state: str = "preparing"
     last_error: str = ""
+    plays: bool = False
+    """Whether this actor has sent what it played."""
     frames: int = 0
     told: int = 0
     """Steps that it says it has played, whatever became of them."""

@@ -10,13 +10,16 @@ import msgspec
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.run.status import RunStatus
+from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
 from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
 from learner.peers import Peer
-from learner.scaling import Decision, Measurement
+from learner.scaling import Decision, FirstEpisodes, FleetMeter, Measurement, Totals, start
 
 WINDOW_SECONDS = 5.0
-"""Of the rates shown to people and given to the scaling policies."""
+"""Of the rates shown to people."""
+FIRST_EPISODES = 4
+"""In each environment: the run's first ones, with which later ones are compared."""
 WARNINGS = 5  # shown at a time
 
 
@@ -43,6 +46,10 @@ class Counters(msgspec.Struct, kw_only=True):
     wanted: int = 0
     last_addition: int = 0
     """Total episodes when actors were last added."""
+    crossings: int = 0
+    """Additions of scaling.form = "linear"."""
+    first_length: float | None = None
+    """Mean steps of the run's first episodes; None until there were enough."""
     best_return: float | None = None
     recent: list[Episode] = []
     """The last episodes, so that means go on where they stopped."""
@@ -55,8 +62,9 @@ class Counters(msgspec.Struct, kw_only=True):
 class RunStats:
     """Written by the core and its parts; read for status, metrics, limits and scaling."""
 
-    def __init__(self, counters: Counters, window: int, decision: Decision, now: float) -> None:
-        """`counters` of the checkpoint or fresh ones; `decision`: how many actors a new run begins with."""
+    def __init__(self, counters: Counters, settings: Settings, now: float) -> None:
+        """`counters` of the checkpoint or fresh ones."""
+        scaling, window, decision = settings.scaling, settings.limits.window, start(settings.scaling)
         self.counters = counters
         self.state = "running"
         self.busy = Busy(WINDOW_SECONDS, now)
@@ -66,12 +74,15 @@ class RunStats:
         )
         for episode in counters.recent:
             self.window.add(episode)
+        self._first = FirstEpisodes(
+            max(window, FIRST_EPISODES * settings.environment.num_envs * max(1, scaling.minimum))
+        )
+        self._fleet = FleetMeter(scaling.interval_seconds)
         self._started = now
         self._lag = LagMeter()
         self._losses = Smoothed()
         self._frames = Rate(WINDOW_SECONDS, now)
         self._received = Rate(WINDOW_SECONDS, now)
-        self._steps = Rate(WINDOW_SECONDS, now)
         self._bytes = Rate(WINDOW_SECONDS, now)
         self._warnings: deque[str] = deque(maxlen=WARNINGS)
 
@@ -101,11 +112,18 @@ class RunStats:
             if peer.finished + episode.length <= peer.told:
                 peer.finished += episode.length
                 self.window.add(episode)
+                if counters.first_length is None:
+                    counters.first_length = self._first.add(episode.length)
         counters.episodes = self.window.episodes
 
-    def lagged(self, now: float, peer: Peer, lag: int) -> None:
-        """A gradient or rollout came whose weights are `lag` steps old."""
+    def lagged(self, now: float, peer: Peer, lag: int, rollouts: int = 1) -> None:
+        """A message of one or several `rollouts` came whose weights are `lag` steps old."""
         lag = max(0, lag)
+        if not peer.plays:
+            peer.plays = True
+            self._fleet.arrived()
+        if self._fleet.received(lag, rollouts):
+            self._fleet.mark(self._totals(now))
         self._received.add(now)
         self._lag.add(lag)
         peer.smooth_lag(lag)
@@ -133,11 +151,10 @@ class RunStats:
         self.counters.gradients += 1
         self._losses.add(known(statistics))
 
-    def stepped(self, now: float, statistics: Mapping[str, float], frames: int) -> None:
+    def stepped(self, statistics: Mapping[str, float], frames: int) -> None:
         """The weights changed, `frames` into the run; `statistics` of the loss where the learner computed it."""
         self.counters.version += 1
         self.counters.stepped_frames = frames
-        self._steps.add(now)
         self._losses.add(known(statistics))
 
     def sent_weights(self, now: float, size: int) -> None:
@@ -154,6 +171,7 @@ class RunStats:
             self.counters.last_addition = self.counters.episodes
         self.decision = decision
         self.counters.wanted = decision.wanted
+        self.counters.crossings += decision.crossed
 
     def warn(self, text: str) -> None:
         """Something went wrong and the run goes on; shown until newer warnings push it out."""
@@ -179,17 +197,29 @@ class RunStats:
             "recent": msgspec.to_builtins(list(self.window.kept)),
         }
 
-    def measurement(self, now: float, actors: int) -> Measurement:
+    def measurement(self, now: float, actors: int, *, by_hand: int = 0, launchers: int = 0) -> Measurement:
+        """For a decision; `actors` are those that have sent a message, `by_hand` those of them without a launcher."""
+        window = self._fleet.look(self._totals(now), actors)
         return Measurement(
             actors=actors,
+            by_hand=by_hand,
+            launchers=launchers,
             wanted=self.decision.wanted,
+            seconds=window.seconds,
             episodes_since=self.counters.episodes - self.counters.last_addition,
+            mean_episode_length=self.window.mean_length,
             mean_episode_seconds=self.window.mean_seconds,
-            learner_busy=self.busy.recent(now),
-            lag_mean=self._lag.recent()[0],
-            gradients_per_second=self._received.value(now),
-            steps_per_second=self._steps.value(now),
+            first_length=self.counters.first_length,
+            crossings=self.counters.crossings,
+            learner_busy=window.busy,
+            lag_mean=window.lag_mean,
+            rollouts_per_second=window.rollouts_per_second,
+            steps_per_second=window.steps_per_second,
+            frames_per_second=window.frames_per_second,
         )
+
+    def _totals(self, now: float) -> Totals:
+        return Totals(now, self.busy.worked, self.counters.frames, self.counters.version)
 
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""

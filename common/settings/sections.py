@@ -222,17 +222,25 @@ class Scaling(Section, frozen=True):
     """Actors at the start; with policy fixed, always."""
     maximum: Annotated[int, Meta(ge=1, le=4096)] = 2
     form: Literal["steps", "linear"] = "steps"
-    """episode-duration: `steps`: the thresholds and additions below; `linear`: first_seconds and every_seconds."""
+    """episode-duration: `steps`: each addition is that of the highest threshold passed; `linear`: one actor when the
+    mean episode passes `first`, one more each time it has grown by another `every`."""
+    unit: Literal["relative", "seconds"] = "relative"
+    """What episodes are compared with: the mean length of the run's first episodes, or seconds (docs/scaling.md)."""
+    thresholds_relative: list[Positive] = msgspec.field(default_factory=lambda: [2.0, 4.0, 6.0])
+    """In multiples of the first episodes."""
     thresholds_seconds: list[Positive] = msgspec.field(default_factory=lambda: [20.0, 40.0, 60.0])
     additions: list[Count] = msgspec.field(default_factory=lambda: [1, 2, 3])
+    """Actors for each threshold."""
+    first_relative: Positive = 2.0
     first_seconds: Positive = 20.0
+    every_relative: Positive = 1.0
     every_seconds: Positive = 10.0
     episodes_between: Amount = 1000
     """Least number of episodes between two additions."""
     busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
     """The learner's busy fraction above which no actor is added, under every policy."""
-    interval_seconds: Positive = 5.0
-    """Between two decisions."""
+    interval_seconds: Positive = 1.0
+    """Between two decisions; a fleet is measured over two to twenty of them."""
 
 
 class Checkpoint(Section, frozen=True):

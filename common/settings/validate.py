@@ -192,11 +192,22 @@ def _staleness(settings: Settings) -> Iterator[str]:
 def _scaling(scaling: Scaling) -> Iterator[str]:
     if scaling.maximum < scaling.minimum:
         yield f"scaling.maximum = {scaling.maximum} must be at least scaling.minimum = {scaling.minimum}"
-    if scaling.policy == "episode-duration" and scaling.form == "steps":
-        thresholds, additions = scaling.thresholds_seconds, scaling.additions
+    if scaling.policy == "episode-duration":
+        yield from _episode_duration(scaling)
+
+
+def _episode_duration(scaling: Scaling) -> Iterator[str]:
+    plain, unused = Scaling(), "seconds" if scaling.unit == "relative" else "relative"
+    for name in ("thresholds", "first", "every"):
+        other = f"{name}_{unused}"
+        if getattr(scaling, other) != getattr(plain, other):
+            yield f'scaling.{other} needs scaling.unit = "{unused}", not "{scaling.unit}"'
+    if scaling.form == "steps":
+        name = f"thresholds_{scaling.unit}"
+        thresholds, additions = getattr(scaling, name), scaling.additions
         if not thresholds or len(thresholds) != len(additions):
             rule = f"must be equally long, at least one each, not {len(thresholds)} and {len(additions)}"
-            yield f"scaling.thresholds_seconds and scaling.additions {rule}"
-        for name, values in (("thresholds_seconds", thresholds), ("additions", additions)):
+            yield f"scaling.{name} and scaling.additions {rule}"
+        for key, values in ((name, thresholds), ("additions", additions)):
             if any(after <= before for before, after in pairwise(values)):
-                yield f"scaling.{name} = {values} must rise"
+                yield f"scaling.{key} = {values} must rise"

@@ -8,7 +8,7 @@ from common.errors import A3cdError
 from common.rl.environments.make import make
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from learner import limits, scaling
+from learner import limits
 from learner.record.run_lock import require_empty
 from learner.run_stats import Counters, RunStats
 
@@ -35,6 +35,6 @@ def over(settings: Settings, folder: RunFolder) -> str:
         counters = msgspec.convert(newest and newest.state.get("counters"), Counters)
     except (A3cdError, OSError, msgspec.ValidationError):
         return ""
-    stats = RunStats(counters, settings.limits.window, scaling.start(settings.scaling), 0.0)
+    stats = RunStats(counters, settings, 0.0)
     end = limits.ending(stats, 0.0, settings.limits)
     return end[1] if end is not None else ""

@@ -84,14 +84,14 @@ class ActionExchange(Exchange):
     def answer(self, now: float) -> list[Effect]:
         return self._pass(now) if now >= self._queue.deadline else []
 
-    def step(self, now: float) -> list[Effect]:
+    def step(self, now: float) -> list[Effect]:  # noqa: ARG002
         if not self._completed:
             return []
         completed, self._completed = self._completed, []
         frames = self._run.stats.counters.frames
         result = self._trainer.step(scale=1.0, frames=frames)
         self._trainer.weights.end_version()
-        self._run.stats.stepped(now, result.statistics, frames)
+        self._run.stats.stepped(result.statistics, frames)
         effects: list[Effect] = []
         for number, peer in enumerate(completed):
             if number not in result.left_out:

@@ -150,7 +150,7 @@ class ContributionExchange(Exchange):
         self._run.stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
-        self._run.stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1))
+        self._run.stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1), message.count)
         if limit is not None and lag > limit:
             self._run.stats.stale(peer)
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
@@ -172,7 +172,7 @@ class ContributionExchange(Exchange):
         scale = sum(one.weight for one in waiting) / len(waiting)
         frames = self._run.stats.counters.frames + sum(one.header.steps for one in waiting)
         result = self.advance(scale=scale, frames=frames)
-        self._run.stats.stepped(now, result.statistics, frames)
+        self._run.stats.stepped(result.statistics, frames)
         effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames)]
         for number, one in enumerate(waiting):
             if number in result.left_out:

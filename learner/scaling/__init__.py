@@ -1,6 +1,8 @@
-"""How many actors the learner wants: pure functions of what it measured, one file per policy."""
+"""How many actors the learner wants: decided from what it measured and from nothing else, one file per policy."""
 
+from learner.scaling.first_episodes import FirstEpisodes
 from learner.scaling.measure import Decision, Measurement
-from learner.scaling.policy import decide, start
+from learner.scaling.meter import FleetMeter, Totals
+from learner.scaling.policy import Scaler, start
 
-__all__ = ["Decision", "Measurement", "decide", "start"]
+__all__ = ["Decision", "FirstEpisodes", "FleetMeter", "Measurement", "Scaler", "Totals", "start"]

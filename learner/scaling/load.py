@@ -2,44 +2,67 @@
 
 Busy time grows about in proportion to the actors, so the number that fits is estimated from the number there is. The
 estimate aims below the limit: actors go only above it and come only while it stays clearly below, so the number rests.
+The age of gradients follows no such rule: there the number is found between the most that were well and the fewest that
+were too many.
 """
 
 import math
 
 from common.settings.sections import Scaling
-from learner.scaling.measure import Decision, Measurement, change, count, overload
+from learner.scaling.experience import Experience
+from learner.scaling.measure import Decision, Measurement, change, count, waiting
 
 TARGET = 0.85
 """Part of the busy limit that is aimed at; the gap to 1 is the hysteresis."""
-YOUNG = 1.0
+YOUNG = 1.2
 """In rollouts: actors are only added while gradients are younger."""
 FEWER_WHEN_OLD = 0.75
 """Part of the actors kept when gradients are too old though the learner is not too busy."""
 GROWTH = 0.5
 """At most this part of the actors is added at once, and at least one: the estimate is only good nearby."""
+SAMPLES = 3
+"""Looks at an overloaded learner before actors go: a checkpoint takes a moment too."""
 
 
-def propose(section: Scaling, measurement: Measurement) -> Decision:
+def propose(section: Scaling, now: float, measurement: Measurement, experience: Experience) -> Decision:
     """More, fewer or as many; unchanged while the last change is under way or nothing was measured."""
     wanted, actors = measurement.wanted, measurement.actors
     if wanted < 1:
         return Decision(1, f"the first, to measure with: {change(wanted, 1)}")
-    if actors != wanted:
-        return Decision(wanted, f"waiting for the last change, {actors} of {count(wanted)} here")
-    if measurement.gradients_per_second <= 0.0:
-        return Decision(wanted, f"no gradients to measure by: {count(wanted)}")
-    busy = measurement.learner_busy
+    reason = experience.overload(measurement)
+    if reason is not None and actors - measurement.by_hand <= wanted:
+        return _fewer(section, now, measurement, experience, reason)
+    if (why := waiting(measurement)) is not None:
+        return Decision(wanted, why)
+    limit, busy = experience.limit, measurement.learner_busy
+    if limit is not None and limit.most <= wanted:
+        return Decision(limit.most, f"{limit.why}: {change(wanted, limit.most)}")
     target = TARGET * section.busy_limit
-    reason = overload(section, measurement)
-    if reason is not None:
-        kept = target / busy if busy > section.busy_limit else FEWER_WHEN_OLD
-        fewer = max(section.minimum, 1, min(math.floor(actors * kept), actors - 1))
-        return Decision(fewer, f"{reason}: {change(wanted, fewer)}")
-    age = measurement.age_in_rollouts
+    age = measurement.age_in_rollouts if experience.age_tells else None
     if age is not None and age > YOUNG:
         return Decision(wanted, f"gradients {age:.1f} rollouts old, none is added above {YOUNG:g}: {count(wanted)}")
-    room = math.floor(actors * target / busy) if busy > 0.0 else section.maximum
-    more = min(room, actors + max(1, int(actors * GROWTH)), section.maximum)
-    if more > actors:
+    room = math.floor(actors * target / busy) - measurement.by_hand if busy > 0.0 else section.maximum
+    step = max(1, int(actors * GROWTH))
+    if limit is not None:
+        step = min(step, (limit.most - wanted + 1) // 2)
+    elif experience.careful:
+        step = 1
+    more = min(room, wanted + step, section.maximum)
+    if more > wanted:
         return Decision(more, f"learner busy {busy:.0%} leaves room below {target:.0%}: {change(wanted, more)}")
     return Decision(wanted, f"learner busy {busy:.0%}, limit {section.busy_limit:.0%}: {count(wanted)}")
+
+
+def _fewer(section: Scaling, now: float, measurement: Measurement, experience: Experience, reason: str) -> Decision:
+    wanted, actors, busy = measurement.wanted, measurement.actors, measurement.learner_busy
+    if len(measurement.frames_per_second) < SAMPLES:
+        return Decision(wanted, f"{reason}, for a moment yet: {count(wanted)}")
+    kept = TARGET * section.busy_limit / busy if busy > section.busy_limit else FEWER_WHEN_OLD
+    here = actors - measurement.by_hand
+    fewer = min(math.floor(actors * kept) - measurement.by_hand, here - 1)
+    if fewer < experience.good < here:
+        fewer = experience.good
+    fewer = min(max(section.minimum, 1, fewer), wanted)
+    if fewer < wanted:
+        experience.too_many(now, measurement, reason)
+    return Decision(fewer, f"{reason}: {change(wanted, fewer)}")

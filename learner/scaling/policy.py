@@ -1,8 +1,9 @@
-"""The decision: that of the policy in the settings, within its bounds, unless the load guard holds it."""
+"""The decision: that of the policy in the settings, within its bounds, unless an addition would do harm or no good."""
 
 from common.settings.sections import Scaling
 from learner.scaling import episode_duration, load
-from learner.scaling.measure import Decision, Measurement, change, count, overload
+from learner.scaling.experience import Experience
+from learner.scaling.measure import Decision, Measurement, change, count, waiting
 
 
 def start(section: Scaling) -> Decision:
@@ -11,26 +12,40 @@ def start(section: Scaling) -> Decision:
     return Decision(section.minimum, f"{begins}: {count(section.minimum)}")
 
 
-def decide(section: Scaling, measurement: Measurement) -> Decision:
-    """The decision for now, often to leave the number as it is; asked every `interval_seconds`.
+class Scaler:
+    """Asked every `interval_seconds`, and often answers that the number stays as it is.
 
-    Under every policy, no actor is added to a learner that cannot keep up with those it has.
+    Under every policy, no actor is added to a learner that cannot keep up with those it has, nor where those that were
+    added last brought no frames, nor before both are known of the fleet as it is.
     """
-    proposed = _propose(section, measurement)
-    reason = overload(section, measurement)
-    if reason is None or proposed.wanted <= measurement.wanted:
+
+    def __init__(self, section: Scaling) -> None:
+        self._section = section
+        self._experience = Experience(section)
+
+    def decide(self, now: float, measurement: Measurement) -> Decision:
+        section, wanted = self._section, measurement.wanted
+        if section.policy == "fixed":
+            return start(section)
+        nearest = min(max(wanted, section.minimum), section.maximum)
+        if wanted != nearest:  # a run resumed with other bounds goes to them first
+            return Decision(nearest, f"bounds {section.minimum} to {section.maximum}: {change(wanted, nearest)}")
+        if waiting(measurement) is None:
+            self._experience.look(now, measurement)
+        if section.policy == "load":
+            proposed = load.propose(section, now, measurement, self._experience)
+        else:
+            proposed = episode_duration.propose(section, measurement)
+        more = proposed.wanted > wanted
+        return self._held(measurement, proposed) if more and wanted else proposed
+
+    def _held(self, measurement: Measurement, proposed: Decision) -> Decision:
+        """The addition, or why there is none."""
+        wanted, limit = measurement.wanted, self._experience.limit
+        if (reason := self._experience.overload(measurement)) is not None:
+            return Decision(wanted, f"held at {count(wanted)}: {reason}; else {proposed.why}", "load")
+        if (why := waiting(measurement) or self._experience.pending(measurement)) is not None:
+            return Decision(wanted, f"{why}; then {proposed.why}")
+        if limit is not None and limit.most <= wanted:
+            return Decision(wanted, f"held at {count(wanted)}: {limit.why}; else {proposed.why}", "gain")
         return proposed
-    why = f"held at {count(measurement.wanted)}: {reason}; else {proposed.why}"
-    return Decision(measurement.wanted, why, held=True)
-
-
-def _propose(section: Scaling, measurement: Measurement) -> Decision:
-    if section.policy == "fixed":
-        return start(section)
-    wanted = measurement.wanted
-    nearest = min(max(wanted, section.minimum), section.maximum)
-    if wanted != nearest:  # a run resumed with other bounds goes to them first
-        return Decision(nearest, f"bounds {section.minimum} to {section.maximum}: {change(wanted, nearest)}")
-    if section.policy == "load":
-        return load.propose(section, measurement)
-    return episode_duration.propose(section, measurement)

@@ -32,7 +32,6 @@ from learner.peers import Peers
 from learner.run import Run, RunSpec
 from learner.run_stats import Counters, RunStats
 from learner.save_schedule import SaveSchedule
-from learner.scaling import start
 
 M = TypeVar("M", bound=AnyMessage)
 
@@ -155,7 +154,7 @@ def run_of(
     now: float = 0.0,
 ) -> Run:
     """Nobody is in it yet; `counters` are those of a checkpoint."""
-    stats = RunStats(counters or Counters(), settings.limits.window, start(settings.scaling), now)
+    stats = RunStats(counters or Counters(), settings, now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None)
     return Run(spec_of(settings, epoch=epoch, counted=counted, longest=longest), Peers(), stats, saves)
 

@@ -28,7 +28,12 @@ SLOTS = 4
 PACED = ("environment.step_seconds=0.02", "limits.until_return=1000.0", "scaling.interval_seconds=0.2")
 GROWING = (
     *("scaling.policy='episode-duration'", "scaling.minimum=1", "scaling.maximum=3", "scaling.busy_limit=1.0"),
-    *("scaling.thresholds_seconds=[0.001]", "scaling.additions=[2]", "scaling.episodes_between=10"),
+    *(
+        "scaling.unit='seconds'",
+        "scaling.thresholds_seconds=[0.001]",
+        "scaling.additions=[2]",
+        "scaling.episodes_between=10",
+    ),
 )
 FIXED = ("scaling.policy='fixed'", "scaling.minimum=1")
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "actors.sbatch"

@@ -5,12 +5,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Refused, Welcome
+from learner.core import LearnerCore
+from learner.effects import Effect
 from learner.fleet import share
 from learner.run_stats import Counters
 from tests.helpers.run import attend, gradient_of, hello_of, learner_of, logged, sent
 
 FIXED = ("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")
-GROWING = ("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10", "scaling.episodes_between=3")
+GROWING = (
+    *("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10", "scaling.episodes_between=3"),
+    "scaling.unit=seconds",
+)
+
+
+def playing(core: LearnerCore, begin: int, seconds: int, *, busy: float = 0.1) -> list[Effect]:
+    """Two actors of the launcher `l` send a gradient four times a second; everything that was to be done."""
+    effects: list[Effect] = []
+    for quarter in range(4 * begin, 4 * (begin + seconds)):
+        now = quarter / 4
+        for name in (b"x", b"y"):
+            if core.run.peers.get(name) is None:
+                core.handle(now, name, hello_of(name.decode(), launcher="l"), None)
+            header = gradient_of(quarter + 1, core.run.stats.counters.version, episodes=[(1.0, 20, 30.0)])
+            core.handle(now, name, header, b"body")
+        core.run.stats.busy.working(now, busy / 4)
+        core.flush(now)
+        effects += core.tick(now)
+    return effects
 
 
 @pytest.mark.parametrize(
@@ -168,34 +189,32 @@ def test_a_launcher_that_gives_up_is_told_of_once() -> None:
 def test_a_scaling_decision_is_ordered_and_logged_with_its_numbers() -> None:
     core, _ = learner_of(*GROWING)
     core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
-    core.handle(0.0, b"x", hello_of("x"), None)
-    assert logged(core.tick(0.0)) == []
-    core.handle(1.0, b"x", gradient_of(episodes=[(1.0, 20, 30.0)] * 3), b"body")
-    effects = core.tick(5.0)
+    effects = playing(core, 0, 5)
     assert [order.actors for order in sent(effects, FleetOrder, b"l")] == [3]
     (line,) = logged(effects)
     assert line.startswith("info: scaling: mean episode 30.0 s > 20 s") and "2 -> 3 actors" in line
     status = core.run.status(5.0)
     assert status.actors_wanted == 3 and "30.0 s" in status.why
-    assert core.run.stats.counters.last_addition == 3
-    assert logged(core.tick(11.0)) == [], "no new decision, no line"
+    assert core.run.stats.counters.last_addition > 0
+    assert logged(playing(core, 5, 6)) == [], "the third is not here yet: no new decision, no line"
 
 
 def test_a_busy_learner_holds_additions_and_says_so_once() -> None:
     core, _ = learner_of(*GROWING)
     core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
-    core.handle(0.0, b"x", hello_of("x"), None)
-    core.tick(0.0)
-    core.handle(1.0, b"x", gradient_of(episodes=[(1.0, 20, 30.0)] * 3), b"body")
-    lines = []
-    for now in (5.0, 10.0, 15.0):
-        core.handle(now, b"x", gradient_of(2, 1), b"body")
-        core.run.stats.busy.working(now, 5.0)
-        effects = core.tick(now)
-        assert sent(effects, FleetOrder) == []
-        lines += logged(effects)
-    assert len(lines) == 1
-    assert "held at 2 actors: learner busy 100% > 80%" in lines[0]
+    effects = playing(core, 0, 10, busy=1.0)
+    assert sent(effects, FleetOrder) == []
+    (line,) = logged(effects)
+    assert "held at 2 actors: learner busy 100% > 80%" in line
+
+
+def test_actors_that_were_started_by_hand_are_measured_with_the_others_and_not_ordered() -> None:
+    core, _ = learner_of(*GROWING)
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    core.handle(0.0, b"h", hello_of("h"), None)
+    core.handle(0.0, b"h", gradient_of(), b"body")
+    effects = playing(core, 0, 5)
+    assert [order.actors for order in sent(effects, FleetOrder, b"l")] == [3]
 
 
 def test_a_resumed_run_orders_as_many_as_it_had() -> None:

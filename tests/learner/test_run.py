@@ -17,7 +17,7 @@ def played() -> Run:
     peer.told = header.steps
     run.stats.played(101.0, peer, header)
     run.stats.lagged(101.0, peer, 2)
-    run.stats.stepped(101.0, {}, 0)
+    run.stats.stepped({}, 0)
     run.stats.applied(peer, header.statistics)
     return run
 

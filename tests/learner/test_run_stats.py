@@ -11,13 +11,11 @@ from learner.meters import Rate
 from learner.peers import Peer
 from learner.run_stats import WARNINGS, Counters, RunStats
 from learner.scaling import Decision
-from tests.helpers.run import gradient_of, hello_of
-
-START = Decision(2, "from the minimum: 2 actors")
+from tests.helpers.run import gradient_of, hello_of, settings_of
 
 
 def stats_of(counters: Counters | None = None, window: int = 3, now: float = 100.0) -> RunStats:
-    return RunStats(counters or Counters(), window, START, now)
+    return RunStats(counters or Counters(), settings_of(f"limits.window={window}", "environment.num_envs=1"), now)
 
 
 def played(stats: RunStats, *returns: float, now: float = 101.0, **changed: Any) -> None:
@@ -25,7 +23,7 @@ def played(stats: RunStats, *returns: float, now: float = 101.0, **changed: Any)
     peer = Peer(hello_of(), now, Rate(5.0, now), told=1000)
     stats.received(now, 1000)
     stats.lagged(now, peer, 2)
-    stats.stepped(now, {}, stats.counters.frames)
+    stats.stepped({}, stats.counters.frames)
     stats.played(now, peer, header)
     stats.applied(peer, header.statistics)
     assert (peer.frames, peer.gradients, peer.lag) == (header.steps, 1, 2.0)
@@ -59,7 +57,7 @@ def test_all_that_is_saved_goes_on_after_a_restart() -> None:
     stats.joined(9)
     stats.sent_weights(101.0, 77)
     stats.counters.stale, stats.counters.refused, stats.counters.duplicates = 3, 2, 1
-    stats.decided(Decision(7, "more"))
+    stats.decided(Decision(7, "more", crossed=1))
     again = restarted(stats, 130.0)
     before, after = msgspec.to_builtins(stats.counters), msgspec.to_builtins(again.counters)
     for name in set(before) - {"seconds", "recent", "best_return"}:
@@ -110,16 +108,43 @@ def test_losses_are_those_named_and_stay_finite() -> None:
     assert losses == {"entropy": pytest.approx(0.5 + 0.02 * 0.2), "value_loss": 2.0}
 
 
-def test_policies_see_what_was_measured() -> None:
+def test_policies_see_what_was_measured_since_the_last_actor_came() -> None:
     stats = stats_of()
-    played(stats, 1.0, now=100.0)
-    played(stats, 1.0, now=101.0)
-    stats.busy.working(102.0, 0.5)
-    measurement = stats.measurement(102.0, 5)
-    assert (measurement.actors, measurement.wanted, measurement.episodes_since) == (5, 2, 2)
-    assert (measurement.mean_episode_seconds, measurement.lag_mean) == (0.5, 2.0)
-    assert measurement.gradients_per_second == measurement.steps_per_second == pytest.approx(1.0)
+    peers = [Peer(hello_of(name), 100.0, Rate(5.0, 100.0), told=1000) for name in ("a", "b")]
+
+    def message(now: float, lag: int, *peers: Peer) -> None:
+        for peer in peers:
+            stats.lagged(now, peer, lag, 2)
+            stats.stepped({}, stats.counters.frames)
+            stats.played(now, peer, gradient_of(count=2, episodes=[(1.0, 10, 0.5)]))
+
+    message(100.0, 9, peers[0])
+    assert stats.measurement(101.0, 1).seconds == 0.0
+    for second in range(1, 9):
+        stats.busy.working(100.0 + second, 0.25)
+        message(100.0 + second, 2, *peers)
+        measurement = stats.measurement(100.0 + second, 2)
+    assert [peer.plays for peer in peers] == [True, True]
+    assert (measurement.actors, measurement.wanted, measurement.episodes_since) == (2, 2, 17)
+    assert (measurement.mean_episode_seconds, measurement.mean_episode_length) == (0.5, 10.0)
+    assert measurement.lag_mean == 2.0, "not those of the time with one actor"
+    assert (measurement.rollouts_per_second, measurement.steps_per_second) == (
+        pytest.approx(4.4),
+        pytest.approx(2.4),
+    ), "in five seconds, from the settling message on"
     assert measurement.learner_busy == pytest.approx(0.25)
+    assert measurement.frames_per_second == pytest.approx([40.0] * 5, rel=0.01)
+
+
+def test_the_first_episodes_are_a_measure_for_the_whole_run() -> None:
+    stats = stats_of()
+    played(stats, *[1.0] * 7)
+    assert stats.counters.first_length is None, "of the two actors with an environment each that the run begins with"
+    played(stats, 1.0)
+    assert stats.counters.first_length == 10.0
+    again = restarted(stats, 130.0)
+    played(again, *[1.0] * 50, steps=1000)
+    assert again.measurement(5001.0, 1).first_length == 10.0
 
 
 def test_warnings_are_the_newest_few_each_once() -> None:

@@ -71,15 +71,23 @@ def settings(**sections: dict[str, Any]) -> Settings:
         ),
         (
             {"scaling": {"policy": "episode-duration", "additions": [1, 2]}},
-            "scaling.thresholds_seconds and scaling.additions must be equally long, at least one each, not 3 and 2",
+            "scaling.thresholds_relative and scaling.additions must be equally long, at least one each, not 3 and 2",
         ),
         (
-            {"scaling": {"policy": "episode-duration", "additions": [], "thresholds_seconds": []}},
+            {"scaling": {"policy": "episode-duration", "additions": [], "thresholds_relative": []}},
             "equally long, at least one each, not 0 and 0",
         ),
         (
-            {"scaling": {"policy": "episode-duration", "thresholds_seconds": [20, 20, 60]}},
+            {"scaling": {"policy": "episode-duration", "unit": "seconds", "thresholds_seconds": [20, 20, 60]}},
             "scaling.thresholds_seconds = [20.0, 20.0, 60.0] must rise",
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "thresholds_seconds": [1, 2, 3]}},
+            'scaling.thresholds_seconds needs scaling.unit = "seconds", not "relative"',
+        ),
+        (
+            {"scaling": {"policy": "episode-duration", "unit": "seconds", "form": "linear", "every_relative": 3}},
+            'scaling.every_relative needs scaling.unit = "relative", not "seconds"',
         ),
         (
             {"scaling": {"policy": "episode-duration", "additions": [1, 3, 2]}},

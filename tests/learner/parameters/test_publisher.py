@@ -38,7 +38,7 @@ def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -
     publisher, stats = publisher_of(version=70)
     assert publisher.publish(5.0, 4) == []
     assert publisher.deadline == math.inf
-    stats.stepped(5.0, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.deadline <= 5.0
     (published,) = publisher.publish(5.0, 4)
     assert isinstance(published, Publish)
@@ -50,7 +50,7 @@ def test_nothing_is_published_before_the_weights_change_also_after_a_restart() -
 
 def test_actors_that_only_hold_environments_get_no_weights() -> None:
     publisher, stats = publisher_of(occasion="never")
-    stats.stepped(5.0, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.deadline == math.inf
     assert publisher.publish(6.0, 4) == []
 
@@ -66,7 +66,7 @@ def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
     published = []
     for step in range(2000):
         now = 0.001 * step
-        stats.stepped(now, {}, 0)
+        stats.stepped({}, 0)
         published += [now] * len(publisher.publish(now, subscribers))
     gaps = [after - before for before, after in pairwise(published)]
     assert min(gaps) >= interval - 1e-9
@@ -76,9 +76,9 @@ def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
 
 def test_what_was_held_back_is_published_when_due_without_another_step() -> None:
     publisher, stats = publisher_of("exchange.broadcast_ms=100")
-    stats.stepped(0.0, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.publish(0.0, 1)
-    stats.stepped(0.01, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.publish(0.05, 1) == []
     assert publisher.deadline == pytest.approx(0.1)
     assert publisher.publish(publisher.deadline, 1)
@@ -95,7 +95,7 @@ def test_a_pull_brings_the_newest_or_says_that_there_is_nothing_newer() -> None:
 
 def test_synchronously_weights_go_ahead_of_each_answer_and_nothing_is_broadcast() -> None:
     publisher, stats = publisher_of(version=9, occasion="answer")
-    stats.stepped(1.0, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.publish(2.0, 4) == []
     assert publisher.deadline == math.inf
     answer = Acknowledgement(sequence=1, verdict="applied", version=10, credit=1, actors=2)
@@ -125,7 +125,7 @@ class Stepping:
     def published(self, now: float) -> tuple[int, str] | None:
         """Version and format of the broadcast, if there is one; its body is of that version."""
         self.sum.step(scale=1.0, frames=0)
-        self.stats.stepped(now, {}, 0)
+        self.stats.stepped({}, 0)
         effects = self.publisher.publish(now, 2)
         if not effects:
             return None
@@ -170,7 +170,7 @@ def test_a_body_is_made_once_per_version() -> None:
     run = Stepping()
     publisher, stats = publisher_of(version=9)
     assert publisher.snapshot(1.0)[1] is publisher.snapshot(1.0)[1]
-    stats.stepped(1.0, {}, 0)
+    stats.stepped({}, 0)
     assert publisher.snapshot(1.0)[0] == 10
     run.publisher.snapshot(1.0)
     run.published(2.0)

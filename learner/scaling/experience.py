@@ -1,0 +1,119 @@
+"""What the run has shown of numbers of actors: how many were well, and how many are of no use.
+
+It holds for a while, longer each time it is confirmed, and until launchers, or actors started by hand, come or go.
+"""
+
+from dataclasses import dataclass
+
+from common.settings.sections import Scaling
+from learner.scaling.gain import Throughput, has_grown, throughput
+from learner.scaling.measure import Measurement, count, overload
+
+RETRY_SECONDS = 600.0
+"""Until more actors are tried again; doubled each time that they are of no use again."""
+LONGEST_RETRY = 7200.0
+PATIENCE = 15
+"""Samples of the frames per second after which one more addition is let through though its use is not clear yet."""
+HALF = 0.5
+NO_YOUNGER = 0.93
+"""Gradients that with HALF the actors are not below this part of their age are not old for the number of actors."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """No more actors than `most` are wanted, and why."""
+
+    most: int
+    why: str
+
+
+class Experience:
+    def __init__(self, section: Scaling) -> None:
+        self._section = section
+        self._forget(None)
+
+    def _forget(self, site: tuple[int, int] | None) -> None:
+        self.limit: Limit | None = None
+        self.good = 0
+        """Most actors of launchers that were not too many; 0: none yet."""
+        self.careful = False
+        """Whether more are tried one at a time, after too many were."""
+        self.age_tells = True
+        """Whether fewer actors would make gradients younger."""
+        self._site = site
+        self._retry = RETRY_SECONDS
+        self._again = False
+        """Whether more are being tried again."""
+        self._until = 0.0
+        self._before: Throughput | None = None
+        self._cut: tuple[int, float] | None = None
+
+    def look(self, now: float, measurement: Measurement) -> None:
+        """Learns from one measurement of the fleet that is wanted."""
+        if self._site is not None and measurement.site != self._site:
+            self._forget(measurement.site)
+        self._site = measurement.site
+        if self.limit is not None and now >= self._until:
+            self.limit, self._before, self._again = None, None, True
+        after = throughput(measurement.actors, measurement.frames_per_second)
+        if after is None:
+            return
+        here = measurement.actors - measurement.by_hand
+        self._age(measurement)
+        if self.overload(measurement) is None:
+            self.good = max(self.good, here)
+        elif here <= self.good:
+            self.good = 0
+        before = self._before
+        if before is None or after.actors <= before.actors:
+            self._before = after
+        elif (grown := has_grown(before, after)) is not None:
+            if grown:
+                self._before = after
+            else:
+                of_use = before.actors - measurement.by_hand if self._section.policy == "load" else here
+                why = (
+                    f"{count(after.actors)} play {after.mean:,.0f} frames/s, {before.actors} played {before.mean:,.0f}"
+                )
+                self._set(now, Limit(max(of_use, self._section.minimum), why))
+
+    def overload(self, measurement: Measurement) -> str | None:
+        """As `measure.overload`, without an age that fewer actors did not change."""
+        reason = overload(self._section, measurement)
+        old = measurement.learner_busy <= self._section.busy_limit
+        return None if old and not self.age_tells else reason
+
+    def pending(self, measurement: Measurement) -> str | None:
+        """Why it is too early for more: it is not clear yet what the last ones bring."""
+        before, samples = self._before, len(measurement.frames_per_second)
+        if before is None or measurement.actors <= before.actors or samples >= PATIENCE:
+            return None
+        return f"measuring what {count(measurement.actors)} bring, {before.actors} played {before.mean:,.0f} frames/s"
+
+    def too_many(self, now: float, measurement: Measurement, reason: str) -> None:
+        """The policy takes actors away for `reason`."""
+        here = measurement.actors - measurement.by_hand
+        self._set(now, Limit(max(here - 1, self._section.minimum), f"{here} were too many: {reason}"))
+        self.careful = True
+        age = measurement.age_in_rollouts
+        if self._cut is None and age is not None and measurement.learner_busy <= self._section.busy_limit:
+            self._cut = here, age
+
+    def _set(self, now: float, limit: Limit) -> None:
+        if self._again:
+            self._retry = min(2 * self._retry, LONGEST_RETRY)
+        self.limit, self._before, self._again = limit, None, False
+        self._until = now + self._retry
+
+    def _age(self, measurement: Measurement) -> None:
+        """Whether cuts made gradients younger."""
+        if self._cut is None:
+            return
+        here, (actors, before) = measurement.actors - measurement.by_hand, self._cut
+        age = measurement.age_in_rollouts
+        if age is None or overload(self._section, measurement) is None:
+            self._cut = None
+        elif here <= HALF * actors:
+            self._cut = None
+            if age > NO_YOUNGER * before:
+                self.age_tells, self.careful, self.limit = False, False, None

@@ -1,0 +1,25 @@
+"""What scaling policies are told, with what a test changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from learner.scaling import Measurement
+
+
+def measured(**changed: Any) -> Measurement:
+    """Ten actors that a launcher runs, all here, measured for some seconds."""
+    fields: dict[str, Any] = {
+        "actors": 10,
+        "wanted": changed.get("actors", 10),
+        "seconds": 5.0,
+        "episodes_since": 0,
+        "mean_episode_length": None,
+        "mean_episode_seconds": None,
+        "learner_busy": 0.7,
+        "lag_mean": 3.0,
+        "rollouts_per_second": 100.0,
+        "steps_per_second": 100.0,
+        "frames_per_second": (2000.0, 2010.0, 1990.0, 2000.0),
+    }
+    return Measurement(**(fields | changed))
