@@ -16,6 +16,7 @@ import msgspec
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from common.errors import A3cdError, CodecError, UnavailableError, WireError
+from common.host.versions import own_version
 from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
@@ -71,6 +72,13 @@ class Leave:
 Effect = Send | Prepare | Warn | Leave
 
 
+def _not_understood(welcome: Welcome, error: Exception) -> str:
+    return (
+        f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read by this actor (a3cd "
+        f"{own_version()}): {error}; install the same a3cd on both ends"
+    )
+
+
 class FailureRule:
     """When an actor whose environments fail gives up; until then it drops the rollout and begins new episodes."""
 
@@ -104,6 +112,8 @@ class ActorCore:
         """Of the newest weights received."""
         self.last_error = ""
         """For the next heartbeat."""
+        self._prepared: Welcome | None = None
+        """The last welcome that the player was made for."""
         self._newest = 0
         """Version of the newest weights the learner is known to have."""
         self._actors = self._credit = 1
@@ -125,12 +135,23 @@ class ActorCore:
         due = self.membership.deadline
         return min(due, self.outbox.deadline) if self.membership.member else due
 
+    def unsent(self, now: float, send: Send) -> None:
+        """There was no connection to send this on."""
+        self.membership.unsent(now)
+        self.outbox.unsent(now, send)
+
+    def refuse(self, now: float, why: str) -> list[Effect]:
+        """This actor cannot play as the welcome says: it tells the learner, and asks again, ever more slowly."""
+        self._prepared = None
+        self.membership.refused(now, why)
+        return [Send(Goodbye(reason=why))]
+
     @property
     def _has_credit(self) -> bool:
         return self._credit == 0 or len(self.outbox) < self._credit
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from the learner. Raises RefusedError when it is a refusal for good."""
+        """One message from the learner. Raises UnavailableError when it is a refusal for good."""
         previous = self.membership.welcome
         self.membership.handle(now, message)
         match message:
@@ -196,12 +217,16 @@ class ActorCore:
             if self.player is not None:
                 self.player.forget()
         effects: list[Effect] = []
-        if self.player is None or previous is None or _work(previous) != _work(welcome):
-            settings = msgspec.convert(welcome.settings, Settings)
+        if self._prepared is None or _work(self._prepared) != _work(welcome):
+            try:
+                settings = msgspec.convert(welcome.settings, Settings)
+            except msgspec.ValidationError as error:
+                return self.refuse(now, _not_understood(welcome, error))
+            self._prepared = welcome
             self._accumulate = most_accumulated(settings)
             self._failures = FailureRule()
             effects.append(Prepare(welcome, settings, body))
-        else:
+        elif self.player is not None:
             if body is not None and (welcome.version > self.version or not same_epoch):
                 self.player.load(welcome.version, body)
             self.player.handle(welcome, None)

@@ -20,6 +20,7 @@ from common.host.service.signals import Signals
 from common.settings.codec_names import NAMES
 from common.wire import sockets
 from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
+from common.wire.membership import Membership
 
 _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
@@ -31,24 +32,40 @@ REPEAT_SECONDS = 60.0
 """Interval between two log lines for the same failure; the second says how often it happened meanwhile."""
 
 
-def run(access: LearnerEndpoint, *, name: str = "", launcher: str = "", modules: Collection[str] = ()) -> int:
+def run(
+    access: LearnerEndpoint, *, name: str = "", launcher: str = "", modules: Collection[str] = (), wait: float = 0.0
+) -> int:
     """Plays for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
-    modules: may be imported if the learner's settings name them for the environment or the network; others may not.
-    Raises RefusedError when the learner refuses this actor, EnvironmentMissingError where this host cannot play,
-    UnavailableError when the environment keeps failing.
+    A learner that is absent, or refuses this actor, is asked again, ever more slowly.
+
+    Args:
+        name: in the learner's status.
+        launcher: which started this actor.
+        modules: may be imported if the learner's settings name them for the environment or the network; others may not.
+        wait: longest time without a learner, in seconds; 0: no limit.
+
+    Raises EnvironmentMissingError where this host cannot play, UnavailableError when the environment keeps failing,
+    when the learner quarantines this actor, or after `wait`.
     """
     with Signals() as signals:
-        return _Daemon(access, name, launcher, modules, signals).run()
+        return _Daemon(access, name, launcher, modules, wait, signals).run()
 
 
 class _Daemon:
     def __init__(
-        self, access: LearnerEndpoint, name: str, launcher: str, modules: Collection[str], signals: Signals
+        self,
+        access: LearnerEndpoint,
+        name: str,
+        launcher: str,
+        modules: Collection[str],
+        wait: float,
+        signals: Signals,
     ) -> None:
         hello = introduce("actor", access, name, launcher=launcher, codecs=NAMES)
         self._access = access
         self._modules = modules
+        self._wait_limit = wait
         self._signals = signals
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link = LearnerLink(self._context, access)
@@ -58,7 +75,8 @@ class _Daemon:
         self._limited = Limited(REPEAT_SECONDS)
         self._left = ""
         self._notifier = Notifier()
-        self._joined: bool | None = None
+        self._told = ""
+        """The service manager."""
         self._playing = ""
 
     def run(self) -> int:
@@ -93,6 +111,9 @@ class _Daemon:
 
     def _service(self) -> None:
         """Messages, weights, heartbeats, the service manager, the operator."""
+        now = time.monotonic()
+        if self._link.watch(now, self._core.membership):
+            self._core.membership.connected(now)
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
         while self._subscriber is not None:
@@ -105,17 +126,30 @@ class _Daemon:
         now = time.monotonic()
         self._do(self._core.tick(now))
         self._notifier.watchdog(now)
-        if self._joined is not self._core.membership.member:
-            self._joined = self._core.membership.member
-            waiting = f"waiting for the learner at {self._access.address}"
-            self._notifier.status(self._playing if self._joined else waiting)
-        waited = self._core.membership.notice(now)
-        if waited is not None:
+        self._tell(now, self._core.membership)
+
+    def _tell(self, now: float, membership: Membership) -> None:
+        """The service manager and the operator, whether there is a learner and why not."""
+        membership.give_up(now, self._wait_limit)
+        obstacle = membership.obstacle
+        waiting = obstacle or f"waiting for the learner at {self._access.address}"
+        told = self._playing if membership.member else waiting
+        if told != self._told:
+            self._told = told
+            self._notifier.status(told)
+        self._keep_subscription(membership)
+        waited = membership.notice(now)
+        if waited is None:
+            return
+        if obstacle:
+            _log.warning("%s; trying again, ever more slowly", obstacle)
+        else:
             _log.warning("no answer from the learner at %s for %.0f s; waiting for it", self._access.address, waited)
 
     def _wait(self) -> None:
         poller = zmq.Poller()
         poller.register(self._link.socket, zmq.POLLIN)
+        poller.register(self._link.monitor, zmq.POLLIN)
         poller.register(self._signals, zmq.POLLIN)
         seconds = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
         poller.poll(max(1, math.ceil(1e3 * min(max(0.0, seconds), WAIT_SECONDS))))
@@ -123,7 +157,7 @@ class _Daemon:
     def _play(self, player: Player) -> None:
         try:
             complete = player.advance(time.monotonic() + SERVICE_SECONDS)
-        except (RefusedError, ConfigurationError):  # trying again would not help
+        except ConfigurationError:  # trying again would not help
             raise
         except A3cdError as error:
             self._do(self._core.failed(time.monotonic(), error))
@@ -152,20 +186,32 @@ class _Daemon:
             self._link.socket.poll(QUEUE_WAIT_MS, zmq.POLLOUT)
             self._link.send(effect.message, effect.body)
         else:
-            self._core.membership.unsent(time.monotonic())
+            self._core.unsent(time.monotonic(), effect)
 
     def _prepare(self, effect: Prepare) -> None:
         welcome, settings = effect.welcome, effect.settings
         for named in (settings.environment.id, settings.network.kind):
             check_module(named, self._modules)
         self._close_player()
-        self._core.player = build(welcome, settings, effect.body, self._core.outbox)
+        try:
+            self._core.player = build(welcome, settings, effect.body, self._core.outbox)
+        except RefusedError as error:
+            self._do(self._core.refuse(time.monotonic(), str(error)))
+            return
         if welcome.codec:  # a learner that chooses the actions broadcasts no weights
             self._subscribe(welcome.weights_port)
         self._playing = f"playing {settings.environment.id} x{settings.environment.num_envs} in run {welcome.run}"
         way = f"codec {welcome.codec}" if welcome.codec else "actions from the learner"
         _log.info("%s, epoch %d, %s", self._playing, welcome.epoch, way)
         self._notifier.ready(self._playing)
+
+    def _keep_subscription(self, membership: Membership) -> None:
+        """Whoever is kept out does not knock at the second port, which would be tried many times a second."""
+        if membership.member and self._weights_port and self._subscriber is None:
+            self._subscribe(self._weights_port)
+        elif membership.obstacle and not membership.member and self._subscriber is not None:
+            self._subscriber.close(linger=0)
+            self._subscriber = None
 
     def _subscribe(self, port: int) -> None:
         if self._subscriber is not None:

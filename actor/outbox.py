@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage
 
+UNSENT_SECONDS = 1.0
+"""Before a message that could not be sent is tried again, if no new connection is seen before."""
+
 
 @dataclass(frozen=True)
 class Send:
@@ -47,6 +50,12 @@ class Outbox:
                 sends.append(send)
                 self._kept[number] = (send, seconds, now + seconds)
         return sends
+
+    def unsent(self, now: float, send: Send) -> None:
+        """This message, if it is kept, could not be sent: it is due again soon."""
+        for number, (kept, seconds, due) in self._kept.items():
+            if kept is send:
+                self._kept[number] = (kept, seconds, min(due, now + UNSENT_SECONDS))
 
     def clear(self) -> None:
         self._kept.clear()

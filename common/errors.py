@@ -25,7 +25,7 @@ class EnvironmentMissingError(ConfigurationError):
 
 
 class RefusedError(A3cdError):
-    """The learner refused this peer for good (wrong protocol, wrong model): starting again would not help."""
+    """The learner and this peer do not fit (another version, keys). A daemon tries again; a command ends with it."""
 
     exit_code = EXIT_CONFIGURATION
 
@@ -39,7 +39,7 @@ class WireError(A3cdError):
 
 
 class ProtocolError(WireError):
-    """A hello has another protocol number."""
+    """A hello has another protocol number, or fields of another version."""
 
 
 class CodecError(A3cdError):

@@ -71,6 +71,13 @@ def _hold_on(_: click.Context, __: click.Parameter, lifeline: bool) -> None:
 
 lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, expose_value=False, callback=_hold_on)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+wait_option = click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="End with exit code 75 after this time without a learner; default: wait as long as it takes.",
+)
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )

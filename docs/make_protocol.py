@@ -13,11 +13,17 @@ from msgspec import inspect
 
 from common.wire import messages
 from common.wire.messages import AnyMessage, Message
-from common.wire.protocol import PEERS, REFUSALS, RULES
+from common.wire.protocol import PEERS, REFUSALS, RULES, Refusal
 
 DOCUMENT = Path(__file__).parent / "protocol.md"
 CONSTANTS = {
-    "common.wire.membership": ("HELLO_SECONDS", "UNSENT_SECONDS", "FIRST_NOTICE_SECONDS"),
+    "common.wire.membership": (
+        "HELLO_SECONDS",
+        "SLOW_HELLO_SECONDS",
+        "REFUSED_SECONDS",
+        "UNSENT_SECONDS",
+        "FIRST_NOTICE_SECONDS",
+    ),
     "actor.core": ("RESEND_SECONDS", "PULL_SECONDS"),
     "actor.players.action_requests": ("RESEND_SECONDS",),
     "learner.exchange.base": ("BAD_IN_A_ROW",),
@@ -25,7 +31,7 @@ CONSTANTS = {
     "learner.staleness": ("SMALLEST_LIMIT",),
     "learner.exchange.step_rule": ("ACTORS_PER_GRADIENT",),
     "common.wire.frames": ("MAX_HEADER_BYTES",),
-    "common.wire.client": ("MAX_REPLY_BYTES",),
+    "common.wire.client": ("MAX_FAILED_HANDSHAKES", "MAX_REPLY_BYTES"),
     "common.wire.sockets": ("HIGH_WATER_MARK",),
 }
 DESCRIBED = {
@@ -96,11 +102,18 @@ def refusal_table() -> str:
         [
             f"`{code}`",
             refusal.meaning,
-            "says hello again" if refusal.error is None else f"ends, exit code {refusal.error.exit_code}",
+            _consequence(refusal),
         ]
         for code, refusal in REFUSALS.items()
     ]
     return _table(["refusal code", "meaning", "the peer"], rows)
+
+
+def _consequence(refusal: Refusal) -> str:
+    if refusal.error is None:
+        return "says hello again"
+    end = f"ends, exit code {refusal.error.exit_code}"
+    return f"says hello again, ever more slowly; an observer {end}" if refusal.passes else end
 
 
 def constant_table() -> str:

@@ -249,6 +249,7 @@ class LearnerCore:
         welcome = Welcome(
             run=spec.run,
             epoch=spec.epoch,
+            a3cd=spec.versions.get("a3cd", ""),
             heartbeat_seconds=exchange.heartbeat_seconds,
             expiry_seconds=exchange.expiry_seconds,
         )

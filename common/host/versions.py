@@ -1,9 +1,16 @@
 """Versions of Python and of the packages that matter."""
 
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = ("a3cd", "torch", "gymnasium", "numpy", "pyzmq")
+
+
+@cache
+def own_version() -> str:
+    """Of a3cd."""
+    return versions().get("a3cd", "unknown")
 
 
 def versions() -> dict[str, str]:

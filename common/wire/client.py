@@ -1,5 +1,6 @@
 """A peer's connection to the learner: one non-blocking DEALER; the learner need not be running."""
 
+import math
 import os
 import platform
 import secrets
@@ -7,11 +8,12 @@ from collections.abc import Iterator
 
 import zmq
 
-from common.errors import ConfigurationError, RefusedError, WireError
+from common.errors import ConfigurationError, WireError
 from common.host.security.access import LearnerEndpoint
-from common.host.versions import versions
+from common.host.versions import own_version, versions
 from common.wire import sockets
 from common.wire.frames import Buffer, pack, split
+from common.wire.membership import HELLO_SECONDS, REFUSED_SECONDS, Membership
 from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
 
 MAX_REPLY_BYTES = 2**30
@@ -19,7 +21,7 @@ MAX_REPLY_BYTES = 2**30
 MAX_DRAIN = 64
 """Messages that one `receive` reads."""
 MAX_FAILED_HANDSHAKES = 50
-"""In a row, about five seconds; one or two occur when a learner stops."""
+"""Without a reason and in a row, about five seconds, before it is believed; one or two occur when a learner stops."""
 _HANDSHAKES = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -59,11 +61,18 @@ def introduce(
 class LearnerLink:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint) -> None:
         self._access = access
+        self._failures = 0
+        self._refusals = 0
+        """Failed handshakes in a row, and those of them that are believed."""
+        self._connect_due = math.inf
+        """When a connection that was refused is tried again."""
+        self._unreadable = ""
+        """Why the last message was none."""
         self.socket = sockets.dealer(
             context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_HANDSHAKES
         )
-        self._monitor = self.socket.get_monitor_socket()
-        self._failed_handshakes = 0
+        self.monitor = self.socket.get_monitor_socket()
+        """Readable when `watch` has something to do."""
 
     def send(self, message: AnyMessage, body: Buffer | None = None) -> bool:
         """Send without waiting; False: there is no connection now, and nothing was queued."""
@@ -76,11 +85,7 @@ class LearnerLink:
         return True
 
     def receive(self) -> Iterator[tuple[AnyMessage, Buffer | None]]:
-        """Up to `MAX_DRAIN` messages that have arrived; anything that is not a message is dropped.
-
-        Raises RefusedError when the keys of the two ends do not match, so that no connection can be made.
-        """
-        self._check_handshakes()
+        """Up to `MAX_DRAIN` messages that have arrived; anything that is not a message is dropped."""
         for _ in range(MAX_DRAIN):
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -88,22 +93,50 @@ class LearnerLink:
                 return
             try:
                 yield split([frame.buffer for frame in frames])
-            except WireError:
-                continue
+            except WireError as error:
+                self._unreadable = str(error)
 
-    def _check_handshakes(self) -> None:
-        for event in sockets.events(self._monitor):
+    def watch(self, now: float, membership: Membership) -> bool:
+        """Tells `membership` what keeps this peer out; True: there is a new connection.
+
+        Raises RefusedError if the peer is not patient and the keys of the two ends do not match. A patient one connects
+        again, ever more slowly.
+        """
+        connected = False
+        for event in sockets.events(self.monitor):
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._failed_handshakes = 0
-                continue
-            self._failed_handshakes += 1
-            if event != zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL or self._failed_handshakes >= MAX_FAILED_HANDSHAKES:
-                raise RefusedError(_why_refused(event, self._access))
+                self._failures = self._refusals = 0
+                connected = True
+            else:
+                self._failed(now, event, membership)
+        if now >= self._connect_due:
+            self._connect_due = math.inf
+            self.socket.connect(str(self._access.address))
+        if self._unreadable and not membership.member:
+            self._unreadable, why = "", self._unreadable
+            text = (
+                f"what the learner at {self._access.address} says is not understood here (a3cd {own_version()}): {why}"
+            )
+            membership.refused(now, text)
+        if connected:
+            self.socket.get(zmq.EVENTS)  # takes the new connection over from ZeroMQ's own thread
+        return connected
+
+    def _failed(self, now: float, event: int, membership: Membership) -> None:
+        """A handshake failed: at once believed with a reason; without one, which a network may cause, when it lasts."""
+        self._failures += 1
+        if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._failures < MAX_FAILED_HANDSHAKES:
+            return
+        membership.refused(now, _why_refused(event, self._access))
+        if self._connect_due == math.inf:
+            self.socket.disconnect(str(self._access.address))
+            self._connect_due = now + min(HELLO_SECONDS * 2**self._refusals, REFUSED_SECONDS)
+            self._refusals = min(self._refusals + 1, 10)
 
     def close(self) -> None:
         """Close, after at most 0.1 s in which a last goodbye can be sent."""
         self.socket.disable_monitor()
-        self._monitor.close(linger=0)
+        self.monitor.close(linger=0)
         self.socket.close(linger=100)
 
 

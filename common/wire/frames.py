@@ -11,6 +11,7 @@ import msgpack
 import msgspec
 
 from common.errors import ProtocolError, WireError
+from common.host.versions import own_version
 from common.settings.exchanges import MAX_LIST_ITEMS
 from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage, Hello, Status, Welcome
 from common.wire.protocol import PEERS, RULES
@@ -81,15 +82,15 @@ def unpack(header: Buffer, limit: int = MAX_HEADER_BYTES, *, by_learner: bool = 
         message: AnyMessage = (_decode_learner if by_learner else _decode_peer)(header)
     except msgspec.ValidationError as error:
         kind = _kind_of(header)
-        if kind.type == "hello" and bytes(kind.protocol) != _encode(PROTOCOL):
-            raise _another_protocol(kind.protocol) from None
+        if kind.type == "hello":
+            raise _foreign_hello(kind.protocol, error) from None
         if kind.type in _FREE and not by_learner:
             return _unpack_free(header)
         raise WireError(f"a header that is no message: {str(error)[:MAX_DETAIL]}") from None
     except Exception as error:  # several unrelated types, UnicodeDecodeError and RecursionError among them
         raise _no_msgpack(error) from None
     if isinstance(message, Hello) and message.protocol != PROTOCOL:
-        raise _another_protocol(_encode(message.protocol))
+        raise _foreign_hello(msgspec.Raw(_encode(message.protocol)))
     return message
 
 
@@ -104,10 +105,13 @@ def _kind_of(header: Buffer) -> _Kind:
 
 def _unpack_free(header: Buffer) -> AnyMessage:
     try:
-        message: AnyMessage = msgspec.convert(msgpack.unpackb(header, **_LIMITS), Welcome | Status)
+        plain = msgpack.unpackb(header, **_LIMITS)
+        message: AnyMessage = msgspec.convert(plain, Welcome | Status)
         return message
     except msgspec.ValidationError as error:
-        raise WireError(f"a header that is no message: {str(error)[:MAX_DETAIL]}") from None
+        theirs = plain.get("a3cd")
+        sender = f" of a3cd {theirs[:MAX_QUOTED]}" if isinstance(theirs, str) else ""
+        raise WireError(f"a header{sender} that is no message: {str(error)[:MAX_DETAIL]}") from None
     except Exception as error:
         raise _no_msgpack(error) from None
 
@@ -116,12 +120,13 @@ def _no_msgpack(error: Exception) -> WireError:
     return WireError(f"a header that is no msgpack: {str(error)[:MAX_DETAIL] or type(error).__name__}")
 
 
-def _another_protocol(packed: Buffer | msgspec.Raw) -> ProtocolError:
-    size = len(packed)
-    theirs = repr(msgspec.msgpack.decode(packed)) if size <= MAX_QUOTED else f"of {size} bytes"
-    return ProtocolError(
-        f"protocol {theirs} is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends"
-    )
+def _foreign_hello(protocol: msgspec.Raw, error: Exception | None = None) -> ProtocolError:
+    mend = "install the same a3cd on both ends"
+    if bytes(protocol) == _encode(PROTOCOL):
+        return ProtocolError(f"a3cd {own_version()} cannot read its hello ({str(error)[:MAX_DETAIL]}): {mend}")
+    size = len(protocol)
+    theirs = repr(msgspec.msgpack.decode(protocol)) if size <= MAX_QUOTED else f"of {size} bytes"
+    return ProtocolError(f"protocol {theirs} is not {PROTOCOL}, the one spoken here by a3cd {own_version()}: {mend}")
 
 
 def split(

@@ -1,18 +1,24 @@
 """A peer's membership in a run: hello until welcomed, heartbeats, hello again when the learner is silent.
 
 Pure: messages and time in, messages out. Used by actors, launchers and observers. A welcome makes a member of the
-peer; a refusal as unknown, or silence for the welcome's `expiry_seconds`, makes it join again.
+peer; a refusal as unknown, or silence for the welcome's `expiry_seconds`, makes it join again. What keeps a daemon out
+(keys, another version) may be mended at the other end at any time, so it says hello again, ever more slowly, for ever.
 """
 
 import math
 
+from common.errors import A3cdError, RefusedError, UnavailableError
 from common.wire.messages import AnyMessage, Heartbeat, Hello, Refused, Welcome
 from common.wire.protocol import REFUSALS
 
 HELLO_SECONDS = 1.0
-"""Between two hellos that were not answered."""
+"""Before the first hello that was not answered is said again; doubled with each."""
+SLOW_HELLO_SECONDS = 8.0
+"""Longest time between two hellos that nobody answers."""
+REFUSED_SECONDS = 60.0
+"""Longest time between two hellos, or two connections, of a daemon that is refused."""
 UNSENT_SECONDS = 0.05
-"""Before a hello that could not be sent, because there was no connection, is tried again."""
+"""Before a hello that could not be sent, because there was no connection, is tried again; doubled up to 1 s."""
 FIRST_NOTICE_SECONDS = 5.0
 """Without an answer before the operator is told; told again after each doubling."""
 
@@ -20,11 +26,17 @@ FIRST_NOTICE_SECONDS = 5.0
 class Membership:
     """State of one peer towards the learner; the first `hello` is due at once."""
 
-    def __init__(self, hello: Hello, now: float) -> None:
+    def __init__(self, hello: Hello, now: float, *, patient: bool = True) -> None:
+        """`patient`: whoever is refused tries again; not so a command that a person waits for."""
         self.hello = hello
         self.welcome: Welcome | None = None
         """The last one, also while joining again."""
-        self._heard = now
+        self.patient = patient
+        self.obstacle = ""
+        """What keeps this peer out, as the learner or the connection says; empty: nothing is known."""
+        self._pause = HELLO_SECONDS
+        self._unsent = UNSENT_SECONDS
+        self._heard = self._hello_due = now
         self._heartbeat_due = math.inf
         self._join(now)
 
@@ -37,14 +49,41 @@ class Membership:
                 self.member = True
                 self._heartbeat_due = now
             case Refused():
-                error = REFUSALS[message.code].error
-                if error is not None:
-                    raise error(f"the learner refused this {self.hello.role}: {message.reason}")
-                self.lost(now)
+                refusal = REFUSALS[message.code]
+                if refusal.error is None:
+                    self.lost(now)
+                    return
+                text = f"the learner refused this {self.hello.role}: {message.reason}"
+                if refusal.passes:
+                    self.refused(now, text, refusal.error)
+                else:
+                    raise refusal.error(text)
+
+    def refused(self, now: float, why: str, error: type[A3cdError] = RefusedError) -> None:
+        """This peer is kept out for now: by the learner, by keys, or since the learner cannot be understood.
+
+        Raises `error` if the peer is not patient.
+        """
+        if not self.patient:
+            raise error(why)
+        if self.member and not self.obstacle:
+            self._join(now)
+        self.member = False
+        self._hello_due = max(self._hello_due, now + HELLO_SECONDS)
+        if why != self.obstacle:
+            self.obstacle = why
+            self._notice_due = now
+
+    def connected(self, now: float) -> None:
+        """There is a new connection, on which the learner does not know this peer yet."""
+        self._unsent = UNSENT_SECONDS
+        self.lost(now)
+        self._hello_due = now
 
     def lost(self, now: float) -> None:
         """The learner has restarted: join again at once."""
         if self.member:
+            self._pause = self._pause if self.obstacle else HELLO_SECONDS
             self._join(now)
 
     def _join(self, now: float) -> None:
@@ -60,9 +99,12 @@ class Membership:
         if not self.member:
             if now < self._hello_due:
                 return None
-            self._hello_due = now + HELLO_SECONDS
+            self._hello_due = now + self._pause
+            self._pause = min(2 * self._pause, REFUSED_SECONDS if self.obstacle else SLOW_HELLO_SECONDS)
             return self.hello
         if self.welcome and now >= self._heartbeat_due:
+            # Only now: a peer may find that it cannot take part when it has been welcomed.
+            self._pause, self.obstacle = HELLO_SECONDS, ""
             self._heartbeat_due = now + self.welcome.heartbeat_seconds
             return Heartbeat(state=state, last_error=last_error)
         return None
@@ -70,16 +112,29 @@ class Membership:
     def unsent(self, now: float) -> None:
         """The hello from `tick` could not be sent: it is due again soon."""
         if not self.member:
-            self._hello_due = now + UNSENT_SECONDS
+            self._pause = max(HELLO_SECONDS, self._pause / 2)
+            self._hello_due = now + self._unsent
+            self._unsent = min(2 * self._unsent, HELLO_SECONDS)
 
     @property
     def deadline(self) -> float:
         return self._heartbeat_due if self.member else self._hello_due
+
+    def waited(self, now: float) -> float:
+        """Seconds since this peer has been no member."""
+        return 0.0 if self.member else now - self._waiting_since
+
+    def give_up(self, now: float, seconds: float) -> None:
+        """Raises UnavailableError when the peer has waited longer than `seconds`; 0: never."""
+        if 0 < seconds < self.waited(now):
+            raise UnavailableError(
+                f"no learner let this {self.hello.role} in for {seconds:g} s: {self.obstacle or 'no answer'}"
+            )
 
     def notice(self, now: float) -> float | None:
         """Seconds waited for an answer, each time the operator should be told; else None."""
         if self.member or now < self._notice_due:
             return None
         waited = now - self._waiting_since
-        self._notice_due = now + waited
+        self._notice_due = now + max(waited, FIRST_NOTICE_SECONDS)
         return waited

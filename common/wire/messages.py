@@ -62,6 +62,8 @@ class Welcome(Message, frozen=True):
     """How often this run has been started; gradients of an older epoch are refused."""
     heartbeat_seconds: Seconds
     expiry_seconds: Seconds
+    a3cd: Label = ""
+    """The learner's version of a3cd."""
     settings: dict[str, Any] = {}
     """The run settings, resolved (actors)."""
     codec: Label = ""

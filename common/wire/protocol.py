@@ -67,16 +67,20 @@ class Refusal:
 
     meaning: str
     error: type[A3cdError] | None
-    """What ends the peer; None: it says hello again."""
+    """What ends a command that a person waits for; None: also that says hello again."""
+    passes: bool = True
+    """Whether it may hold for a while only, so that a daemon says hello again, ever more slowly."""
 
 
 REFUSALS: dict[RefusalCode, Refusal] = {
-    "protocol": Refusal("its hello has another protocol number", RefusedError),
+    "protocol": Refusal("its hello has another protocol number, or cannot be read", RefusedError),
     "codec": Refusal("it has no codec that this run allows", RefusedError),
     "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
     "role": Refusal("it sent a message that its role may not send", RefusedError),
     "quarantined": Refusal(
-        "several of its gradients in a row could not be used; holds for this incarnation", UnavailableError
+        "several of its gradients in a row could not be used; holds for this incarnation",
+        UnavailableError,
+        passes=False,
     ),
     "replaced": Refusal("a launcher of its name came later, and is a member", None),
     "unknown": Refusal("it is not a member, or its message is of another run or epoch", None),

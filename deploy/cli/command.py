@@ -26,6 +26,7 @@ from deploy.arguments import (
     lifeline_option,
     security_options,
     set_option,
+    wait_option,
 )
 from deploy.install.command import deploy
 from deploy.keys import keys
@@ -156,15 +157,16 @@ def learner(
     metavar="MODULE",
     help="A module the learner may have actors import for its environment; may be repeated.",
 )
+@wait_option
 @lifeline_option
-def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...]) -> None:
+def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...], wait: float) -> None:
     """Play for the learner at LEARNER: tcp://host:5555, or an invitation. Its welcome brings all other settings."""
     from actor.daemon import run
 
     logs.setup("actor")
     if nice and hasattr(os, "nice"):
         os.nice(nice)
-    finish(run(access, name=name, launcher=launcher, modules=modules))
+    finish(run(access, name=name, launcher=launcher, modules=modules, wait=wait))
 
 
 @cli.command()

@@ -32,7 +32,10 @@ class Observer:
         hello = introduce("observer", access)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._link = LearnerLink(self._context, access)
-        self.membership = Membership(hello, now)
+        self.membership = Membership(hello, now, patient=False)
+        self._poller = zmq.Poller()
+        self._poller.register(self._link.socket, zmq.POLLIN)
+        self._poller.register(self._link.monitor, zmq.POLLIN)
         self._ask_seconds = ask_seconds
         self._ask_due = now
         self._asked: float | None = None
@@ -63,10 +66,12 @@ class Observer:
             due = self.membership.deadline
             if self.membership.member:
                 due = min(due, self._ask_due)
-            self._link.socket.poll(max(1, math.ceil(1000 * (min(until, due) - now))))
+            self._poller.poll(max(1, math.ceil(1000 * (min(until, due) - now))))
 
     def _take(self, now: float) -> RunStatus | None:
         newest: Status | None = None
+        if self._link.watch(now, self.membership):
+            self.membership.connected(now)
         for message, _ in self._link.receive():
             self.membership.handle(now, message)
             if isinstance(message, Status):

@@ -11,7 +11,7 @@ import click
 from common.errors import ConfigurationError
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
-from deploy.arguments import finish, learner_argument, lifeline_option
+from deploy.arguments import finish, learner_argument, lifeline_option, wait_option
 from deploy.backends.base import Backend, Place, actor_name, group_name
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import MOST_SLOTS, share_out
@@ -31,6 +31,7 @@ from deploy.ssh import ssh_command
 )
 @click.option("--start-with", type=click.Choice(WAYS), default="process", show_default=True)
 @click.option("--name", default="", help="How this launcher is called in status; default: host (and process id).")
+@wait_option
 @lifeline_option
 @click.pass_context
 def launcher(
@@ -40,6 +41,7 @@ def launcher(
     slots: int | None,
     start_with: str,
     name: str,
+    wait: float,
     **options: Any,
 ) -> None:
     """Start and stop actors, as many as the learner at LEARNER orders, in the way that --start-with says.
@@ -57,7 +59,7 @@ def launcher(
         found = places(start_with, access, name, slots, options)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
-    finish(run(access, found, name=name, prestart=options["prestart"]))
+    finish(run(access, found, name=name, prestart=options["prestart"], wait=wait))
 
 
 launcher.params += OPTIONS

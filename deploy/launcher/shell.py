@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import zmq
 
-from common.errors import EXIT_DONE, RefusedError
+from common.errors import EXIT_DONE, A3cdError
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.notify import Notifier
@@ -26,15 +26,17 @@ LOOK_MILLISECONDS = 50
 _log = logging.getLogger(__name__)
 
 
-def run(access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", prestart: int = 0) -> int:
+def run(
+    access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", prestart: int = 0, wait: float = 0.0
+) -> int:
     """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
 
     At most as many as `places` have slots, and `prestart` of them before the first order. The learner need not be
-    there, and may come back later. Closes the backends; main thread only. Returns the exit code: 0, 78 (refused), 130
-    or 143 (signal).
+    there, may refuse this launcher, and may come back later; `wait`: for so many seconds, 0: as long as it takes.
+    Closes the backends; main thread only. Returns the exit code: 0, 75 (no learner for so long), 130 or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
-        return _Launcher(access, places, name, prestart, signals, stack).run()
+        return _Launcher(access, places, name, prestart, wait, signals, stack).run()
 
 
 class _Launcher:
@@ -44,6 +46,7 @@ class _Launcher:
         places: Sequence[Place],
         name: str,
         prestart: int,
+        wait: float,
         signals: Signals,
         stack: ExitStack,
     ) -> None:
@@ -71,6 +74,8 @@ class _Launcher:
         stack.callback(self._link.close)
         self._poller = zmq.Poller()
         self._poller.register(self._link.socket, zmq.POLLIN)
+        self._poller.register(self._link.monitor, zmq.POLLIN)
+        self._wait = wait
         self._poller.register(signals, zmq.POLLIN)
         self._notifier = Notifier()
         self._exit_code = EXIT_DONE
@@ -117,13 +122,16 @@ class _Launcher:
 
     def _take_messages(self, now: float) -> None:
         try:
+            if self._link.watch(now, self._membership):
+                self._membership.connected(now)
             for message, _ in self._link.receive():
                 self._membership.handle(now, message)
                 self._take(now, message)
                 for slot in self._core.handle(now, message):
                     text = "an actor hangs: it is ended, and started again"
                     _log.warning(logs.line(text, **self._where(slot.place), slot=slot.number))
-        except RefusedError as error:
+            self._membership.give_up(now, self._wait)
+        except A3cdError as error:
             self._exit_code = logs.fail(error)
             self._end(now, keep=True)
         if self._core.stopping:
@@ -152,6 +160,7 @@ class _Launcher:
             self._connected = False
             self._link.send(Goodbye(reason=reason))
             self._poller.unregister(self._link.socket)
+            self._poller.unregister(self._link.monitor)
             self._notifier.stopping(reason)
             _log.info(logs.line("leaving", why=reason, actors=self._core.actors))
 
@@ -194,5 +203,13 @@ class _Launcher:
         if message is not None and not self._link.send(message):
             self._membership.unsent(now)
         waited = self._membership.notice(now)
-        if waited is not None:
-            _log.warning(logs.line(f"no learner at {self._address} for {waited:.0f} s; waiting", actors=actors))
+        if waited is None:
+            return
+        why = self._membership.obstacle
+        text = (
+            f"{why}; trying again, ever more slowly"
+            if why
+            else f"no learner at {self._address} for {waited:.0f} s; waiting"
+        )
+        self._notifier.status(text)
+        _log.warning(logs.line(text, actors=actors))

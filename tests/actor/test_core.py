@@ -16,8 +16,8 @@ from actor.core import (
     Prepare,
     Warn,
 )
-from actor.outbox import Send
-from common.errors import RefusedError, UnavailableError
+from actor.outbox import UNSENT_SECONDS, Send
+from common.errors import UnavailableError
 from common.rl.episode import Episode
 from common.settings.sections import Settings
 from common.wire.messages import (
@@ -48,23 +48,15 @@ from tests.helpers.noting_player import (
 from tests.helpers.run import MODEL, hello_of, welcome_of
 
 
-def test_hello_is_said_at_once_and_every_second_until_it_is_answered() -> None:
+def test_hello_is_said_at_once_and_ever_more_slowly_until_it_is_answered() -> None:
     core = ActorCore(hello_of("x"), 0.0)
     assert core.state == "joining"
-    said = [now for now in (0.0, 0.5, 0.99, 1.0, 1.5, 2.0) if messages(core.tick(now))]
-    assert said == [0.0, 1.0, 2.0]
-    assert core.deadline == 3.0
-    effects = core.handle(2.1, welcome_of(settings={}), BODY)
+    said = [now for now in (0.0, 0.5, 0.99, 1.0, 1.5, 2.0, 3.0) if messages(core.tick(now))]
+    assert said == [0.0, 1.0, 3.0]
+    assert core.deadline == 7.0
+    effects = core.handle(3.1, welcome_of(settings={}), BODY)
     assert effects == [Prepare(welcome_of(settings={}), Settings(), BODY)]
     assert (core.state, core.version, core.membership.welcome) == ("working", 10, welcome_of(settings={}))
-
-
-def test_a_refusal_for_good_is_raised_with_the_learner_s_reason() -> None:
-    core = ActorCore(hello_of("x"), 0.0)
-    with pytest.raises(RefusedError, match="protocol 1 is not 2"):
-        core.handle(0.0, Refused(code="protocol", reason="protocol 1 is not 2"), None)
-    with pytest.raises(UnavailableError, match="set aside"):
-        member().handle(0.0, Refused(code="quarantined", reason="set aside"), None)
 
 
 def test_the_end_of_the_run_lets_the_actor_go_and_a_pause_makes_it_wait_for_the_learner() -> None:
@@ -193,13 +185,31 @@ def test_an_unanswered_contribution_is_sent_again_under_its_number() -> None:
     assert player_of(core).numbers == [1, 2], "nothing is packed twice"
 
 
+def test_what_was_under_way_is_sent_again_at_once_on_a_new_connection() -> None:
+    core = member()
+    sent_first = gradients(play(core, 1.0))
+    assert gradients(core.tick(1.5)) == []
+    core.membership.connected(1.6)
+    assert messages(core.tick(1.6)) == [core.membership.hello], "the learner knows the new connection by its hello"
+    assert gradients(core.handle(1.7, again(), BODY)) == sent_first
+
+
+def test_what_could_not_be_sent_is_due_again_soon() -> None:
+    core = member()
+    (send,) = [effect for effect in play(core, 1.0) if isinstance(effect, Send)]
+    core.unsent(1.0, send)
+    assert gradients(core.tick(1.0 + UNSENT_SECONDS)) == gradients([send])
+    core.unsent(3.0, Send(Heartbeat()))
+    assert gradients(core.tick(3.0 + UNSENT_SECONDS)) == []
+
+
 def test_while_the_learner_is_away_nothing_is_due_but_hello() -> None:
     core = member()
     play(core, 1.0)
     core.membership.lost(20.0)
-    for now in (20.0, 21.0, 22.0):
+    for now, due in ((20.0, 21.0), (21.0, 23.0), (23.0, 27.0)):
         assert messages(core.tick(now)) == [core.membership.hello]
-        assert core.deadline == now + 1.0, "a deadline that has passed would make the daemon spin"
+        assert core.deadline == due, "a deadline that has passed would make the daemon spin"
 
 
 def test_after_a_lost_connection_unanswered_messages_go_again_at_once_and_nothing_is_built_anew() -> None:

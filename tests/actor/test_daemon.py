@@ -21,7 +21,7 @@ import zmq
 import actor.core
 from actor.daemon import run
 from actor.players.gradients import GradientPlayer
-from common.errors import ConfigurationError, EnvironmentMissingError, RefusedError, UnavailableError
+from common.errors import ConfigurationError, EnvironmentMissingError, UnavailableError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.wire import membership
@@ -200,33 +200,56 @@ def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]
     assert act(script) == 0
 
 
-@pytest.mark.parametrize(
-    ("refusal", "error", "reason"),
-    [
-        (
-            Refused(code="protocol", reason="protocol 1 is not 2"),
-            RefusedError,
-            "refused this actor: protocol 1 is not 2",
-        ),
-        (Refused(code="quarantined", reason="bad gradients"), UnavailableError, "refused this actor: bad gradients"),
-    ],
-)
-def test_a_refusal_ends_it(act: Callable[..., int], refusal: Refused, error: type[Exception], reason: str) -> None:
+def test_a_quarantine_ends_it(act: Callable[..., int]) -> None:
     def script(learner: Learner) -> None:
         learner.hear(Hello)
-        learner.say(refusal)
+        learner.say(Refused(code="quarantined", reason="bad gradients"))
 
-    with pytest.raises(error, match=reason):
+    with pytest.raises(UnavailableError, match="refused this actor: bad gradients"):
         act(script)
 
 
-def test_it_refuses_another_network_than_its_own(act: Callable[..., int]) -> None:
+def test_one_that_is_refused_plays_when_the_learner_has_been_upgraded(
+    act: Callable[..., int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the protocol, by settings that it does not know, and by another network."""
+    monkeypatch.setattr(membership, "HELLO_SECONDS", 0.01)
+
     def script(learner: Learner) -> None:
+        first, _ = learner.hear(Hello)
+        learner.say(Refused(code="protocol", reason="protocol 1 is not 2"))
+        learner.welcome(settings={"environment": {"colour": "red"}}, a3cd="9.1")
+        assert "(a3cd 9.1) cannot be read by this actor" in learner.hear(Goodbye)[0].reason
         learner.welcome(model="another")
         assert "is not the learner's (another)" in learner.hear(Goodbye)[0].reason
+        again = learner.welcome()
+        assert again.incarnation == first.incarnation
+        gradient, _ = learner.hear(Gradient)
+        assert gradient.sequence == 1
+        learner.say(Stop(reason="enough", final=True))
 
-    with pytest.raises(RefusedError, match="install the same versions"):
-        act(script)
+    with caplog.at_level(logging.WARNING, "actor"):
+        assert act(script) == 0
+    said = [record.getMessage() for record in caplog.records]
+    assert len(set(said)) == len(said) <= 3, "each is said once"
+    assert all(line.endswith("; trying again, ever more slowly") for line in said)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_it_waits_no_longer_than_it_is_told_to(context: zmq.Context[zmq.Socket[bytes]], refused: bool) -> None:
+    learner = Learner(context, settings_of(*COUNTER))
+
+    def script() -> None:
+        learner.hear(Hello)
+        if refused:
+            learner.say(Refused(code="protocol", reason="protocol 1 is not 2"))
+
+    thread = threading.Thread(target=script)
+    thread.start()
+    why = "protocol 1 is not 2" if refused else "no answer"
+    with pytest.raises(UnavailableError, match=rf"no learner let this actor in for 0.5 s: .*{why}"):
+        run(LearnerEndpoint(learner.address), wait=0.5)
+    thread.join()
 
 
 def test_a_networks_module_is_imported_only_where_it_may(act: Callable[..., int]) -> None:

@@ -98,7 +98,9 @@ def lasting() -> Actors:
     return actors
 
 
-def launch(script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0) -> int:
+def launch(
+    script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0, wait: float = 0.0
+) -> int:
     """Exit code of a launcher in this thread, while `script` plays in another."""
     failures: list[BaseException] = []
     over = threading.Event()
@@ -114,7 +116,8 @@ def launch(script: Callable[[], None], address: Address, backend: Backend, slots
     thread = threading.Thread(target=play)
     thread.start()
     try:
-        return shell.run(LearnerEndpoint(address), [Place(backend, slots)], name="lab", prestart=prestart)
+        places = [Place(backend, slots)]
+        return shell.run(LearnerEndpoint(address), places, name="lab", prestart=prestart, wait=wait)
     finally:
         over.set()
         thread.join()

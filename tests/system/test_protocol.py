@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 import zmq
 
-from common.errors import EXIT_CONFIGURATION, EXIT_DONE
+from common.errors import EXIT_CONFIGURATION, EXIT_DONE, EXIT_TRY_LATER
 from common.host.addresses import Address
 from common.wire.frames import pack, unpack
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Hello, Message, Refused, Stop, Welcome
@@ -52,26 +52,39 @@ def learner(context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Learner]:
         yield Learner(router)
 
 
-def test_a_refused_actor_is_not_started_again(daemons: Daemons, learner: Learner) -> None:
+def test_who_is_refused_waits_until_the_learner_is_upgraded(daemons: Daemons, learner: Learner) -> None:
+    """Launcher and actor: neither ends, and no actor is started again."""
     launcher = daemons.start("launcher", learner.address, "--slots", 1, "--name", "here")
     peer, _ = learner.hear(Hello)
+    learner.say(peer, REFUSAL)
+    launcher.wait_for("the learner refused this launcher: protocol 1 is not 2", "; trying again, ever more slowly")
+    peer, again = learner.hear(Hello)
+    assert again.role == "launcher"
     learner.say(peer, Welcome(run="r", epoch=1, heartbeat_seconds=0.2, expiry_seconds=60.0))
     learner.say(peer, FleetOrder(actors=1, why="test"))
-    report = FleetReport(slots=1, running=0, starting=0, failed=0)
-    while not report.gave_up:
-        _, report = learner.hear(FleetReport)
-    assert (report.exit_code, report.failed, report.running) == (EXIT_CONFIGURATION, 1, 0)
-    assert "the learner refused this actor: protocol 1 is not 2" in report.why
+    _, hello = learner.hear(Hello)
+    _, again = learner.hear(Hello)
+    launcher.wait_for("the learner refused this actor: protocol 1 is not 2")
+    assert (hello.role, again.incarnation) == ("actor", hello.incarnation)
+    _, report = learner.hear(FleetReport)
+    assert (report.failed, report.gave_up) == (0, False)
     assert [hello.role for hello in learner.hellos.values()] == ["launcher", "actor"]
-    launcher.wait_for("no more actors are started:")
     learner.say(peer, Stop(reason="enough", final=True))
     assert launcher.wait() == EXIT_DONE
 
 
-def test_a_refused_launcher_ends(daemons: Daemons, learner: Learner) -> None:
-    launcher = daemons.start("launcher", learner.address, "--slots", 1)
+def test_who_is_told_how_long_to_wait_ends(daemons: Daemons, learner: Learner) -> None:
+    actor = daemons.start("actor", learner.address, "--wait", 1)
+    learner.hear(Hello)
+    assert actor.wait() == EXIT_TRY_LATER
+    assert (
+        "no learner let this actor in for 1 s: the learner refused this actor: protocol 1 is not 2" in actor.errors[-1]
+    )
+
+
+def test_a_person_is_told_at_once(daemons: Daemons, learner: Learner) -> None:
+    status = daemons.start("status", learner.address)
     peer, _ = learner.hear(Hello)
     learner.say(peer, REFUSAL)
-    assert launcher.wait() == EXIT_CONFIGURATION
-    (line,) = launcher.errors
-    assert "the learner refused this launcher: protocol 1 is not 2" in line
+    assert status.wait() == EXIT_CONFIGURATION
+    assert "the learner refused this observer: protocol 1 is not 2" in status.errors[-1]

@@ -2,18 +2,26 @@ from __future__ import annotations
 
 import os
 import platform
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import zmq
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, RefusedError
 from common.host.addresses import Address
+from common.host.security import allowed
 from common.host.security.access import LearnerEndpoint
-from common.host.versions import versions
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
+from common.host.versions import own_version, versions
 from common.wire import client, sockets
 from common.wire.client import LearnerLink, introduce
 from common.wire.frames import Buffer, pack, split, unpack
+from common.wire.membership import Membership
 from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Goodbye, Heartbeat, Hello, Pull, Weights
+from learner.authentication import Authenticator, LearnerKeys
 
 Context = zmq.Context[zmq.Socket[bytes]]
 PATIENCE_MS = 10_000
@@ -124,3 +132,138 @@ def test_a_last_goodbye_leaves(context: Context, learner: Learner) -> None:
     link.send(Goodbye(reason="done"))
     link.close()
     assert learner.hear()[1] == Goodbye(reason="done")
+
+
+OWN, PEER = KeyPair.generate("learner"), KeyPair.generate("lab7")
+
+
+class Guarded:
+    """A learner's port with keys, or without, and one peer that wants in; time passes as the test says."""
+
+    def __init__(self, context: Context, folder: Path) -> None:
+        self.context, self.list = context, folder / "allowed"
+        self.authenticator: Authenticator | None = None
+        self.router: zmq.Socket[bytes] | None = None
+        self.now = 100.0
+        with sockets.reserve(Address("127.0.0.1", 0)) as listener:
+            self.address = Address("127.0.0.1", listener.getsockname()[1])
+
+    def open(self, keys: bool = True) -> None:
+        self.router = sockets.router(self.context, 2**20)
+        if keys:
+            self.authenticator = Authenticator(self.context, LearnerKeys(OWN, self.list), repeat_seconds=3600)
+            self.authenticator.guard(self.router)
+        sockets.bind(self.router, sockets.reserve(self.address))
+
+    def close(self) -> None:
+        if self.authenticator is not None and self.router is not None:
+            self.authenticator.release(self.router)
+            self.authenticator.close()
+        if self.router is not None:
+            self.router.close(linger=0)
+        self.router = self.authenticator = None
+
+    def knock(self, *, patient: bool = True, learner_key: str = OWN.public) -> None:
+        access = LearnerEndpoint(self.address, Credential(self.address, learner_key, PEER))
+        hello = introduce("actor", access)
+        self.membership = Membership(hello, self.now, patient=patient)
+        self.link = LearnerLink(self.context, access)
+        self.connected = False
+
+    def until(self, good: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not good():
+            assert time.monotonic() < deadline, what
+            self.look()
+            time.sleep(0.002)
+
+    def look(self) -> None:
+        if self.authenticator is not None:
+            self.authenticator.serve()
+        if self.link.watch(self.now, self.membership):
+            self.connected = True
+            self.membership.connected(self.now)
+
+
+@pytest.fixture
+def guarded(context: Context, tmp_path: Path) -> Iterator[Guarded]:
+    one = Guarded(context, tmp_path)
+    yield one
+    one.close()
+
+
+def test_one_whose_key_is_not_allowed_is_let_in_when_it_is(guarded: Guarded) -> None:
+    guarded.open()
+    guarded.knock()
+    guarded.until(lambda: bool(guarded.membership.obstacle), "a refusal")
+    assert f"`a3cd keys allow '{PEER.public}' --name lab7`" in guarded.membership.obstacle
+    assert guarded.membership.notice(guarded.now) is not None
+    allowed.allow(guarded.list, PEER.public, PEER.name)
+    for _ in range(50):
+        guarded.look()
+        assert not guarded.connected, "it does not knock again at once"
+        time.sleep(0.005)
+    guarded.now += client.HELLO_SECONDS
+    guarded.until(lambda: guarded.connected, "a connection")
+    assert guarded.link.send(guarded.membership.hello), "on the new connection at once"
+
+
+def test_it_knocks_ever_more_rarely(guarded: Guarded) -> None:
+    guarded.open()
+    guarded.knock()
+    pauses = []
+    for _ in range(9):
+        guarded.until(lambda: guarded.link._connect_due < float("inf"), "a refusal")
+        pauses.append(guarded.link._connect_due - guarded.now)
+        guarded.now = guarded.link._connect_due
+        guarded.look()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_learner_that_was_started_without_its_keys_for_a_moment(guarded: Guarded) -> None:
+    guarded.open(keys=False)
+    guarded.knock()
+    guarded.until(lambda: bool(guarded.membership.obstacle), "a refusal")
+    assert "was started without keys" in guarded.membership.obstacle
+    guarded.close()
+    allowed.allow(guarded.list, PEER.public, PEER.name)
+    guarded.open()
+    guarded.now += client.HELLO_SECONDS
+    guarded.until(lambda: guarded.connected, "a connection")
+
+
+def test_a_command_is_told_at_once(guarded: Guarded) -> None:
+    guarded.open()
+    guarded.knock(patient=False)
+    with pytest.raises(RefusedError, match="does not let the key of lab7 in"):
+        guarded.until(lambda: False, "a refusal")
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_another_learner_s_key_is_told_when_it_lasts(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    monkeypatch.setattr(client, "MAX_FAILED_HANDSHAKES", 3)
+    guarded.open()
+    guarded.knock(patient=patient, learner_key=PEER.public)
+    try:
+        guarded.until(lambda: bool(guarded.membership.obstacle), "a refusal")
+    except RefusedError as error:
+        assert not patient and "does not hold the learner's key" in str(error)
+    else:
+        assert patient and "does not hold the learner's key" in guarded.membership.obstacle
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_learner_that_cannot_be_understood(context: Context, learner: Learner, patient: bool) -> None:
+    link, peer = connect(context, learner)
+    membership = Membership(introduce("actor", NOBODY), 100.0, patient=patient)
+    learner.socket.send_multipart([peer, pack(Heartbeat()) + b"more"])
+    assert link.socket.poll(PATIENCE_MS)
+    assert list(link.receive()) == []
+    if patient:
+        link.watch(100.0, membership)
+        assert f"is not understood here (a3cd {own_version()})" in membership.obstacle
+    else:
+        with pytest.raises(RefusedError, match="is not understood here"):
+            link.watch(100.0, membership)

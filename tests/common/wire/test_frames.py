@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from common.errors import ProtocolError, WireError
+from common.host.versions import own_version
 from common.wire.frames import MAX_DETAIL, MAX_HEADER_BYTES, pack, split, unpack
 from common.wire.messages import MAX_TEXT, PROTOCOL, AnyMessage, Goodbye, Heartbeat, Hello, Message, Pull, Stop
 from common.wire.protocol import PEERS, RULES
@@ -236,8 +237,22 @@ def test_an_error_quotes_no_more_than_its_share() -> None:
 def test_a_hello_of_another_protocol_is_told_apart_whatever_else_it_holds(theirs: object) -> None:
     with pytest.raises(ProtocolError) as caught:
         unpack(msgpack.packb({"type": "hello", "protocol": theirs, "colour": "red"}))
-    assert f"is not {PROTOCOL}, the one spoken here: install the same a3cd on both ends" in str(caught.value)
+    assert f"is not {PROTOCOL}, the one spoken here by a3cd {own_version()}: install the same a3cd" in str(caught.value)
     assert len(str(caught.value)) < MAX_DETAIL
+
+
+def test_a_hello_of_a_newer_a3cd_is_told_so() -> None:
+    fields = json.loads(GOLDEN.read_text())["messages"]["Hello"]["fields"]
+    with pytest.raises(
+        ProtocolError, match=rf"a3cd {own_version()} cannot read its hello .*`colour`.*: install the same"
+    ):
+        unpack(msgpack.packb({"type": "hello", **fields, "colour": "red"}), by_learner=True)
+
+
+def test_a_welcome_of_a_newer_a3cd_says_of_which() -> None:
+    fields = json.loads(GOLDEN.read_text())["messages"]["Welcome"]["fields"]
+    with pytest.raises(WireError, match=r"a header of a3cd 9.1 that is no message: .*`colour`"):
+        unpack(msgpack.packb({"type": "welcome", **fields, "a3cd": "9.1", "colour": "red"}))
 
 
 def test_a_hello_without_a_protocol() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from common.errors import A3cdError, RefusedError, UnavailableError
+from common.errors import RefusedError, UnavailableError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.wire.client import introduce
@@ -26,14 +28,82 @@ def member(joining: Membership) -> Membership:
     return joining
 
 
-def test_the_first_hello_is_due_at_once_and_again_each_second(joining: Membership) -> None:
+def pauses(membership: Membership, hellos: int) -> list[float]:
+    """Between this many hellos that nobody answers."""
+    moments = []
+    for _ in range(hellos):
+        moments.append(membership.deadline)
+        assert membership.tick(membership.deadline - 0.01) is None
+        assert membership.tick(membership.deadline) is membership.hello
+        assert membership.tick(moments[-1]) is None
+    return [late - early for early, late in itertools.pairwise(moments)]
+
+
+def test_the_first_hello_is_due_at_once_and_the_others_ever_later(joining: Membership) -> None:
     assert joining.deadline == BEGIN
-    assert joining.tick(BEGIN) is joining.hello
-    assert joining.tick(BEGIN) is None
-    assert joining.deadline == BEGIN + HELLO_SECONDS
-    assert joining.tick(joining.deadline - 0.01) is None
-    assert joining.tick(joining.deadline) is joining.hello
-    assert joining.deadline == BEGIN + 2 * HELLO_SECONDS
+    assert pauses(joining, 7) == [1, 2, 4, 8, 8, 8]
+
+
+def test_one_that_is_refused_says_hello_ever_more_slowly_and_for_ever(joining: Membership) -> None:
+    due = []
+    for _ in range(12):
+        due.append(joining.deadline)
+        assert joining.tick(joining.deadline) is joining.hello
+        joining.handle(due[-1], Refused(code="protocol", reason="no room"))
+    assert [late - early for early, late in itertools.pairwise(due)] == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+
+
+def test_one_that_finds_that_it_cannot_take_part_is_slow_too(joining: Membership) -> None:
+    """It is welcomed each time."""
+    due, noticed = [], []
+    for _ in range(8):
+        due.append(now := joining.deadline)
+        assert joining.tick(now) is joining.hello
+        joining.handle(now, WELCOME)
+        joining.refused(now, "another network")
+        noticed.append(joining.notice(now) is not None)
+    assert [late - early for early, late in itertools.pairwise(due)] == [1, 2, 4, 8, 16, 32, 60]
+    assert noticed[:3] == [True, False, False], "said once, and then rarely"
+
+
+def test_a_member_that_lasted_begins_anew(joining: Membership) -> None:
+    joining.tick(BEGIN)
+    joining.handle(BEGIN, Refused(code="name", reason="no room"))
+    joining.tick(BEGIN + 1)
+    joining.handle(BEGIN + 1, WELCOME)
+    assert joining.obstacle
+    assert isinstance(joining.tick(BEGIN + 1), Heartbeat)
+    assert not joining.obstacle
+    joining.lost(BEGIN + 9)
+    assert pauses(joining, 3) == [1, 2]
+
+
+def test_a_new_connection_is_spoken_on_at_once(joining: Membership) -> None:
+    joining.tick(BEGIN)
+    joining.handle(BEGIN, Refused(code="protocol", reason="being upgraded"))
+    joining.tick(BEGIN + 1)
+    joining.connected(BEGIN + 1.5)
+    assert joining.tick(BEGIN + 1.5) is joining.hello
+
+
+def test_a_member_joins_again_on_a_new_connection(member: Membership) -> None:
+    member.connected(BEGIN + 0.5)
+    assert member.tick(BEGIN + 0.5) is member.hello
+    assert member.welcome is WELCOME
+
+
+def test_waiting_has_an_end_if_it_is_given_one(joining: Membership) -> None:
+    joining.give_up(BEGIN + 10, 0.0)
+    joining.give_up(BEGIN + 10, 10.0)
+    with pytest.raises(UnavailableError, match="no learner let this launcher in for 10 s: no answer"):
+        joining.give_up(BEGIN + 11, 10.0)
+    joining.handle(BEGIN + 11, Refused(code="protocol", reason="another a3cd"))
+    with pytest.raises(UnavailableError, match="for 10 s: the learner refused this launcher: another a3cd"):
+        joining.give_up(BEGIN + 12, 10.0)
+    joining.handle(BEGIN + 12, WELCOME)
+    joining.give_up(BEGIN + 100, 10.0)
+    joining.lost(BEGIN + 100)
+    joining.give_up(BEGIN + 105, 10.0)
 
 
 def test_a_hello_that_could_not_leave_is_due_again_soon(joining: Membership) -> None:
@@ -41,6 +111,13 @@ def test_a_hello_that_could_not_leave_is_due_again_soon(joining: Membership) -> 
     joining.unsent(BEGIN)
     assert joining.deadline == BEGIN + UNSENT_SECONDS
     assert joining.tick(joining.deadline) is joining.hello
+    for _ in range(10):
+        joining.unsent(BEGIN)
+        joining.tick(joining.deadline)
+        joining.unsent(BEGIN)
+    assert joining.deadline == BEGIN + HELLO_SECONDS, "a peer without a learner does not wake for nothing"
+    joining.connected(BEGIN + 20)
+    assert pauses(joining, 3) == [1, 2]
 
 
 def test_a_hello_that_is_refused_for_now_is_repeated_each_second_and_not_at_once(joining: Membership) -> None:
@@ -106,24 +183,39 @@ def test_lost(member: Membership) -> None:
     assert member.tick(BEGIN + 1) is member.hello
 
 
-@pytest.mark.parametrize(
-    ("code", "error", "text", "exit_code"),
-    [
-        ("protocol", RefusedError, "the learner refused this launcher: no room", 78),
-        ("role", RefusedError, "the learner refused this launcher: no room", 78),
-        ("codec", RefusedError, "the learner refused this launcher: no room", 78),
-        ("quarantined", UnavailableError, "the learner refused this launcher: no room", 75),
-    ],
-)
+REASON = "the learner refused this launcher: no room"
+
+
+@pytest.mark.parametrize("code", ["protocol", "role", "codec", "name"])
 @pytest.mark.parametrize("state", ["joining", "member"])
-def test_any_other_refusal_is_for_good(
-    code: RefusalCode, error: type[A3cdError], text: str, exit_code: int, state: str, request: pytest.FixtureRequest
+def test_a_daemon_that_is_refused_waits_and_says_why(
+    code: RefusalCode, state: str, request: pytest.FixtureRequest
 ) -> None:
     membership: Membership = request.getfixturevalue(state)
-    with pytest.raises(error, match=text) as caught:
-        membership.handle(BEGIN, Refused(code=code, reason="no room"))
-    assert type(caught.value) is error
-    assert caught.value.exit_code == exit_code
+    membership.handle(BEGIN, Refused(code=code, reason="no room"))
+    assert not membership.member
+    assert membership.obstacle == REASON
+    assert membership.notice(BEGIN) is not None, "it is said at once"
+    assert membership.notice(BEGIN + 1) is None
+    assert membership.tick(BEGIN + HELLO_SECONDS) is membership.hello
+    membership.handle(BEGIN + 2, WELCOME)
+    assert membership.member
+
+
+@pytest.mark.parametrize("code", ["protocol", "role", "codec", "name"])
+def test_a_command_that_is_refused_ends(code: RefusalCode) -> None:
+    hello = introduce("observer", LearnerEndpoint(Address("127.0.0.1", 5555)), "lab")
+    with pytest.raises(RefusedError, match="the learner refused this observer: no room") as caught:
+        Membership(hello, BEGIN, patient=False).handle(BEGIN, Refused(code=code, reason="no room"))
+    assert caught.value.exit_code == 78
+
+
+@pytest.mark.parametrize("state", ["joining", "member"])
+def test_a_quarantine_holds_for_this_process(state: str, request: pytest.FixtureRequest) -> None:
+    membership: Membership = request.getfixturevalue(state)
+    with pytest.raises(UnavailableError, match=REASON) as caught:
+        membership.handle(BEGIN, Refused(code="quarantined", reason="no room"))
+    assert caught.value.exit_code == 75
 
 
 @pytest.mark.parametrize("message", [Heartbeat(), FleetOrder(actors=1, why=""), Stop(reason="", final=True)])

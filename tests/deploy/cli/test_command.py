@@ -128,11 +128,11 @@ def test_actor_and_launcher(stand: Any) -> None:
         a3cd("actor", "tcp://localhost:5555", "--name", "a", "--launcher", "here", "--allow-module", "envs").exit_code
         == 130
     )
-    assert (run.arguments, run.options) == ((AT,), {"name": "a", "launcher": "here", "modules": ("envs",)})
+    assert (run.arguments, run.options) == ((AT,), {"name": "a", "launcher": "here", "modules": ("envs",), "wait": 0.0})
     start = stand("deploy.launcher.shell.run", 78)
-    assert a3cd("launcher", "localhost", "--slots", 4, "--name", "here", "--prestart", 2).exit_code == 78
+    assert a3cd("launcher", "localhost", "--slots", 4, "--name", "here", "--prestart", 2, "--wait", 60).exit_code == 78
     assert start.arguments[0] == AT
-    assert start.options == {"name": "here", "prestart": 2}
+    assert start.options == {"name": "here", "prestart": 2, "wait": 60.0}
     assert a3cd("launcher", "localhost").exit_code == 2
     assert a3cd("launcher", "localhost", "--slots", 0).exit_code == 2
     assert a3cd("actor", "tcp://*:5555").exit_code == 2

@@ -46,7 +46,7 @@ def test_where_actors_may_run(run: Stand) -> None:
         (SshBackend, 4, "h2"),
         (SshBackend, 2, "h3"),
     ]
-    assert run.options == {"name": "x", "prestart": 0}
+    assert run.options == {"name": "x", "prestart": 0, "wait": 0.0}
     a3cd("launcher", "localhost", "--start-with", "systemd", "--slots", 2, "--user")
     _, (place,) = run.arguments
     assert (type(place.backend), place.slots) == (SystemdBackend, 2)

@@ -68,16 +68,37 @@ def test_a_signal_stops_the_actors_and_says_goodbye(learner: Learner, number: si
     assert actors.calls == ["start 0", "start 1", "stop 0", "stop 1", "close"]
 
 
-def test_refused_for_good(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_is_refused_waits_until_it_is_not(
+    learner: Learner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "HELLO_SECONDS", 0.01)
+    actors = Actors()
+
+    def script() -> None:
+        for _ in range(3):
+            learner.hear(Hello)
+            learner.say(Refused(code="protocol", reason="another a3cd"))
+        learner.welcome(actors=1)
+        learner.hear(FleetReport, lambda report: report.running == 1)
+        learner.say(Stop(reason="goal", final=True))
+        learner.hear(Goodbye)
+        actors.ended.append(Ended(0, 0))
+
+    assert launch(script, learner.address, actors, prestart=1) == 0
+    assert actors.calls == ["start 0", "close"], "its actor was let alone"
+    assert caplog.text.count("the learner refused this launcher: another a3cd; trying again, ever more slowly") == 1
+
+
+def test_it_waits_no_longer_than_it_is_told_to(learner: Learner, caplog: pytest.LogCaptureFixture) -> None:
     actors = Actors()
 
     def script() -> None:
         learner.hear(Hello)
         learner.say(Refused(code="protocol", reason="another a3cd"))
 
-    assert launch(script, learner.address, actors, prestart=1) == 78
+    assert launch(script, learner.address, actors, prestart=1, wait=0.3) == 75
     assert actors.calls == ["start 0", "stop 0", "close"]
-    assert "the learner refused this launcher: another a3cd" in caplog.text
+    assert "no learner let this launcher in for 0.3 s: the learner refused this launcher: another a3cd" in caplog.text
 
 
 def test_a_name_that_cannot_be_closes_the_backend_too(learner: Learner) -> None:
@@ -186,14 +207,13 @@ def test_actors_that_outlive_are_adopted_and_only_ctrl_c_stops_them(
     assert actors.calls == ["start 0", "stop 0", *calls, "close"]
 
 
-def test_refused_for_good_leaves_them_too(learner: Learner) -> None:
+def test_one_that_waited_too_long_leaves_them_too(learner: Learner) -> None:
     actors = lasting()
 
     def script() -> None:
         learner.hear(Hello)
-        learner.say(Refused(code="protocol", reason="another a3cd"))
 
-    assert launch(script, learner.address, actors) == 78
+    assert launch(script, learner.address, actors, wait=0.3) == 75
     assert actors.calls == ["close"]
 
 
