@@ -17,6 +17,7 @@ from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
+from common.host.service.standstill import Standstill
 from common.settings.codec_names import NAMES
 from common.wire import sockets
 from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
@@ -73,6 +74,7 @@ class _Daemon:
         self._weights_port = 0
         self._core = ActorCore(hello, time.monotonic())
         self._limited = Limited(REPEAT_SECONDS)
+        self._standstill = Standstill(time.monotonic())
         self._left = ""
         self._notifier = Notifier()
         self._told = ""
@@ -124,6 +126,8 @@ class _Daemon:
                 break
             self._do(self._core.broadcast(time.monotonic(), frame.buffer))
         now = time.monotonic()
+        if stood := self._standstill.look(now):
+            _log.warning("stood still for %.0f s: a long step or reset, a stopped process, or a suspended host", stood)
         self._do(self._core.tick(now))
         self._notifier.watchdog(now)
         self._tell(now, self._core.membership)

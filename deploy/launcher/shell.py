@@ -13,6 +13,7 @@ from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
+from common.host.service.standstill import Standstill
 from common.wire.client import LearnerLink, introduce
 from common.wire.membership import Membership
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Refused, Stop, Welcome
@@ -88,9 +89,12 @@ class _Launcher:
     def run(self) -> int:
         self._notifier.ready(f"waiting for the learner at {self._address}")
         now = time.monotonic()
+        standstill = Standstill(now)
         while not self._core.finished(now):
             self._poller.poll(LOOK_MILLISECONDS)
             now = time.monotonic()
+            if stood := standstill.look(now):
+                _log.warning(f"this launcher stood still for {stood:.0f} s: it was stopped, or its host suspended")
             self._take_signals(now)
             if self._connected:
                 self._take_messages(now)
