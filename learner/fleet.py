@@ -5,12 +5,14 @@ from itertools import islice
 
 from common.wire.messages import FleetOrder, FleetReport, Hello
 from learner.effects import Effect, Log, Send
-from learner.peers import Peer
+from learner.peers import PREPARING, Peer
 from learner.run import Run
 from learner.scaling import Scaler
 
 SILENT_SECONDS = 600.0
-"""For so long a launcher is told of an actor that fell silent, unless one of its name joins."""
+"""For so long a launcher is told of an actor that hangs, unless one of its name joins."""
+HANGS_AFTER, HANGS_PREPARING_AFTER = 2.0, 10.0
+"""Times exchange.expiry_seconds of silence before an actor is taken to hang, at work or while it loads and builds."""
 MOST_SILENT = 256
 """Names in one order."""
 
@@ -20,10 +22,11 @@ class Fleet:
 
     def __init__(self, run: Run) -> None:
         self._scaler = Scaler(run.spec.settings.scaling)
+        self._expiry_seconds = run.spec.settings.exchange.expiry_seconds
         self._run_stats = run.stats
         self._peers = run.peers
-        self._silent: dict[tuple[str, str], float] = {}
-        """By launcher and name the actors that fell silent, and when they were heard last."""
+        self._silent: dict[tuple[str, str], tuple[float, float]] = {}
+        """By launcher and name the actors that fell silent: when they were heard last, and from when on they hang."""
 
     def decide(self, now: float) -> list[Effect]:
         """Asks the policy; a changed number is ordered, and logged with its reason, as is what newly holds one back."""
@@ -45,7 +48,8 @@ class Fleet:
     def fell_silent(self, peer: Peer) -> None:
         """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""
         if peer.hello.role == "actor" and peer.hello.launcher:
-            self._silent[peer.hello.launcher, peer.hello.name] = peer.seen
+            times = HANGS_PREPARING_AFTER if peer.state == PREPARING else HANGS_AFTER
+            self._silent[peer.hello.launcher, peer.hello.name] = peer.seen, peer.seen + times * self._expiry_seconds
 
     def joined(self, hello: Hello) -> None:
         """It lives, or its successor does."""
@@ -84,12 +88,13 @@ class Fleet:
         return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._run_stats.decision.why, silent=silent))
 
     def _silent_of(self, now: float, launcher: Peer) -> dict[str, float]:
-        """Its actors that fell silent, and for how long."""
+        """Its actors that hang, and for how long they have been silent."""
         if not self._silent:
             return {}
-        self._silent = {key: seen for key, seen in self._silent.items() if now - seen < SILENT_SECONDS}
-        found = ((name, now - seen) for (of, name), seen in self._silent.items() if of == launcher.hello.name)
-        return dict(islice(found, MOST_SILENT))
+        self._silent = {key: times for key, times in self._silent.items() if now < times[1] + SILENT_SECONDS}
+        name = launcher.hello.name
+        hang = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] == name and now >= since)
+        return dict(islice(hang, MOST_SILENT))
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

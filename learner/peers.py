@@ -13,6 +13,8 @@ from learner.replay_window import ReplayWindow
 
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
+PREPARING = "preparing"
+"""The state of a peer before its first heartbeat."""
 REPLACED = 1000
 """Replaced incarnations that are remembered."""
 
@@ -26,7 +28,7 @@ class Peer:
     key_name: str = ""
     codec: str = ""
     seed: int = 0
-    state: str = "preparing"
+    state: str = PREPARING
     last_error: str = ""
     plays: bool = False
     """Whether this actor has sent what it played."""

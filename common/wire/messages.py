@@ -182,7 +182,7 @@ class FleetOrder(Message, frozen=True):
     actors: Natural
     why: Text
     silent: Annotated[dict[Name, Annotated[float, Meta(ge=0)]], Meta(max_length=256)] = {}
-    """Actors of this launcher that fell silent, and for how many seconds: each is to be ended and started again."""
+    """Actors of this launcher that hang, and for how many seconds they have been silent: each is to be replaced."""
 
 
 class FleetReport(Message, frozen=True):

@@ -109,41 +109,52 @@ def test_of_two_launchers_of_one_name_the_newer_stays_and_the_older_is_told_unti
     assert sent(core.handle(5.0, b"older", older, None), Welcome, b"older")
 
 
-def test_an_actor_that_fell_silent_is_named_to_its_launcher_until_one_of_its_name_joins() -> None:
+def silent_crew(state: str) -> LearnerCore:
+    """Two launchers, and an actor of the first that is removed at 31 s, silent for as long."""
     core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
     for name in ("lab", "attic"):
         core.handle(0.0, name.encode(), hello_of(name, "launcher", slots=6), None)
     core.handle(0.0, b"x", hello_of("lab-0", launcher="lab"), None)
+    core.handle(0.0, b"x", Heartbeat(state=state), None)
     core.handle(0.0, b"by-hand", hello_of("by-hand"), None)
-    for now in range(31):
+    removed = []
+    for now in range(32):
         for name in (b"lab", b"attic"):
             core.handle(now, name, Heartbeat(), None)
-        core.tick(now)
-    effects = core.tick(31.0)
-    assert len(logged(effects)) == 2
+        removed += logged(core.tick(now))
+    assert len(removed) == 2
+    return core
 
-    def told(now: float, launcher: bytes) -> list[dict[str, float]]:
-        """With the answer to a report that needs no other."""
-        ordered = core.run.peers.get(launcher).ordered  # type: ignore[union-attr]
-        answer = core.handle(now, launcher, FleetReport(slots=6, running=ordered, starting=0, failed=0), None)
-        return [order.silent for order in sent(answer, FleetOrder, launcher)]
 
-    assert told(31.0, b"lab") == [{"lab-0": 31.0}]
-    assert told(32.0, b"attic") == []
-    core.handle(33.0, b"lab2", hello_of("lab", "launcher", slots=6, incarnation="successor"), None)
-    assert told(34.0, b"lab2") == [{"lab-0": 34.0}]
-    core.handle(35.0, b"x2", hello_of("lab-0", launcher="lab", incarnation="successor"), None)
-    assert told(36.0, b"lab2") == []
+def named(core: LearnerCore, now: float, launcher: bytes) -> list[dict[str, float]]:
+    """With the answer to a report that needs no other."""
+    peer = core.run.peers.get(launcher)
+    assert peer is not None
+    answer = core.handle(now, launcher, FleetReport(slots=6, running=peer.ordered, starting=0, failed=0), None)
+    return [order.silent for order in sent(answer, FleetOrder, launcher)]
+
+
+def test_an_actor_that_hangs_is_named_to_its_launcher_until_one_of_its_name_joins() -> None:
+    core = silent_crew("working")
+    assert named(core, 59.0, b"lab") == [], "a long step is no end"
+    assert named(core, 60.0, b"lab") == [{"lab-0": 60.0}]
+    assert named(core, 61.0, b"attic") == []
+    core.handle(62.0, b"lab2", hello_of("lab", "launcher", slots=6, incarnation="successor"), None)
+    assert named(core, 63.0, b"lab2") == [{"lab-0": 63.0}]
+    core.handle(64.0, b"x2", hello_of("lab-0", launcher="lab", incarnation="successor"), None)
+    assert named(core, 65.0, b"lab2") == []
+
+
+def test_one_that_never_got_to_work_is_given_more_time() -> None:
+    core = silent_crew("")
+    assert named(core, 299.0, b"lab") == []
+    assert named(core, 300.0, b"lab") == [{"lab-0": 300.0}]
 
 
 def test_one_whose_host_is_gone_is_not_named_for_ever() -> None:
-    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
-    core.handle(0.0, b"x", hello_of("lab-0", launcher="lab"), None)
-    attend(core, 0.0, 31.0)
-    effects = core.handle(599.0, b"lab", hello_of("lab", "launcher", slots=6), None)
-    assert [order.silent for order in sent(effects, FleetOrder)] == [{"lab-0": 599.0}]
-    effects = core.handle(601.0, b"lab", FleetReport(slots=6, running=6, starting=0, failed=0), None)
-    assert sent(effects, FleetOrder) == []
+    core = silent_crew("working")
+    assert named(core, 659.0, b"lab") == [{"lab-0": 659.0}]
+    assert named(core, 660.0, b"lab") == []
 
 
 def test_three_launchers_share_by_the_room_that_each_has_now() -> None:

@@ -19,8 +19,8 @@ from tests.helpers.programs import first_in_path, lines, program
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(300)]
 
-EXPIRY_SECONDS = 5.0
-STANDSTILL_SECONDS = 11.0
+EXPIRY_SECONDS = 6.0
+STANDSTILL_SECONDS = 10.5
 SETTINGS = f"""
 [environment]
 id = "CartPole-v1"
