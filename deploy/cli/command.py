@@ -4,6 +4,7 @@ Each part is imported only when its command runs: `a3cd --help` and the launcher
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,14 @@ def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules:
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
 @click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
-def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float) -> None:
+@click.option("--extra", is_flag=True, hidden=True, help="Print the extra of a3cd that the run's environment needs.")
+def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float, extra: bool) -> None:
     """Show the state of the run at LEARNER."""
     from deploy.cli.view import report
 
+    if extra:
+        click.echo(report.extra(access, timeout))
+        return
     report.run(access, watch=watch, as_json=as_json, timeout=timeout)
 
 
@@ -253,11 +258,16 @@ def presets_show(name: str) -> None:
 @cli.command("check-config")
 @click.argument("file", type=_FILE)
 @click.option("--parse-only", is_flag=True, help="Do not make environment and network: for a host without them.")
-def check_config(file: Path, parse_only: bool) -> None:
-    """Check the run settings in FILE as a learner does at its start, without starting anything."""
-    from common.settings.toml import read
+@click.option("--run-dir", type=_FOLDER, help="Check also whether the run there, if any, could go on with them.")
+def check_config(file: Path, parse_only: bool, run_dir: Path | None) -> None:
+    """Check the run settings in FILE (-: standard input) as a learner does at its start, without starting anything."""
+    from common.run.folder import RunFolder
+    from common.settings.toml import parse, read
+    from learner.record.run_lock import fitted
 
-    settings = read(file)
+    settings = parse(sys.stdin.read(), "standard input") if str(file) == "-" else read(file)
+    if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
+        settings = fitted(settings, folder)
     made = ""
     if not parse_only:
         from learner.build import check

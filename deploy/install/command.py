@@ -1,21 +1,25 @@
 """`a3cd deploy`: a3cd on other hosts, over ssh."""
 
+import logging
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 import click
 
-from common.errors import ConfigurationError
+from common.errors import A3cdError, ConfigurationError
 from common.host.addresses import Address
 from deploy.arguments import AddressType
 from deploy.backends.hosts import MOST_SLOTS
 from deploy.install import credentials, payload
-from deploy.install.payload import SYSTEM, USER, Layout, Payload
+from deploy.install.payload import PYTHON, SYSTEM, USER, Layout, Payload
 from deploy.install.software import find
 from deploy.install.target import SshTarget
 
+_log = logging.getLogger(__name__)
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _INSECURE = click.Option(["--insecure"], is_flag=True, help="Without keys: on a network that you trust.")
@@ -24,7 +28,12 @@ _HOSTS: list[click.Parameter] = [
     click.Argument(["more"], nargs=-1, metavar="[USER@HOST]..."),
     click.Option(["--systemd/--user", "system"], default=True, help="System units (default), or the user's own."),
     click.Option(["--sudo"], is_flag=True, help="Become root there by sudo, which must not ask for a password."),
-    click.Option(["--python"], default="python3", show_default=True, help="Python 3.11 or newer there."),
+    click.Option(
+        ["--python"],
+        default=PYTHON,
+        show_default=True,
+        help="Python 3.11 or newer there; another than what a3cd has there takes its place.",
+    ),
     click.Option(["--ssh-config"], type=_FILE, help="As ssh -F takes it."),
     click.Option(["--dry-run"], is_flag=True, help="Print what would change, and change nothing."),
 ]
@@ -32,6 +41,8 @@ _SOFTWARE: list[click.Parameter] = [
     *_HOSTS,
     click.Option(["--wheel"], type=_FILE, help="a3cd as a wheel; default: built of the source tree."),
     click.Option(["--wheelhouse"], type=_FOLDER, help="Wheels of all it needs, for hosts without an index."),
+    click.Option(["--extras"], default="", help="Of a3cd, as in flappy,atari, besides what the run needs."),
+    click.Option(["--pip", "pip_options"], multiple=True, metavar="OPTION", help="For pip there; may be repeated."),
 ]
 _LEARNER: list[click.Parameter] = [
     *_SOFTWARE,
@@ -70,16 +81,41 @@ def _wheels(hosts: dict[str, Any]) -> tuple[Path, ...]:
     return find(hosts.pop("wheel"), hosts.pop("wheelhouse"), Path(scratch))
 
 
+def _extras(text: str) -> set[str]:
+    """As --extras has them. Raises ConfigurationError for an extra that a3cd does not have."""
+    known = metadata("a3cd").get_all("Provides-Extra") or []
+    named = {one.strip() for one in text.split(",") if one.strip()}
+    for one in sorted(named - set(known)):
+        raise ConfigurationError(f"--extras {one}: a3cd has {', '.join(sorted(known))}")
+    return named
+
+
 def _apply(hosts: dict[str, Any], make: Callable[[SshTarget], Payload]) -> None:
-    """Brings one host after the other to the state of its payload."""
+    """Brings one host after the other to the state of its payload; ends with the first that fails, but looks at all."""
+    failure: A3cdError | None = None
+    software = {"extras": _extras(hosts.get("extras", "")), "pip": hosts.get("pip_options", ())}
     for target in [_target(text, **hosts) for text in (hosts["to"], *hosts["more"])]:
         one = make(target)
-        due = list(target.apply(one))
-        look_only = hosts["dry_run"] or not due or one.verb == "status"
-        outcome = "" if one.verb == "status" or not look_only else ": would change" if due else ": nothing to do"
-        click.echo(f"{target.host.destination}: {one.verb}{outcome}")
-        for line in due if look_only else target.apply(one, due):
-            click.echo(f"  {line}")
+        one = replace(one, pip=software["pip"], extras={*one.extras, *software["extras"]})
+        try:
+            _bring(target, one, hosts["dry_run"])
+        except A3cdError as error:
+            if one.verb != "status":
+                raise
+            if failure is not None:
+                _log.error("%s", failure)
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+def _bring(target: SshTarget, one: Payload, dry_run: bool) -> None:
+    due = list(target.apply(one))
+    look_only = dry_run or not due or one.verb == "status"
+    outcome = "" if one.verb == "status" or not look_only else ": would change" if due else ": nothing to do"
+    click.echo(f"{target.host.destination}: {one.verb}{outcome}")
+    for line in due if look_only else target.apply(one, due):
+        click.echo(f"  {line}")
 
 
 @click.group()
@@ -93,13 +129,15 @@ def deploy() -> None:
 @deploy.command(params=_LEARNER)
 def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any) -> None:
     """A learner of one run; its key pair is made there, and stays there."""
+    from common.rl.environments.names import extra
     from common.settings.toml import read
 
-    read(config)  # a mistake in it is reported here, not in a journal over there
+    settings = read(config)  # a mistake in it is reported here, not in a journal over there
     if bind.port == 0:
         raise ConfigurationError(f"{bind}: a unit needs a port that stays the same, as in tcp://0.0.0.0:5555")
     one = payload.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
-    _apply(hosts, lambda _: one)
+    needed = {extra(settings.environment)} - {""}
+    _apply(hosts, lambda _: replace(one, extras=needed))
 
 
 def _deploy_peers(

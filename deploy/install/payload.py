@@ -15,6 +15,8 @@ from common.host.addresses import Address
 from common.host.security.credential import file_name
 from deploy.install.software import digest
 
+PYTHON = "python3"
+"""Makes the virtual environment of a host that has none; another one is put in the place of what is there."""
 UNITS = ("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd.target", "a3cd.slice")
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
@@ -80,6 +82,10 @@ class Payload:
     """More variables for the script."""
     credential: Callable[[], bytes] | None = None
     """Called when the host has none for this learner."""
+    extras: Collection[str] = ()
+    """Of a3cd, to be installed besides those that the host has."""
+    pip: Sequence[str] = ()
+    """Options of pip there."""
 
     def write(self, out: IO[bytes], python: str, due: Collection[str]) -> None:
         """As a tar. `due`: lines that the script printed when it was to look only; they are changed now."""
@@ -94,6 +100,7 @@ class Payload:
     def _contents(self, python: str, due: Collection[str]) -> Iterator[tuple[str, bytes | Path]]:
         yield "remote_script.sh", files("deploy.install").joinpath("remote_script.sh").read_bytes()
         yield "settings", self._settings(python=python, act="yes" if due else "no").encode()
+        yield "constraints.txt", files("deploy.install").joinpath("constraints.txt").read_bytes()
         yield "wheels.sha256", "".join(f"{digest(path)} {path.name}\n" for path in self.wheels).encode()
         yield from self.files.items()
         yield from ((f"wheels/{path.name}", path) for path in self.wheels if f"wheel {path.name}" in due)
@@ -102,7 +109,8 @@ class Payload:
 
     def _settings(self, **words: str) -> str:
         words |= {"verb": self.verb, "scope": "--user" if self.layout.user else "--system", **self.settings}
-        words["index"] = "no" if len(self.wheels) > 1 else "yes"
+        words |= {"index": "no" if len(self.wheels) > 1 else "yes", "extras": ",".join(sorted(self.extras))}
+        words |= {"chosen": "no" if words["python"] == PYTHON else "yes", "pip_options": shlex.join(self.pip)}
         quoted = {name: shlex.quote(word) for name, word in words.items()}
         quoted |= {name: shell_word(getattr(self.layout, name)) for name in ("venv", "units", "config", "data", "etc")}
         return "".join(f"{name}={word}\n" for name, word in quoted.items())
@@ -121,7 +129,7 @@ def learner(
         f"config/runs/{run}.env": _environment("learner.env", f"A3CD_BIND={bind}", options),
     }
     drop_in = read("drop-ins", "learner-keys.conf") if keys else _NO_KEYS
-    settings = {"instances": f"a3cd-learner@{run}.service", "key_pair": "yes" if keys else "no"}
+    settings = {"instances": f"a3cd-learner@{run}.service", "run": run, "key_pair": "yes" if keys else "no"}
     return Payload("learner", layout, wheels, own | _files(layout, drop_in, "a3cd-learner@.service"), settings)
 
 
@@ -156,6 +164,7 @@ def peers(
     own |= _files(layout, keys if credential else _NO_KEYS, *templates)
     credential_name = file_name(learner) if credential else ""
     settings = {"instances": " ".join(instances), "slots": str(slots), "credential": credential_name}
+    settings |= {"learner": str(learner), "insecure": "yes" if insecure else "no"}
     return Payload(verb, layout, wheels, own, settings, credential)
 
 

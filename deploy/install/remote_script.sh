@@ -6,15 +6,20 @@ export LC_ALL=C.UTF-8 SYSTEMD_PAGER=cat SYSTEMD_COLORS=0
 export XDG_RUNTIME_DIR="${XDG_RUNTIME_DIR:-/run/user/$(id -u)}" # a session by ssh alone may lack it
 here=${0%/*}
 . "$here/settings"
-: "${instances:=}" "${credential:=}" "${key_pair:=no}"
+: "${instances:=}" "${credential:=}" "${key_pair:=no}" "${extras:=}" "${learner:=}" "${insecure:=no}" "${run:=}"
 a3cd=$venv/bin/a3cd wheels=$venv-wheels keys=$config/keys
 first=${instances%% *}
 stamp=$venv/started-${first:-$verb} # digest of the files in use; it is missing while a deployment is not finished
-changed=no
+changed=no fresh=no
+STEADY=4 PATIENCE=15 # seconds
 
+# fail CODE TEXT...: 78 where repeating does not help, else 75.
 fail() {
+    code=75
+    case $1 in 2 | 78) code=78 ;; esac
+    shift
     echo "$*" >&2
-    exit 1
+    exit $code
 }
 
 # step TEXT COMMAND...: a change, and the command that makes it.
@@ -24,8 +29,18 @@ step() {
     changed=yes
     [ "$act" = yes ] || return 0
     rm -f "$stamp"
-    "$@" </dev/null >"$here/log" 2>&1 || fail "$*: exit code $?: $(tail -c 2000 "$here/log")"
+    failed=0
+    "$@" </dev/null >"$here/log" 2>&1 || failed=$?
+    why="exit code $failed"
+    [ $failed != 124 ] || why="no end within its time"
+    [ "$1" != ctl ] || { shift && set -- systemctl "$scope" "$@"; }
+    [ $failed = 0 ] || fail $failed "$*: $why: $(tail -c 2000 "$here/log")"
 }
+
+# note TEXT: nothing that could be changed from here, so never alone a reason to act.
+note() { [ "$act" = no ] || echo "note: $1"; }
+
+ctl() { timeout 120 systemctl "$scope" "$@"; }
 
 # put FILE PATH MODE: whole or not at all, and never readable by more than the mode says.
 put() { install -D -m "$3" "$1" "$2.partial" && mv -f "$2.partial" "$2"; }
@@ -43,52 +58,127 @@ all() {
 }
 
 check_host() {
-    command -v systemctl >/dev/null || fail "there is no systemctl: this host does not run systemd"
+    command -v systemctl >/dev/null || fail 75 "there is no systemctl: this host does not run systemd"
     [ "$verb" != status ] || return 0
     [ "$scope" = --user ] || [ "$(id -u)" = 0 ] ||
-        fail "only root may install system units: deploy to root@HOST, or with --sudo, or --user for user units"
+        fail 75 "only root may install system units: deploy to root@HOST, or with --sudo, or --user for user units"
     [ "$verb" != remove ] || return 0
-    command -v "$python" >/dev/null || fail "$python is not there: install Python 3.11 or newer"
+    command -v "$python" >/dev/null || fail 75 "$python is not there: install Python 3.11 or newer"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "$python is $("$python" --version); a3cd needs 3.11 or newer: name one with --python"
+        fail 75 "$python is $("$python" --version); a3cd needs 3.11 or newer: name one with --python"
+    used=$python
+    [ "$chosen" = yes ] || ! "$venv/bin/python" -c '' 2>/dev/null || used=$venv/bin/python
+    where=$("$used" -c 'import os, sys; print(os.path.realpath(sys.executable))')
+    case $scope$where in --system/home/* | --system/root/* | --system/run/user/*)
+        fail 78 "$used is $where: units may not execute what is below a home; name another Python with" \
+            "--python, such as /usr/bin/python3" ;;
+    esac
 }
 
-pip() { "$venv/bin/python" -m pip install --quiet "$@"; }
+pip() { eval 'timeout 1800 "$venv/bin/python" -m pip install --quiet '"$pip_options"' "$@"'; }
 
+# install_a3cd WHEEL WHAT: versions as a3cd was tested with; a wheelhouse has those that it has.
 install_a3cd() {
-    if [ "$index" = yes ]; then pip "$1"; else pip --no-index --find-links "$wheels" "$1"; fi &&
+    all=$1${extras:+[$extras]}
+    if [ "$index" = yes ]; then
+        pip --constraint "$here/constraints.txt" "$all"
+    else
+        pip --no-index --find-links "$wheels" "$all"
+    fi &&
         pip --no-deps --no-index --force-reinstall "$1" && # pip leaves another wheel of the same version alone
         echo "$2" >"$venv/wheel"
 }
 
+# The extras that are here already stay: another role or run of this host may need them.
+with_extras() {
+    both="$extras,$(cat "$venv/extras" 2>/dev/null || true)"
+    echo "$both" | tr , '\n' | sed '/^$/d' | sort -u | paste -sd , -
+}
+
+version_of() { "$1" -c 'import sys; print(sys.version_info[:2], sys.base_prefix)' 2>/dev/null; }
+
 software() {
-    "$venv/bin/python" -m pip --version >/dev/null 2>&1 ||
-        step "virtual environment $venv" "$python" -m venv --clear "$venv"
+    extras=$(with_extras)
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 &&
+        { [ "$chosen" = no ] || [ "$(version_of "$venv/bin/python")" = "$(version_of "$python")" ]; } ||
+        { step "virtual environment $venv of $python" timeout 300 "$python" -m venv --clear "$venv" && fresh=yes; }
     while read -r sum name; do
         echo "$sum  $wheels/$name" | sha256sum -c --status 2>/dev/null ||
             step "wheel $name" put "$here/wheels/$name" "$wheels/$name" 644
     done <"$here/wheels.sha256"
     read -r sum name <"$here/wheels.sha256"
-    [ -x "$a3cd" ] && [ "$(cat "$venv/wheel" 2>/dev/null)" = "$sum" ] ||
-        step "a3cd in $venv" install_a3cd "$wheels/$name" "$sum"
+    packages
+}
+
+# a3cd and what it needs, as `wheels.sha256`, `constraints.txt` and `extras` say.
+packages() {
+    what="$sum $(sha256sum <"$here/constraints.txt") $extras"
+    [ "$fresh" = no ] && [ -x "$a3cd" ] && [ "$(cat "$venv/wheel" 2>/dev/null)" = "$what" ] && return
+    step "a3cd in $venv${extras:+ with $extras}" install_a3cd "$wheels/$name" "$what"
+    fresh=no
+    [ "$act" = no ] || echo "$extras" >"$venv/extras"
+}
+
+# The extra that the learner's run needs, if the learner can be asked: that needs a3cd and the credential here.
+ask_learner() {
+    [ -n "$learner" ] && [ -x "$a3cd" ] || return 0
+    set --
+    [ -z "$credential" ] || set -- --credential "$keys/$credential"
+    [ "$insecure" = no ] || set -- --insecure
+    if timeout 60 "$a3cd" status "$learner" "$@" --extra --timeout 5 >"$here/extra" 2>"$here/log" </dev/null; then
+        before=$extras extras=$extras,$(cat "$here/extra")
+        extras=$(with_extras)
+        [ "$extras" = "$before" ] || packages
+        return 0
+    fi
+    why=$(tail -n 1 "$here/log" | sed 's/.*error: //')
+    case $why in *"does not let the key"* | *"only to peers with a key"* | *"was started without keys"*) fail 78 "$why" ;; esac
+    note "the learner was not asked what its run needs (--extras): $why"
+}
+
+# checked RUN FILE: a learner that runs is not stopped for settings with which none can begin.
+checked() {
+    unit=$(ctl show --property=Environment --value "a3cd-learner@$1.service" | tr ' ' '\n')
+    path=$( (echo "$unit" && cat "$config/learner.env" "$config/runs/$1.env" 2>/dev/null) |
+        sed -n 's/^PYTHONPATH=//p' | tail -n 1 | tr -d "\"'")
+    as=
+    [ "$scope" = --user ] || as="runuser -u a3cd --"
+    failed=0
+    timeout 300 $as env PYTHONPATH="$path" "$a3cd" check-config - --run-dir "$data/$1" \
+        <"$2" >"$here/log" 2>&1 || failed=$?
+    [ $failed = 0 ] ||
+        fail $failed "the settings of run $1 are refused, and nothing was stopped: $(tail -c 2000 "$here/log")"
+}
+
+# The runs whose learners are at work, or failed.
+runs() { at_work 'a3cd-learner@*.service' | sed 's/^a3cd-learner@\(.*\)\.service$/\1/'; }
+
+check_settings() {
+    [ "$act" = yes ] && ! current || return 0
+    case $verb in
+    learner) checked "$run" "$here/config/runs/$run.toml" ;;
+    upgrade) for one in $(runs); do
+        [ ! -f "$config/runs/$one.toml" ] || checked "$one" "$config/runs/$one.toml"
+    done ;;
+    esac
 }
 
 users_and_folders() {
     if [ "$scope" = --user ]; then
         [ -d "$keys" ] || step "folder $keys" mkdir -p -m 700 "$keys"
-        [ "$(loginctl show-user "$(id -un)" --property=Linger --value 2>/dev/null)" = yes ] ||
-            step "units run without a login" loginctl enable-linger
+        [ "$(timeout 60 loginctl show-user "$(id -un)" --property=Linger --value 2>/dev/null)" = yes ] ||
+            step "units run without a login" timeout 60 loginctl enable-linger
     else
         all etc "$etc"
         id $(sed -n 's/^u \([^ ]*\).*/\1/p' "$here/etc/sysusers.d/a3cd.conf") >/dev/null 2>&1 ||
-            step users systemd-sysusers "$etc/sysusers.d/a3cd.conf"
-        [ -d "$keys" ] || step folders systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
+            step users timeout 60 systemd-sysusers "$etc/sysusers.d/a3cd.conf"
+        [ -d "$keys" ] || step folders timeout 60 systemd-tmpfiles --create "$etc/tmpfiles.d/a3cd.conf"
     fi
 }
 
 access() {
     [ "$key_pair" = no ] || [ -e "$keys/learner.key" ] ||
-        step "key pair of the learner" "$a3cd" keys --keys "$keys" new learner
+        step "key pair of the learner" timeout 60 "$a3cd" keys --keys "$keys" new learner
     [ -z "$credential" ] || [ -e "$keys/$credential" ] ||
         step "credential $credential" put "$here/credential" "$keys/$credential" 600
 }
@@ -96,27 +186,85 @@ access() {
 # What runs is what was sent.
 current() { [ "$changed" = no ] && [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; }
 
+# state_of UNIT: `state` is up, waits (for its learner), starts, over (a run that is) or down; `status` its exit code.
+state_of() {
+    active='' sub='' result='' status='' text=''
+    while IFS='=' read -r key value; do
+        case $key in
+        ActiveState) active=$value ;;
+        SubState) sub=$value ;;
+        Result) result=$value ;;
+        ExecMainStatus) status=$value ;;
+        StatusText) text=$value ;;
+        esac
+    done <<EOF
+$(ctl show --property=ActiveState,SubState,Result,ExecMainStatus,StatusText "$1")
+EOF
+    case $active/$sub/$result/$text in
+    */auto-restart/success/* | *activ*/*/success/"waiting for "*) state=waits ;;
+    */auto-restart*) state=down ;;
+    active/* | reloading/*) state=up ;;
+    activating/* | deactivating/*) state=starts ;;
+    inactive/*/success/*) state=over ;;
+    *) state=down ;;
+    esac
+}
+
 running() {
-    states=$(systemctl "$scope" is-active "$@") || true
-    [ -n "$states" ] && ! echo "$states" | grep -qvxE 'active|activating|reloading'
+    for unit; do
+        state_of "$unit"
+        case $state in down | over) return 1 ;; esac
+    done
 }
 
-# A learner is waited for, so that a run that cannot begin is reported at once.
+# Those of the units that run, are to be started again, or have failed; not those that somebody stopped.
+at_work() { ctl list-units --all --plain --no-legend "$@" | awk '$3 != "inactive" { print $1 }'; }
+
+# Until all have run for some seconds; one that fails ends it with its exit code and its last lines. One that waits for
+# its learner may wait on, but not before it had time to be refused.
+stays() {
+    good=0 seconds=0
+    while [ $good -lt "$STEADY" ]; do
+        sleep 1
+        seconds=$((seconds + 1)) good=$((good + 1))
+        for unit; do
+            state_of "$unit"
+            case $state in
+            starts) good=0 ;;
+            waits) [ $seconds -ge "$PATIENCE" ] || good=0 ;;
+            down)
+                echo "$unit does not run: $result, exit code $status; its last lines:"
+                timeout 60 journalctl "$scope" -q -u "$unit" -n 10 -o cat
+                case $status in 0 | '') return 75 ;; *) return "$status" ;; esac
+                ;;
+            esac
+        done
+        [ $seconds -lt 330 ] || { echo "$unit is not ready after $seconds s" && return 75; }
+    done
+}
+
 restart() {
-    [ "$verb" = learner ] || set -- --no-block "$@"
-    systemctl "$scope" restart "$@" && return
-    journalctl "$scope" -q -u "$first" -n 10 -o cat
-    return 1
+    ctl reset-failed "$@" 2>/dev/null || true
+    ctl restart --no-block "$@" && stays "$@"
 }
 
-again() { step "$1" systemctl "$scope" try-restart --no-block 'a3cd-actor@*.service' ${2-}; }
+again() { step "$1" ctl try-restart --no-block 'a3cd-actor@*.service'; }
+
+restart_what_runs() {
+    set -- $(at_work 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service')
+    [ $# = 0 ] || restart "$@"
+}
 
 start() {
     [ "$verb" != launcher ] || current || again "restart of its actors"
     current && running "$@" || step "$*" restart "$@"
-    [ "$(systemctl "$scope" is-enabled a3cd.target "$@" 2>/dev/null | sort -u)" = enabled ] ||
-        step "start at boot" systemctl "$scope" enable a3cd.target "$@"
-    running a3cd.target || step a3cd.target systemctl "$scope" start --no-block a3cd.target
+    [ "$(ctl is-enabled a3cd.target "$@" 2>/dev/null | sort -u)" = enabled ] ||
+        step "start at boot" ctl enable a3cd.target "$@"
+    running a3cd.target || step a3cd.target ctl start --no-block a3cd.target
+    for unit; do
+        state_of "$unit"
+        [ "$state" != waits ] || note "$unit waits for its learner"
+    done
 }
 
 # Actors of an earlier deployment with more slots, by the links of `systemctl enable`.
@@ -128,10 +276,10 @@ beyond() {
 }
 
 stop_everything() {
-    systemctl "$scope" stop a3cd.target 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' a3cd.slice &&
-        systemctl "$scope" reset-failed 'a3cd-*.service' &&
+    ctl stop a3cd.target 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' a3cd.slice &&
+        ctl reset-failed 'a3cd-*.service' &&
         # Disabling a template disables all its instances.
-        systemctl "$scope" disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service
+        ctl disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service
 }
 
 remove() {
@@ -143,16 +291,16 @@ remove() {
         "$@" "$wheels" "$venv"; do
         [ ! -e "$path" ] || step "no $path" rm -rf "$path"
     done
-    [ "$changed" = no ] || step "units read again" systemctl "$scope" daemon-reload
+    [ "$changed" = no ] || step "units read again" ctl daemon-reload
     [ "$changed" = no ] || echo "kept: $data (runs) and $config (settings, keys)"
 }
 
 check_host
 case $verb in
 status)
-    [ -x "$a3cd" ] || fail "a3cd is not installed: there is no $a3cd"
-    "$a3cd" --version
-    exec systemctl "$scope" list-units --all --plain --no-legend 'a3cd*'
+    [ -x "$a3cd" ] || fail 75 "a3cd is not installed: there is no $a3cd"
+    timeout 60 "$a3cd" --version
+    exec timeout 60 systemctl "$scope" list-units --all --plain --no-legend 'a3cd*'
     ;;
 remove)
     remove
@@ -162,19 +310,24 @@ esac
 cd "$here"
 digest=$({
     head -n 1 wheels.sha256
+    cat constraints.txt
     find . -path './*/*' ! -path './wheels/*' -type f -exec sha256sum {} + | sort
 } | sha256sum)
 software
 users_and_folders
-all units "$units"
 access
+ask_learner
+all units "$units"
+[ "$verb" != learner ] || same "$here/config/runs/$run.toml" "$config/runs/$run.toml" || changed=yes
+check_settings
 all config "$config"
-current || step "units read again" systemctl "$scope" daemon-reload
+current || step "units read again" ctl daemon-reload
 if [ "$verb" = upgrade ]; then
-    current || again "restart of what runs" 'a3cd-learner@*.service a3cd-launcher.service'
+    broken=$(ctl list-units --state=failed --plain --no-legend 'a3cd-*.service')
+    current && [ -z "$broken" ] || step "restart of what runs" restart_what_runs
 else
     start $instances
 fi
 extra=$([ "$verb" != actors ] || beyond)
-[ -z "$extra" ] || step "no actor beyond $slots" systemctl "$scope" disable --now $extra
+[ -z "$extra" ] || step "no actor beyond $slots" ctl disable --now $extra
 [ "$act" = no ] || echo "$digest" >"$stamp"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import EXIT_CONFIGURATION, ConfigurationError, UnavailableError
 from common.host.service.logs import printable
 from deploy.backends.hosts import Host, parse
-from deploy.install.payload import Payload
+from deploy.install.payload import PYTHON, Payload
 from deploy.ssh import SSH_FAILED, ssh_command
 
 _RECEIVE = (
@@ -22,6 +23,8 @@ _RECEIVE = (
     'tar -xf - -C "$here" && sh "$here/remote_script.sh"\''
 )
 """The same for every payload: nothing of it is on a command line."""
+MOST_SECONDS = 3600.0
+"""For all that is to be done in one connection. Each step there has a limit of its own, and is told by its name."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class SshTarget:
     host: Host
     words: tuple[str, ...]
     """Of the command, but for the line."""
-    python: str = "python3"
+    python: str = PYTHON
     sudo: bool = False
 
     @classmethod
@@ -44,7 +47,8 @@ class SshTarget:
     def apply(self, payload: Payload, due: Collection[str] = ()) -> Iterator[str]:
         """Yields what differs from the payload; changes it if given `due`, which is what was yielded without.
 
-        Raises UnavailableError for a host that cannot be reached or a step that fails.
+        Raises UnavailableError for a host that cannot be reached or a step that fails, ConfigurationError for one that
+        would fail again.
         """
         return self.run(_RECEIVE, lambda file: payload.write(file, self.python, due))
 
@@ -56,16 +60,38 @@ class SshTarget:
                 process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
             except FileNotFoundError:
                 raise UnavailableError(f"{command[0]} is not installed here") from None
-            with process:
+            late = threading.Event()
+            with process, _after(MOST_SECONDS, lambda: _late(late, process)):
                 assert process.stdin is not None and process.stdout is not None
                 with contextlib.suppress(BrokenPipeError), process.stdin:  # it may end early, and says why
                     write(process.stdin)
                 for said in process.stdout:
                     yield printable(said.decode(errors="replace").rstrip("\n"))
+            if late.is_set():
+                raise UnavailableError(f"{self.host.destination}: not done after {MOST_SECONDS / 60:.0f} minutes")
             if process.returncode:
                 errors.seek(0)
                 why = printable(errors.read()[-2000:].decode(errors="replace").strip())
                 why = why or f"exit code {process.returncode} without a word"
                 if process.returncode == SSH_FAILED:
                     why += f" (`ssh {self.host.destination} true` must work without a question)"
-                raise UnavailableError(f"{self.host.destination}: {why}")
+                kind = ConfigurationError if process.returncode == EXIT_CONFIGURATION else UnavailableError
+                raise kind(f"{self.host.destination}: {why}")
+
+
+def _late(late: threading.Event, process: subprocess.Popen[bytes]) -> None:
+    late.set()
+    process.kill()
+
+
+@contextlib.contextmanager
+def _after(seconds: float, do: Callable[[], object]) -> Iterator[None]:
+    """Does it when the block takes longer."""
+    timer = threading.Timer(seconds, do)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()

@@ -103,10 +103,9 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
     """
     folder = RunFolder(path)
     with _locked(folder, RunFolder.record, ()) as lock:
-        own = folder.settings()
-        fitted = own if settings is None else _fitted(settings, own, folder)
+        own = folder.settings() if settings is None else fitted(settings, folder)
         record = folder.record()
-        run = LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), fitted, lock)
+        run = LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), own, lock)
         run.begin()
         return run
 
@@ -185,23 +184,24 @@ def _lock(folder: RunFolder) -> IO[str]:
     return file
 
 
-def _fitted(given: Settings, own: Settings, folder: RunFolder) -> Settings:
-    """The given settings with the run's resolved values; raises ConfigurationError where they do not fit the run."""
+def fitted(given: Settings, folder: RunFolder) -> Settings:
+    """The given settings with the resolved values of the run in the folder; raises ConfigurationError if they clash."""
+    own = folder.settings()
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
     exchange = given.exchange
     if exchange.kind == "auto":
         exchange = msgspec.structs.replace(exchange, kind=own.exchange.kind)
-    fitted = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
-    wanted = _task(fitted)
+    whole = msgspec.structs.replace(given, environment=environment, network=network, exchange=exchange)
+    wanted = _task(whole)
     differing = [f"{name} is {its!r}, not {wanted[name]!r}" for name, its in _task(own).items() if its != wanted[name]]
     if differing:
         raise ConfigurationError(
             f"{folder.path}: the run has other settings: {'; '.join(differing)}; resume with the run's own, or choose "
             "another --run-dir"
         )
-    check(fitted, str(folder.path))
-    return fitted
+    check(whole, str(folder.path))
+    return whole
 
 
 def _resolved(given: Any, own: Any) -> Any:

@@ -29,13 +29,13 @@ def ssh_config(host: Machine, tmp_path: Path) -> Path:
 def deploy(ssh_config: Path, wheels: tuple[Path, ...]) -> Callable[..., list[str]]:
     """`a3cd deploy` to the machine; the lines that it prints."""
 
-    def run(verb: str, *arguments: object) -> list[str]:
+    def run(verb: str, *arguments: object, code: int = 0) -> list[str]:
         given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", wheels[0]))]
         words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
         command = [sys.executable, "-P", "-m", "deploy.cli.command", *map(str, words)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.splitlines()
+        assert done.returncode == code, done.stdout + done.stderr
+        return (done.stderr if code else done.stdout).splitlines()
 
     return run
 
@@ -60,6 +60,12 @@ def test_deployed_repeated_upgraded_and_removed(
     assert [service.pid(unit) for unit in (LEARNER, *ACTORS)] == before
     assert any(ACTORS[0] in line and "running" in line for line in deploy("status"))
 
+    (tmp_path / "wrong.toml").write_bytes(SETTINGS.replace(b"CartPole-v1", b"NotHere-v0"))
+    wrong = deploy("learner", "--config", tmp_path / "wrong.toml", "--name", "cartpole", code=78)
+    assert "refused, and nothing was stopped" in wrong[-1]
+    assert "environment NotHere-v0 does not exist" in wrong[-1]
+    assert service.pid(LEARNER) == before[0]
+
     host.run("systemctl", "stop", ACTORS[1])
     assert deploy("upgrade")[-1] == "  restart of what runs"
     assert deploy("upgrade") == ["root@box: upgrade: nothing to do"]
@@ -79,6 +85,7 @@ def test_deployed_repeated_upgraded_and_removed(
         until(lambda unit=unit: host.show(unit, "ActiveState")["ActiveState"] == "failed", f"{unit} ends")  # type: ignore[misc]
         assert host.show(unit, "ExecMainStatus", "NRestarts") == {"ExecMainStatus": "78", "NRestarts": "0"}
     assert service.pid(LEARNER)
+    assert "does not let the key of box in" in deploy(*actors, code=78)[-1]
 
     assert deploy("remove")[-1] == "  kept: /var/lib/a3cd (runs) and /etc/a3cd (settings, keys)"
     assert deploy("remove") == ["root@box: remove: nothing to do"]

@@ -12,6 +12,7 @@ from rich.text import Text
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.run.status import RunStatus
+from common.settings.sections import Environment
 from deploy.cli import observer
 from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
 from deploy.cli.view.progress import open_view
@@ -33,6 +34,13 @@ def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) 
     else:
         show = _print_json if as_json else _print
         show(observer.fetch(access, timeout, _log.info))
+
+
+def extra(access: LearnerEndpoint, timeout: float) -> str:
+    """Of a3cd, which the environment of the run at `access` needs; empty: none. Raises as `run`."""
+    from common.rl.environments.names import extra as extra_of  # gymnasium, which others need not load
+
+    return extra_of(Environment(id=observer.fetch(access, timeout, _log.info).env))
 
 
 def _print_json(status: RunStatus) -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from common.settings.sections import Settings
 from common.settings.toml import parse
-from deploy.cli.command import main
+from deploy.cli.command import cli, main
 from deploy.cli.doctor.finding import Finding
 from deploy.cli.request import TrainRequest
+from learner.record.run_lock import create
 from tests.helpers.command_line import AT, a3cd
 
 
@@ -253,6 +255,19 @@ def test_check_config(tmp_path: Path) -> None:
     assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
     unseen = a3cd("check-config", "--parse-only", config)
     assert (unseen.exit_code, unseen.output) == (0, f"{config}: good: NotHere-v0, a3c, fixed scaling\n")
+    read = CliRunner().invoke(cli, ["check-config", "-"], input="seed = -1")
+    assert (read.exit_code, "standard input: seed = -1: must be" in read.stderr) == (78, True)
+
+
+def test_check_config_against_a_run(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("seed = 3")
+    words = ("check-config", config, "--run-dir", tmp_path / "run")
+    assert a3cd(*words).exit_code == 0, "there is no run yet"
+    create(tmp_path / "run", Settings()).close()
+    assert a3cd(*words).exit_code == 0
+    config.write_text('optimizer.kind = "sgd"')
+    assert "the run has other settings: optimizer.kind" in a3cd(*words).stderr
     config.write_text("[optimizer]\nlearning_rate = -1")
     bad = a3cd("check-config", config)
     assert bad.exit_code == 78

@@ -17,7 +17,12 @@ from deploy.install.target import SshTarget
 _NOTE = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$FAKE_LOG"
 case "$*" in
-*is-active*) test -e "$FAKE_LOG.up" && echo active || echo inactive ;;
+*"show --property=ActiveState"*)
+    for unit; do :; done
+    if test -e "$FAKE_LOG.$unit"; then cat "$FAKE_LOG.$unit"
+    elif test -e "$FAKE_LOG.up"; then echo ActiveState=active
+    else echo ActiveState=inactive; fi ;;
+*"list-units --all"*) test ! -e "$FAKE_LOG.listed" || cat "$FAKE_LOG.listed" ;;
 *is-enabled*) test -e "$FAKE_LOG.boot" && echo enabled || echo disabled ;;
 *" enable "*) : > "$FAKE_LOG.boot" ;;
 *" restart "*) : > "$FAKE_LOG.up" ;;
@@ -40,7 +45,8 @@ mkdir -p "$etc/a3cd/runs" "$etc/a3cd/keys"
 """
 _PYTHON = """#!/bin/sh
 case "$*" in
-"-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+*realpath*) cat "$FAKE_LOG.python" 2>/dev/null || echo /usr/bin/python3 ;;
+"-m venv --clear "*) rm -rf "$4"; mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
 "-m pip install "*) cp "$FAKE_LOG.a3cd" "${0%/*}/a3cd"; echo "pip $*" >> "$FAKE_LOG" ;;
 "-m pip --version") ;;
 *) exec {python} "$@" ;;
@@ -48,7 +54,11 @@ esac
 """
 _A3CD = """#!/bin/sh
 echo "a3cd $*" >> "$FAKE_LOG"
-case "$*" in *"new learner") : > "$3/learner.key" ;; esac
+case "$*" in
+*"new learner") : > "$3/learner.key" ;;
+check-config*) test ! -e "$FAKE_LOG.wrong" || { cat "$FAKE_LOG.wrong" >&2; exit 78; } ;;
+*--extra*) test -e "$FAKE_LOG.extra" || { echo "no learner answers" >&2; exit 75; }; cat "$FAKE_LOG.extra" ;;
+esac
 """
 # The host's side of ssh: the last word goes to a shell.
 _SSH = """#!/bin/sh
@@ -66,8 +76,10 @@ class Fake:
         self.programs = folder / "bin"
         for path in (self.root, self.programs):
             path.mkdir()
-        for name in ("systemctl", "loginctl"):
+        for name in ("systemctl", "loginctl", "journalctl"):
             self.put(name, _NOTE)
+        self.put("sleep", "#!/bin/sh\n")
+        self.put("runuser", '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
         self.put("id", _ID)
         self.put("systemd-sysusers", _SYSUSERS)
         self.put("systemd-tmpfiles", _TMPFILES)
@@ -105,6 +117,10 @@ class Fake:
         """Of the programs, in order."""
         return self._log.read_text().splitlines() if self._log.exists() else []
 
+    def say(self, what: str, text: str) -> None:
+        """What a program answers from now on; see the top of this file."""
+        Path(f"{self._log}.{what}").write_text(text)
+
     def forget(self) -> None:
         """What was called."""
         self._log.unlink(missing_ok=True)
@@ -132,7 +148,8 @@ def take(fake: Fake) -> Callable[[Payload], list[str]]:
     def run(payload: Payload) -> list[str]:
         due = list(fake.target.apply(payload))
         if due:
-            assert set(fake.target.apply(payload, due)) <= set(due)
+            done = set(fake.target.apply(payload, due))
+            assert {line for line in done if not line.startswith("note: ")} <= set(due)
         return due
 
     return run

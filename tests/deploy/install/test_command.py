@@ -52,7 +52,7 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
     KeyPair.generate("learner").write(tmp_path / "keys/learner.key")
     words = ("actors", "--to", "root@h2", "--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel)
     told = lines(a3cd(*words))
-    assert told[:2] == ["root@h2: actors", f"  virtual environment {fake.system.venv}"]
+    assert told[:2] == ["root@h2: actors", f"  virtual environment {fake.system.venv} of python3"]
     assert "  a3cd-actor@0.service a3cd-actor@1.service" in told
     assert lines(a3cd(*words)) == ["root@h2: actors: nothing to do"]
     written = Credential.read(Path(fake.system.keys, "gpu_5555.credential"))
@@ -91,3 +91,20 @@ def test_misused(
     result = a3cd(*(known.get(word, word) for word in arguments))
     assert (result.exit_code, fake.calls) == (code, [])
     assert text in result.output + caplog.text
+
+
+def test_a_learner_is_deployed_with_the_extra_of_its_environment(fake: Fake, wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('environment.id = "FlappyBird-v0"')
+    words = ("learner", "--to", "root@gpu", "--config", tmp_path / "run.toml", "--wheel", wheel, "--dry-run")
+    assert f"  a3cd in {fake.system.venv} with flappy" in lines(a3cd(*words))
+    assert f"  a3cd in {fake.system.venv} with atari,flappy" in lines(a3cd(*words, "--extras", "atari"))
+    wrong = a3cd(*words, "--extras", "atari,flapy")
+    assert wrong.exit_code == 78
+
+
+def test_the_status_of_every_host_is_shown_and_the_last_failure_ends_it(
+    fake: Fake, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = a3cd("status", "--to", "root@h1", "root@h2")
+    assert result.exit_code == 75
+    assert [one in caplog.text for one in ("h1: a3cd is not installed", "h2: a3cd is not installed")] == [True, True]

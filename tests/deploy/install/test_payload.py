@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from deploy.install import payload
 from deploy.install.payload import SYSTEM, UNITS, USER, Layout, Payload, read, shell_word
@@ -53,8 +54,9 @@ def test_an_edited_file_is_restored_and_what_runs_is_restarted(fake: Fake, take:
     fake.forget()
     assert take(actors) == [f"file {unit}", "units read again", "a3cd-actor@0.service a3cd-actor@1.service"]
     calls = [call for call in fake.calls if call.startswith("systemctl") and " is-" not in call]
-    assert calls == [
+    assert [call for call in calls if " show " not in call] == [
         "systemctl --system daemon-reload",
+        "systemctl --system reset-failed a3cd-actor@0.service a3cd-actor@1.service",
         "systemctl --system restart --no-block a3cd-actor@0.service a3cd-actor@1.service",
     ]
 
@@ -178,6 +180,128 @@ def test_a_home_with_a_blank_in_its_name(fake: Fake, wheel: Path, take: Take, mo
     assert take(MAKERS["actors"](USER, (wheel,)))
     assert (fake.root / "some one/.local/share/a3cd/bin/a3cd").exists()
     assert take(MAKERS["actors"](USER, (wheel,))) == []
+
+
+FAILED = "ActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainStatus={}\n"
+WAITS = "ActiveState=activating\nSubState=start\nResult=success\nStatusText=waiting for the learner at tcp://x:1\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        (FAILED.format(78), ConfigurationError),
+        ("ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMainStatus=1\n", UnavailableError),
+    ],
+)
+def test_a_unit_that_does_not_stay_up_fails_the_deployment(
+    fake: Fake, take: Take, actors: Payload, state: str, kind: type[A3cdError]
+) -> None:
+    fake.say("a3cd-actor@1.service", state)
+    fake.put("journalctl", "#!/bin/sh\necho 'error: the key is not allowed'\n")
+    for _ in range(2):  # once more, and it is tried again
+        with pytest.raises(kind, match=r"a3cd-actor@1.service does not run: .*; its last lines: .*the key is"):
+            take(actors)
+    fake.say("a3cd-actor@1.service", "ActiveState=active\nResult=success\n")
+    assert "a3cd-actor@0.service a3cd-actor@1.service" in take(actors)
+    assert take(actors) == []
+    fake.say("a3cd-actor@1.service", state)
+    with pytest.raises(kind):
+        take(actors)
+
+
+def test_a_unit_that_waits_for_its_learner_is_told(fake: Fake, actors: Payload) -> None:
+    fake.say("a3cd-actor@1.service", WAITS)
+    told = list(fake.target.apply(actors, list(fake.target.apply(actors))))
+    assert told[-1] == "note: a3cd-actor@1.service waits for its learner"
+    assert list(fake.target.apply(actors)) == []
+
+
+def test_an_upgrade_starts_what_runs_and_what_failed_and_says_when_it_does_not_stay(
+    fake: Fake, take: Take, wheel: Path
+) -> None:
+    one = MAKERS["upgrade"](fake.system, (wheel,))
+    (fake.root / "etc/a3cd/runs").mkdir(parents=True)
+    (fake.root / "etc/a3cd/runs/x.toml").touch()
+    states = {"a3cd-learner@x.service": "failed", "a3cd-actor@0.service": "active", "a3cd-actor@1.service": "inactive"}
+    fake.say("listed", "".join(f"{unit} loaded {state} dead a unit\n" for unit, state in states.items()))
+    fake.say("a3cd-learner@x.service", FAILED.format(78))
+    fake.say("a3cd-actor@0.service", "ActiveState=active\n")
+    with pytest.raises(ConfigurationError, match=r"a3cd-learner@x.service does not run: exit-code, exit code 78"):
+        take(one)
+    fake.say("a3cd-learner@x.service", "ActiveState=active\n")
+    fake.forget()
+    assert "restart of what runs" in take(one)
+    both = "a3cd-learner@x.service a3cd-actor@0.service"
+    for call in (f"reset-failed {both}", f"restart --no-block {both}"):
+        assert f"systemctl --system {call}" in fake.calls
+    checked = f"check-config - --run-dir {fake.system.data}/x"
+    assert fake.calls.index(f"a3cd {checked}") < fake.calls.index(f"systemctl --system restart --no-block {both}")
+
+
+def test_settings_that_are_refused_there_stop_no_learner(fake: Fake, wheel: Path, take: Take) -> None:
+    take(MAKERS["learner"](fake.system, (wheel,)))
+    fake.say("wrong", "standard input: no such environment")
+    fake.forget()
+    wrong = payload.learner(fake.system, (wheel,), "mine", b"seed = 2\n", FAR)
+    with pytest.raises(ConfigurationError, match=r"run mine are refused, and nothing was stopped: .*no such env"):
+        take(wrong)
+    assert [call for call in fake.calls if "restart" in call] == []
+    assert (fake.root / "etc/a3cd/runs/mine.toml").read_bytes() == b"seed = 1\n"
+
+
+def test_extras_are_installed_as_pinned_and_stay(fake: Fake, wheel: Path, take: Take) -> None:
+    one = replace(MAKERS["learner"](fake.system, (wheel,)), extras={"flappy"}, pip=("--proxy=a b",))
+    assert f"a3cd in {fake.system.venv} with flappy" in take(one)
+    (call,) = [call for call in fake.calls if call.startswith("pip") and "[flappy]" in call]
+    assert "--quiet --proxy=a b --constraint /" in call and call.endswith(
+        f"constraints.txt {fake.system.venv}-wheels/{wheel.name}[flappy]"
+    )
+    assert take(one) == []
+    other = replace(MAKERS["actors"](fake.system, (wheel,)), extras={"atari"})
+    assert f"a3cd in {fake.system.venv} with atari,flappy" in take(other)
+    assert take(one) == []
+
+
+def test_the_learner_is_asked_which_extra_its_run_needs(fake: Fake, take: Take, actors: Payload) -> None:
+    fake.say("extra", "flappy\n")
+    told = list(fake.target.apply(actors, list(fake.target.apply(actors))))
+    assert f"a3cd in {fake.system.venv} with flappy" in told
+    asked = (
+        f"a3cd status tcp://gpu-box:5555 --credential {fake.system.keys}/gpu-box_5555.credential --extra --timeout 5"
+    )
+    assert asked in fake.calls
+    assert take(actors) == []
+
+
+def test_a_learner_that_refuses_the_key_fails_the_deployment(fake: Fake, take: Take, actors: Payload) -> None:
+    refusal = (
+        "12:00:00 a3cd     error: the learner at tcp://gpu-box:5555 does not let the key of box in: on its host, ..."
+    )
+    take(actors)
+    (fake.root / "opt/a3cd/bin/a3cd").write_text(f"#!/bin/sh\necho '{refusal}' >&2\nexit 78\n")
+    with pytest.raises(ConfigurationError, match=r"^root@box: the learner at .*does not let the key of box"):
+        take(actors)
+
+
+def test_a_python_below_a_home_is_refused_before_anything_is_installed(fake: Fake, take: Take, actors: Payload) -> None:
+    fake.say("python", "/root/.pyenv/versions/3.12.1/bin/python3.12\n")
+    with pytest.raises(ConfigurationError, match=r"is /root/.pyenv/.*below a home; name another Python with --python"):
+        take(actors)
+    assert list(fake.root.iterdir()) == []
+    take(MAKERS["actors"](USER, actors.wheels))  # type: ignore[arg-type]
+
+
+def test_another_python_than_that_of_the_environment_takes_its_place(
+    fake: Fake, take: Take, actors: Payload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(actors)
+    fake.put(
+        "python3.99",
+        (fake.programs / "python3").read_text().replace("*realpath*)", "*base_prefix*) echo 3.99 ;;\n*realpath*)"),
+    )
+    monkeypatch.setattr(fake, "target", replace(fake.target, python="python3.99"))
+    assert take(actors)[:2] == [f"virtual environment {fake.system.venv} of python3.99", f"a3cd in {fake.system.venv}"]
+    assert take(actors) == []
 
 
 @pytest.mark.parametrize(

@@ -59,3 +59,10 @@ def test_a_host_that_cannot_be_reached(fake: Fake, wheel: Path, program: str, sa
 def test_no_ssh_here(fake: Fake) -> None:
     with pytest.raises(UnavailableError, match="no-such-ssh is not installed here"):
         list(SshTarget(parse("box"), ("no-such-ssh",)).run("true", lambda _: None))
+
+
+def test_a_host_that_never_ends_is_given_up(fake: Fake, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.install.target.MOST_SECONDS", 0.3)
+    fake.put("ssh", "#!/bin/sh\nexec tail -f /dev/null\n")
+    with pytest.raises(UnavailableError, match="root@box: not done after 0 minutes"):
+        list(fake.target.apply(Payload("upgrade", fake.system, (wheel,))))
