@@ -1,6 +1,7 @@
 """Every error that a3cd raises for a person to read, each with the exit code the process ends with."""
 
 EXIT_DONE = 0
+EXIT_DIFFERENT = 3
 EXIT_USAGE = 2
 EXIT_TRY_LATER = 75
 EXIT_CONFIGURATION = 78
@@ -49,6 +50,12 @@ class CodecError(A3cdError):
 class NonFiniteError(A3cdError):
     """A rollout has a reward, observation, probability or gradient that is not finite, or a checkpoint would have a
     number that is not; it is dropped."""
+
+
+class DamagedRecordError(A3cdError):
+    """The record of what was applied cannot be read; the text names the file, and where in it."""
+
+    exit_code = EXIT_CONFIGURATION
 
 
 class DamagedCheckpointError(A3cdError):

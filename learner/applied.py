@@ -50,12 +50,14 @@ class Stepped(Entry, frozen=True):
     version: int
     scale: float
     frames: int
+    left_out: list[int] = []
+    """Of what was added, by its number from 0: what turned out to be unusable and is not in the step."""
     checksum: int | None = None
     """Of the new weights (`Weights.checksum`); None: not computed for this version."""
 
 
 class Saved(Entry, frozen=True):
-    """A checkpoint of the newest version is about to be written; all entries before are on the disk."""
+    """A checkpoint was made of the newest version; before it is written, all entries up to here are on the disk."""
 
     version: int
 

@@ -5,6 +5,7 @@ This is where torch and gymnasium are loaded; the ports are taken before.
 
 import platform
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,38 +56,57 @@ LARGEST_TRAJECTORY = 2**30
 def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerCore:
     """A learner without sockets and files, of a new run or of one that goes on from its checkpoint.
 
+    Raises what `assemble` raises.
+    """
+    set_arithmetic()
+    parts = assemble(locked.folder, locked.record, locked.settings, checkpoint, weights_port, now)
+    return LearnerCore(parts.run, parts.weights, parts.exchange, now)
+
+
+def set_arithmetic() -> None:
+    """How this process computes from now on; a replay computes in the same way."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Of a learner, without its core: what a replay needs."""
+
+    run: Run
+    weights: Weights
+    exchange: Exchange
+
+
+def assemble(
+    folder: RunFolder,
+    record: RunRecord,
+    settings: Settings,
+    checkpoint: Checkpoint | None,
+    weights_port: int = 0,
+    now: float = 0.0,
+) -> Parts:
+    """The parts of a learner of this run; nothing is read from the folder.
+
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
     """
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    return _build(locked.settings, locked.record, locked.folder, checkpoint, weights_port, now)
-
-
-def check(settings: Settings) -> RunSpec:
-    """What a run of these settings would be; without a folder, and raises as `build`."""
-    record = RunRecord(run="", created="", epoch=1, a3cd="")
-    return _build(settings, record, RunFolder(Path()), None, 0, 0.0).run.spec
-
-
-def _build(
-    settings: Settings,
-    record: RunRecord,
-    folder: RunFolder,
-    checkpoint: Checkpoint | None,
-    weights_port: int,
-    now: float,
-) -> LearnerCore:
     settings, observation, action = _resolve(settings)
     model = build_model(settings, observation, action)
     _check_headers(model.normalization.counted, settings.exchange.accumulate)
-    spec = _spec(record, folder, settings, model, weights_port, now)
+    spec = _spec(folder, record, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
-    return LearnerCore(run, weights, _exchange(run, weights, model, observation, action), now)
+    return Parts(run, weights, _exchange(run, weights, model, observation, action))
+
+
+def check(settings: Settings) -> RunSpec:
+    """What a run of these settings would be; without a folder, and raises as `assemble`."""
+    record = RunRecord(run="", created="", epoch=1, a3cd="")
+    return assemble(RunFolder(Path()), record, settings, None).run.spec
 
 
 def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
@@ -106,7 +126,7 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
 
 
 def _spec(
-    record: RunRecord, folder: RunFolder, settings: Settings, model: Model, weights_port: int, now: float
+    folder: RunFolder, record: RunRecord, settings: Settings, model: Model, weights_port: int, now: float
 ) -> RunSpec:
     form = settings.exchange.weights
     if form in ("auto", "delta"):

@@ -68,6 +68,10 @@ class LearnerCore:
         parts = min(self._exchange.deadline, self._publisher.deadline)
         return min(parts, self._record_due, self.run.saves.deadline, self._scale_due)
 
+    def begin(self) -> list[Effect]:
+        """Before the first message."""
+        return self._exchange.begin()
+
     def handle(
         self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, key_name: str = ""
     ) -> list[Effect]:

@@ -148,6 +148,7 @@ class _Daemon:
         )
         if counters.frames:
             _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
+        self._do(self._core.begin())
         self._notifier.ready(f"training {spec.settings.environment.id} on {listening}")
         try:
             return self._end(self._loop())
@@ -255,7 +256,8 @@ class _Daemon:
 
     def _save(self, effect: SaveCheckpoint) -> None:
         try:
-            self._gradient_log.saved(effect.version)
+            if (sync := self._gradient_log.saved(effect.version)) is not None:
+                self._writer.sync(sync)
         except OSError as error:
             self._recording_failed(error)
         self._writer.save(effect)

@@ -235,6 +235,23 @@ def record(run_dir: Path, out: Path, **options: Any) -> None:
     click.echo(str(out))
 
 
+@cli.command()
+@click.argument("run_dir", metavar="RUN", type=_FOLDER)
+@click.option("--from", "start", type=click.IntRange(0), help="Begin at this version: that of a checkpoint, or 0.")
+@click.option("--to", "until", type=click.IntRange(0), help="End at this version.")
+@click.option("--peer", metavar="NAME", help="List what the actor NAME contributed instead.")
+@json_option
+def replay(run_dir: Path, **options: Any) -> None:
+    """Apply what the run in the folder RUN recorded (record.gradients) again, and compare the weights bit for bit.
+
+    The exit code is 0 if they are equal, 3 if they differ or if something was applied twice, and 78 if the record is
+    damaged or does not reach far enough to tell.
+    """
+    from deploy.cli import replay as command
+
+    finish(command.run(run_dir, **options))
+
+
 @cli.group(invoke_without_command=True)
 @click.pass_context
 def presets(ctx: click.Context) -> None:

@@ -71,6 +71,10 @@ class Exchange(abc.ABC):
     def step(self, now: float) -> list[Effect]:
         """One optimizer step with what waits for it, and the answers to that; nothing if it is not time."""
 
+    def begin(self) -> list[Effect]:
+        """Before the first message."""
+        return []
+
     def answer(self, now: float) -> list[Effect]:  # noqa: ARG002
         """Whatever actors wait for that needs no optimizer step."""
         return []
@@ -124,6 +128,9 @@ class ContributionExchange(Exchange):
     def is_ready(self) -> bool:
         return self._step_rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
 
+    def begin(self) -> list[Effect]:
+        return [] if self._recorder is None else [*self._recorder.began()]
+
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
@@ -173,7 +180,7 @@ class ContributionExchange(Exchange):
         frames = self._run.stats.counters.frames + sum(one.header.steps for one in waiting)
         result = self.advance(scale=scale, frames=frames)
         self._run.stats.stepped(result.statistics, frames)
-        effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames)]
+        effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames, result)]
         for number, one in enumerate(waiting):
             if number in result.left_out:
                 continue

@@ -8,6 +8,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import Contribution, Gradient, Trajectory
 from learner.applied import Added, Began, Stepped
 from learner.effects import Record
+from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 from learner.peers import Peer
 from learner.run import Run
@@ -21,27 +22,11 @@ class Recorder:
         self._run = run
         self._weights = weights
         self._every = max(1, 4 * weights.vector.numel() // CHECKSUM_BYTES)
-        self._began = False
 
-    def added(self, peer: Peer, header: Contribution, body: Buffer, weight: float, lag: int) -> list[Record]:
-        """To be called before the weights change: the first entry tells what they were."""
-        name, incarnation = peer.incarnation
-        message = cast(Gradient | Trajectory, header)
-        entry = Added(peer=name, incarnation=incarnation, header=message, weight=weight, lag=lag)
-        return [*self._begin(), Record(entry, body)]
-
-    def stepped(self, scale: float, frames: int) -> list[Record]:
-        version = self._run.stats.counters.version
-        checksum = self._weights.checksum if version % self._every == 0 else None
-        return [Record(Stepped(version=version, scale=scale, frames=frames, checksum=checksum))]
-
-    def _begin(self) -> list[Record]:
-        """Nothing but the first time."""
-        if self._began:
-            return []
-        self._began = True
+    def began(self) -> list[Record]:
+        """Before anything is applied: where this epoch starts from."""
         spec, counters = self._run.spec, self._run.stats.counters
-        began = Began(
+        entry = Began(
             a3cd=spec.versions.get("a3cd", "not installed"),
             run=spec.run,
             epoch=spec.epoch,
@@ -52,4 +37,18 @@ class Recorder:
             frames=counters.last_step_frames,
             checksum=self._weights.checksum,
         )
-        return [Record(began)]
+        return [Record(entry)]
+
+    def added(self, peer: Peer, header: Contribution, body: Buffer, weight: float, lag: int) -> list[Record]:
+        name, incarnation = peer.incarnation
+        message = cast(Gradient | Trajectory, header)
+        entry = Added(peer=name, incarnation=incarnation, header=message, weight=weight, lag=lag)
+        return [Record(entry, body)]
+
+    def stepped(self, scale: float, frames: int, result: StepResult) -> list[Record]:
+        version = self._run.stats.counters.version
+        checksum = self._weights.checksum if version % self._every == 0 else None
+        entry = Stepped(
+            version=version, scale=scale, frames=frames, left_out=sorted(result.left_out), checksum=checksum
+        )
+        return [Record(entry)]

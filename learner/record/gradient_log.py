@@ -12,7 +12,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -44,7 +44,7 @@ class GradientLog:
     """Appends the entries of one epoch; the run folder must be locked by this process.
 
     Every entry is with the operating system before `append` returns, and so outlives the learner; it outlives the
-    machine's power from the next `saved` on. A disk that takes no more ends the recording, not the run.
+    machine's power from the next checkpoint on. A disk that takes no more ends the recording, not the run.
     """
 
     def __init__(self, folder: Path, *, keep_mib: int, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -76,16 +76,19 @@ class GradientLog:
                 case _:
                     self._write(entry, body)
 
-    def saved(self, version: int) -> None:
-        """To be called before a checkpoint is written: what it stands on is on the disk then. Raises like `append`."""
+    def saved(self, version: int) -> Callable[[], None] | None:
+        """To be called when a checkpoint is made; raises like `append`.
+
+        Returns what is to be called before the checkpoint is written, on any thread: then all that it stands on is on
+        the disk. It raises OSError.
+        """
         if not self._files:
-            return
+            return None
         with self._ending():
             self._write(Saved(version=version), b"")
-            for file in self._files:
-                os.fsync(file)
-            sync_folder(self._folder)
+            copies = [os.dup(file) for file in self._files]
             self._close(self._files[:-1])
+        return lambda: _sync(copies, self._folder)
 
     def close(self) -> None:
         self._close(self._files)
@@ -152,3 +155,13 @@ class GradientLog:
                 os.ftruncate(file, self._written)
             raise
         self._written += size
+
+
+def _sync(files: list[int], folder: Path) -> None:
+    """Brings the files to the disk, and closes them."""
+    with contextlib.ExitStack() as stack:
+        for file in files:
+            stack.callback(os.close, file)
+        for file in files:
+            os.fsync(file)
+        sync_folder(folder)

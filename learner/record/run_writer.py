@@ -82,6 +82,10 @@ class RunWriter:
         )
         self._jobs.put(lambda: self._save(copy))
 
+    def sync(self, sync: Callable[[], None]) -> None:
+        """Call this before the next checkpoint, which stands on what it brings to the disk."""
+        self._jobs.put(lambda: self._sync(sync))
+
     def saved(self) -> list[Saved]:
         """The checkpoints that are written, or could not be, since the last call."""
         return _taken(self._saved)
@@ -120,6 +124,14 @@ class RunWriter:
             except Exception:  # none is expected; the thread must live on for the next checkpoint
                 _log.exception("something could not be written")
         self._metrics.close()
+
+    def _sync(self, sync: Callable[[], None]) -> None:
+        try:
+            sync()
+        except OSError as error:
+            text = f"{self._folder.gradients}: is perhaps not on the disk: {error.strerror or error}"
+            _log.error("%s", text)
+            self._troubles.append(text)
 
     def _save(self, save: SaveCheckpoint) -> None:
         error = "it was not written"

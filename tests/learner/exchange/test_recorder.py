@@ -9,6 +9,7 @@ from learner.applied import Added, AnyEntry, Began, Stepped
 from learner.effects import Effect, Record
 from learner.exchange.base import Exchange
 from learner.exchange.recorder import CHECKSUM_BYTES, Recorder
+from learner.parameters.step_result import StepResult
 from learner.run import Run
 from learner.run_stats import Counters
 from tests.helpers.run import BAD, CODEC, NotedSum, exchange_of, gradient_of, hello_of, run_of, settings_of
@@ -37,18 +38,20 @@ def send(run: Run, exchange: Exchange, sequence: int, version: int, body: bytes 
 def test_what_is_applied_is_recorded_with_all_that_the_step_depends_on() -> None:
     run, exchange, noted = started(RECORD)
     before = noted.weights.checksum
-    began, added = (effect for effect in send(run, exchange, 1, 4) if isinstance(effect, Record))
-    assert began.entry == Began(
-        a3cd="not installed",
-        run="a-run",
-        epoch=2,
-        settings=msgspec.to_builtins(run.spec.settings),
-        model=run.spec.model,
-        parameters=2,
-        version=5,
-        frames=80,
-        checksum=before,
-    )
+    assert entries(exchange.begin()) == [
+        Began(
+            a3cd="not installed",
+            run="a-run",
+            epoch=2,
+            settings=msgspec.to_builtins(run.spec.settings),
+            model=run.spec.model,
+            parameters=2,
+            version=5,
+            frames=80,
+            checksum=before,
+        )
+    ]
+    (added,) = (effect for effect in send(run, exchange, 1, 4) if isinstance(effect, Record))
     assert isinstance(added.entry, Added)
     assert (added.entry.peer, added.entry.incarnation, added.entry.lag) == ("a", "a-1", 1)
     assert (added.entry.header, added.body) == (gradient_of(1, 4, epoch=2), b"gradient")
@@ -70,7 +73,7 @@ def test_what_is_not_applied_is_not_recorded() -> None:
 
 def test_nothing_is_recorded_unless_it_is_asked_for() -> None:
     run, exchange, _ = started()
-    assert entries(send(run, exchange, 1, 5)) == entries(exchange.step(2.0)) == []
+    assert entries(exchange.begin()) == entries(send(run, exchange, 1, 5)) == entries(exchange.step(2.0)) == []
 
 
 def test_large_weights_have_a_checksum_now_and_then() -> None:
@@ -80,7 +83,7 @@ def test_large_weights_have_a_checksum_now_and_then() -> None:
     with_checksum = []
     for version in range(8, 16):
         run.stats.counters.version = version
-        (effect,) = recorder.stepped(1.0, 0)
+        (effect,) = recorder.stepped(1.0, 0, StepResult())
         assert isinstance(effect.entry, Stepped)
         with_checksum += [version] if effect.entry.checksum is not None else []
     assert with_checksum == [8, 12]

@@ -40,12 +40,14 @@ def write(log: GradientLog, steps: int, sequence: int = 1, version: int = 8) -> 
 
 def test_entries_and_bodies_stand_in_order_and_nothing_is_written_before_the_first(tmp_path: Path) -> None:
     log = GradientLog(tmp_path / "gradients", keep_mib=0)
-    log.saved(7)
+    assert log.saved(7) is None
     assert not (tmp_path / "gradients").exists()
     log.append(BEGAN)
     write(log, 2)
-    log.saved(9)
+    sync = log.saved(9)
     log.close()
+    assert sync is not None
+    sync()
     ((epoch, number, path),) = segments(tmp_path / "gradients")
     assert (epoch, number) == (3, 0)
     assert frames(path) == [
@@ -62,7 +64,10 @@ def test_a_file_is_left_after_the_step_that_fills_it_and_each_begins_by_itself(t
     log = GradientLog(tmp_path, keep_mib=0, segment_bytes=2000)
     log.append(BEGAN)
     write(log, 10)
-    log.saved(17)
+    sync = log.saved(17)
+    assert sync is not None
+    log.append(added(99), BODY)
+    sync()
     log.close()
     paths = [path for _, _, path in segments(tmp_path)]
     assert len(paths) > 2
@@ -111,5 +116,5 @@ def test_a_disk_that_takes_no_more_ends_the_recording_with_whole_frames(tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert log.failed
     log.append(added(3), BODY)
-    log.saved(8)
+    assert log.saved(8) is None
     assert [type(entry) for entry, _ in frames(path)] == [Began, Added, Stepped]

@@ -1,0 +1,86 @@
+"""What each actor contributed, from the record of what was applied."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import torch
+
+from common.errors import CodecError
+from common.settings.codec_names import TOP_K
+from common.wire.codecs.registry import PackedCodec
+from common.wire.codecs.registry import make as make_codec
+from common.wire.messages import Gradient
+from learner.applied import Added, Began, Stepped
+from learner.record.gradient_history import History
+
+
+class Applied(msgspec.Struct, kw_only=True):
+    """One contribution."""
+
+    peer: str
+    incarnation: str
+    sequence: int
+    version: int
+    """That it went into."""
+    lag: int
+    """Steps between the weights that acted and those it was added to."""
+    weight: float
+    """The factor by which it was added."""
+    rollouts: int
+    norm: float | None
+    """Of the gradient as it was unpacked; None of a trajectory."""
+
+
+def contributions(folder: Path, peer: str = "") -> Iterator[Applied]:
+    """Those that the newest weights stand on, in order: of one actor, or of all; raises DamagedRecordError."""
+    norms: _Norms | None = None
+    for piece in History.read(folder).pieces:
+        waiting: list[Applied | None] = []
+        """Of the step to come; None: another actor's."""
+        for entry, body in piece.entries(piece.first, piece.last):
+            match entry:
+                case Began():
+                    norms = norms or _Norms(entry)
+                case Added():
+                    assert norms is not None
+                    waiting.append(_applied(entry, norms.of(entry, body)) if peer in ("", entry.peer) else None)
+                case Stepped():
+                    for number, one in enumerate(waiting):
+                        if one is not None and number not in entry.left_out:
+                            yield msgspec.structs.replace(one, version=entry.version)
+                    waiting = []
+
+
+def _applied(entry: Added, norm: float | None) -> Applied:
+    header = entry.header
+    return Applied(
+        peer=entry.peer,
+        incarnation=entry.incarnation,
+        sequence=header.sequence,
+        version=0,
+        lag=entry.lag,
+        weight=entry.weight,
+        rollouts=header.count,
+        norm=norm,
+    )
+
+
+class _Norms:
+    def __init__(self, began: Began) -> None:
+        self._size = began.parameters
+        self._top_k = began.settings["exchange"].get("top_k", TOP_K)
+        self._decoded = torch.zeros(self._size)
+        self._codecs: dict[str, PackedCodec] = {}
+
+    def of(self, entry: Added, body: bytes) -> float | None:
+        if not isinstance(entry.header, Gradient):
+            return None
+        name = entry.header.codec
+        try:
+            if name not in self._codecs:
+                self._codecs[name] = make_codec(name, self._size, self._top_k)
+            self._codecs[name].decode(body, self._decoded)
+        except CodecError:
+            return None
+        return float(torch.linalg.vector_norm(self._decoded))
