@@ -73,11 +73,20 @@ class LearnerCore:
         return self._exchange.begin()
 
     def handle(
-        self, now: float, routing_id: bytes, message: AnyMessage, body: Buffer | None, key_name: str = ""
+        self,
+        now: float,
+        routing_id: bytes,
+        message: AnyMessage,
+        body: Buffer | None,
+        key_name: str = "",
+        address: str = "",
     ) -> list[Effect]:
-        """One message from one peer; `key_name` is the name of its key, empty without keys."""
+        """One message from one peer; `key_name` is the name of its key, empty without keys.
+
+        `address`: that a hello came from.
+        """
         if isinstance(message, Hello):
-            return self._hello(now, routing_id, message, key_name)
+            return self._hello(now, routing_id, message, key_name, address)
         peer = self.run.peers.get(routing_id)
         if peer is None or peer.key_name != key_name:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
@@ -202,12 +211,16 @@ class LearnerCore:
             return False
         return window.full and self._saved_best != window.best_return == window.mean_return
 
-    def _hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str) -> list[Effect]:
+    def _hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
         if key_name and not is_name_under(key_name, hello.name):
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
-        if self.run.peers.is_quarantined(hello):
-            return [refuse(routing_id, "quarantined", "its gradients could not be used")]
+        place = f"key {key_name}" if key_name else f"address {address}"
+        if hello.role == "actor":
+            proven = self.run.peers.has_worked(hello)
+            why = self.run.peers.quarantine.reason(now, place, hello.name, proven=proven)
+            if why:
+                return [refuse(routing_id, "quarantined", why)]
         codec = ""
         if hello.role == "actor":
             try:
@@ -221,7 +234,7 @@ class LearnerCore:
         if before is not None:
             self._exchange.left(before)
             effects.append(Disconnect(before))
-        peer, new = self.run.peers.join(routing_id, hello, now, key_name)
+        peer, new = self.run.peers.join(routing_id, hello, now, key_name, place)
         peer.codec = codec
         self._fleet.joined(hello)
         if new and hello.role != "observer":

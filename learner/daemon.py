@@ -26,6 +26,7 @@ from common.host.service.signals import Signals
 from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
+from common.wire.messages import Hello
 from learner.authentication import Authenticator, LearnerKeys
 from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
 from learner.record import run_lock
@@ -197,7 +198,8 @@ class _Daemon:
             except WireError as error:
                 self._do(self._core.malformed(routing_id, error))
                 continue
-            self._do(self._core.handle(now, routing_id, message, body, key_name))
+            address = str(frames[-1].get("Peer-Address")) if isinstance(message, Hello) else ""
+            self._do(self._core.handle(now, routing_id, message, body, key_name, address))
         return False
 
     def _do(self, effects: list[Effect]) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from common.run.status import FleetStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
 from learner.meters import Rate
+from learner.quarantine import Quarantine
 from learner.replay_window import ReplayWindow
 
 RATE_SECONDS = 5.0
@@ -26,6 +27,8 @@ class Peer:
     """When it was heard last, later by the time in which the learner did not listen since."""
     rate: Rate
     key_name: str = ""
+    place: str = ""
+    """What it cannot choose at will: its key, or the address that it connects from."""
     codec: str = ""
     seed: int = 0
     state: str = PREPARING
@@ -98,7 +101,7 @@ class Peers:
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
         self._replaced: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._quarantined: set[tuple[str, str]] = set()
+        self.quarantine = Quarantine()
         self._ordinal = 0
 
     def get(self, routing_id: bytes) -> Peer | None:
@@ -117,13 +120,16 @@ class Peers:
                 return before
         return None
 
-    def join(self, routing_id: bytes, hello: Hello, now: float, key_name: str = "") -> tuple[Peer, bool]:
+    def join(
+        self, routing_id: bytes, hello: Hello, now: float, key_name: str = "", place: str = ""
+    ) -> tuple[Peer, bool]:
         """The peer's record and whether it is new; a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
         if known is not None and known.is_of(hello, key_name):
             known.seen = now
             return known, False
-        peer = Peer(hello=hello, seen=now, key_name=key_name, rate=Rate(RATE_SECONDS, now), seed=self._ordinal)
+        rate = Rate(RATE_SECONDS, now)
+        peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, rate=rate, seed=self._ordinal)
         self.leave(routing_id)
         self._keep(routing_id, peer)
         if hello.role == "actor":
@@ -205,13 +211,9 @@ class Peers:
         """This incarnation has played: like one that sent gradients, it evicts nobody when it comes back."""
         self._window.know(peer.incarnation)
 
-    def quarantine(self, routing_id: bytes, peer: Peer) -> None:
-        """This incarnation sends what cannot be used: it leaves, and is not let in again."""
-        self._quarantined.add(peer.incarnation)
-        self.leave(routing_id)
-
-    def is_quarantined(self, hello: Hello) -> bool:
-        return (hello.name, hello.incarnation) in self._quarantined
+    def has_worked(self, hello: Hello) -> bool:
+        """Whether this incarnation has sent contributions, or played for the learner."""
+        return (hello.name, hello.incarnation) in self._window
 
 
 def _place(hello: Hello) -> tuple[str, str, str]:

@@ -100,6 +100,7 @@ class Run:
             episodes_left=max(0, limits.episodes - counters.episodes) if limits.episodes else None,
             reached=stats.state == "reached",
             actors_now=len(actors),
+            quarantined=self.peers.quarantine.status(now),
             actors=[peer.status(now) for _, peer in actors],
             launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
             checkpoint=self.saves.status(now),

@@ -1,11 +1,13 @@
-"""What one actor does cannot spoil the run for the others: here at the learner's exchange, without sockets."""
+"""What one actor does cannot spoil the run for the others: here at the learner's core, without sockets."""
 
 from __future__ import annotations
 
-from common.wire.messages import Acknowledgement, Refused
+from common.wire.messages import Acknowledgement, Refused, Welcome
+from learner.core import LearnerCore
+from learner.effects import Disconnect, Effect
 from learner.exchange.base import MOST_OFFENCES
-from tests.helpers.run import BAD, logged, sent
-from tests.learner.exchange.test_base import Run, synchronous
+from tests.helpers.run import BAD, gradient_of, hello_of, learner_of, logged, sent
+from tests.learner.exchange.test_base import BODY, Run, synchronous
 
 
 def test_who_does_not_wait_for_answers_is_refused_before_its_body_is_read_and_then_quarantined() -> None:
@@ -85,3 +87,56 @@ def test_where_all_of_a_step_are_left_out_nobody_is_blamed() -> None:
         assert [answer.verdict for answer in sent(effects, Acknowledgement)] == ["refused", "refused"]
         run.counters.version = 0
     assert run.peers.actors == 10 and run.counters.frames == 0
+
+
+def quarantine(core: LearnerCore, name: str, now: float = 1.0, **place: str) -> list[Effect]:
+    """Joins and sends three gradients that cannot be used."""
+    core.handle(now, name.encode(), hello_of(name, incarnation=f"{name} at {now}"), None, **place)
+    for sequence in (1, 2, 3):
+        effects = core.handle(now, name.encode(), gradient_of(sequence), BAD, place.get("key_name", ""))
+    return effects
+
+
+def asked(core: LearnerCore, now: float, name: str, **place: str) -> str:
+    """The answer to a hello of a new process of that name."""
+    effects = core.handle(now, name.encode(), hello_of(name, incarnation=f"again at {now}"), None, **place)
+    return "welcome" if sent(effects, Welcome) else sent(effects, Refused)[0].code
+
+
+def test_who_is_quarantined_is_cut_off_and_kept_out_under_any_incarnation_until_its_time_is_over() -> None:
+    core, store = learner_of()
+    effects = quarantine(core, "x", address="10.0.0.7")
+    assert sent(effects, Refused, b"x")[0].code == "quarantined"
+    assert [effect.peer for effect in effects if isinstance(effect, Disconnect)] == [b"x"]
+    assert sent(core.handle(1.0, b"x", gradient_of(4), BODY), Refused)[0].code == "unknown"
+    assert asked(core, 2.0, "x", address="10.0.0.7") == "quarantined"
+    assert asked(core, 2.0, "y", address="10.0.0.7") == "welcome"
+    assert asked(core, 2.0, "x", address="10.0.0.8") == "welcome"
+    (shown,) = core.run.status(2.0).quarantined
+    assert (shown.name, shown.place, shown.seconds_left) == (
+        "x",
+        "address 10.0.0.7",
+        119.0,
+    ) and "not finite" in shown.why
+    assert asked(core, 122.0, "x", address="10.0.0.7") == "welcome"
+    assert store.steps == []
+
+
+def test_with_keys_it_is_kept_out_by_its_key_wherever_it_comes_from() -> None:
+    core, _ = learner_of()
+    for number in range(3):
+        quarantine(core, f"lab/{number}", key_name="lab", address=f"10.0.0.{number}")
+    assert asked(core, 2.0, "lab/another", key_name="lab", address="10.9.9.9") == "quarantined"
+    assert asked(core, 2.0, "attic/0", key_name="attic", address="10.0.0.0") == "welcome"
+
+
+def test_nine_honest_actors_of_a_machine_stay_when_the_tenth_is_kept_out_again_and_again() -> None:
+    core, _ = learner_of()
+    for number in range(9):
+        core.handle(0.0, str(number).encode(), hello_of(str(number)), None, address="127.0.0.1")
+    now = 1.0
+    for seconds in (120, 240, 480):
+        quarantine(core, "bad", now, address="127.0.0.1")
+        now += seconds + 1
+    assert core.run.peers.actors == 9
+    assert asked(core, now, "new", address="127.0.0.1") == "welcome"

@@ -56,6 +56,16 @@ class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why the last attempt to write one failed; empty: it did not."""
 
 
+class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is kept out of the run for a while."""
+
+    name: str
+    place: str
+    """Its key, or without keys the address that it connects from."""
+    why: str
+    seconds_left: float
+
+
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A whole run. Counters and seconds are over all epochs; rates are over the last seconds."""
 
@@ -122,6 +132,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
     """The last few errors that the learner recovered from."""
     checkpoint: CheckpointStatus = CheckpointStatus()
+    quarantined: list[QuarantineStatus] = []
+    """Who is kept out for a while."""
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
 

@@ -54,7 +54,8 @@ class Membership:
                     self.lost(now)
                     return
                 text = f"the learner refused this {self.hello.role}: {message.reason}"
-                if refusal.passes:
+                # If a quarantined actor that was started again ended once more, its host would look hopeless.
+                if refusal.passes or (message.code == "quarantined" and self.welcome is None):
                     self.refused(now, text, refusal.error)
                 else:
                     raise refusal.error(text)

@@ -78,7 +78,8 @@ REFUSALS: dict[RefusalCode, Refusal] = {
     "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
     "role": Refusal("it sent a message that its role may not send", RefusedError),
     "quarantined": Refusal(
-        "several of its gradients in a row could not be used; holds for this incarnation",
+        "what it sent could not be used; holds for its name, for some minutes. A process that was a member ends; one "
+        "that was not yet waits until it is let in",
         UnavailableError,
         passes=False,
     ),

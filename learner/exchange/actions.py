@@ -72,7 +72,7 @@ class ActionExchange(Exchange):
             peer.told += message.steps
             acted = self._server.observe(group.buffer, body, begins=message.begins)
         except CodecError as error:
-            return self._quarantine(routing_id, peer, str(error))
+            return self._unusable(now, routing_id, peer, str(error))
         self._run.stats.received(now, memoryview(body).nbytes)
         self._run.stats.played(now, peer, message)
         if acted is not None:
@@ -136,11 +136,8 @@ class ActionExchange(Exchange):
         for episode in message.episodes:
             check_episode(episode, self._run.spec.longest_episode)
 
-    def _quarantine(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        """At once, since the two ends differ: sent again it would be as bad."""
-        text = f"{peer.hello.name} sent observations that cannot be used: {why}"
-        self._run.stats.refused(peer, text)
-        self._run.peers.quarantine(routing_id, peer)
-        self.left(routing_id)
+    def _unusable(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
+        """Quarantine at once, since the two ends differ: sent again it would be as bad."""
+        self._run.stats.refused(peer, f"{peer.hello.name} sent observations that cannot be used: {why}")
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
-        return [Log("error", f"{text}; it is quarantined"), refuse(routing_id, "quarantined", reason)]
+        return self._quarantine(now, routing_id, peer, reason)

@@ -9,7 +9,7 @@ from common.errors import CodecError
 from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
-from learner.effects import Effect, Log, Send, refuse
+from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
@@ -82,6 +82,17 @@ class Exchange(abc.ABC):
     def left(self, routing_id: bytes) -> None:  # noqa: B027
         """An actor is gone."""
 
+    def _quarantine(self, now: float, routing_id: bytes, peer: Peer, reason: str) -> list[Effect]:
+        """The actor is kept out for a while, under any incarnation; its connections end."""
+        peers = self._run.peers
+        seconds = peers.quarantine.add(now, peer.place, peer.hello.name, reason)
+        peers.leave(routing_id)
+        self.left(routing_id)
+        text = f"{peer.hello.name} is quarantined for {seconds:.0f} s: {reason}"
+        self._run.stats.warn(text)
+        ban = peers.quarantine.whole_place(now, peer.place)
+        return [refuse(routing_id, "quarantined", reason), Disconnect(routing_id, ban), Log("error", text)]
+
 
 @dataclass(frozen=True)
 class _Waiting:
@@ -137,14 +148,14 @@ class ContributionExchange(Exchange):
         if isinstance(message, Observe):
             return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
         if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
-            return self._foreign(routing_id, peer)
+            return self._foreign(now, routing_id, peer)
         if self._run.peers.is_duplicate(peer, message.sequence):
             self._run.stats.duplicate()
             # The answer to one that waits comes with its step: an earlier one would let the actor play on.
             return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
         unanswered = sum(one.peer.incarnation == peer.incarnation for one in self._waiting)
         if 0 < self._settings.exchange.credit <= unanswered:
-            return self._beyond_credit(routing_id, peer, message, unanswered)
+            return self._beyond_credit(now, routing_id, peer, message, unanswered)
         version = self._run.stats.counters.version
         lag = version - message.version
         try:
@@ -153,7 +164,7 @@ class ContributionExchange(Exchange):
                 raise CodecError("without a body")
             seen = self.moments(message)
         except CodecError as error:
-            return self._refuse(routing_id, peer, message, str(error))
+            return self._refuse(now, routing_id, peer, message, str(error))
         self._run.stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
@@ -165,7 +176,7 @@ class ContributionExchange(Exchange):
         try:
             self.add(message, body, weight, lag, seen)
         except CodecError as error:
-            return self._refuse(routing_id, peer, message, str(error))
+            return self._refuse(now, routing_id, peer, message, str(error))
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(_Waiting(routing_id, peer, message, weight))
@@ -191,7 +202,7 @@ class ContributionExchange(Exchange):
         for number, why in result.left_out.items():
             one = waiting[number]
             if result.to_blame:
-                effects += self._refuse(one.routing_id, one.peer, one.header, why)
+                effects += self._refuse(now, one.routing_id, one.peer, one.header, why)
             else:
                 effects.append(self._answer(one.routing_id, one.header, "refused", why))
         if not result.to_blame:
@@ -231,25 +242,28 @@ class ContributionExchange(Exchange):
                 return True
         return False
 
-    def _foreign(self, routing_id: bytes, peer: Peer) -> list[Effect]:
+    def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
         """Once after each restart of the learner that is honest."""
         self._run.stats.unknown(peer)
         text = f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}"
-        return self._offence(routing_id, peer, text) or [refuse(routing_id, "unknown", text)]
+        return self._offence(now, routing_id, peer, text) or [refuse(routing_id, "unknown", text)]
 
-    def _beyond_credit(self, routing_id: bytes, peer: Peer, header: Contribution, unanswered: int) -> list[Effect]:
+    def _beyond_credit(
+        self, now: float, routing_id: bytes, peer: Peer, header: Contribution, unanswered: int
+    ) -> list[Effect]:
         peer.offences += 1
         credit = self._settings.exchange.credit
         text = f"{unanswered} of its {self.plural} are not answered yet, its credit is {credit}: wait for an answer"
         self._run.stats.refused(peer, f"{peer.hello.name} does not wait for answers: {text}")
-        return self._offence(routing_id, peer, text) or [self._answer(routing_id, header, "refused", text)]
+        return self._offence(now, routing_id, peer, text) or [self._answer(routing_id, header, "refused", text)]
 
-    def _offence(self, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
+    def _offence(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
         if peer.offences < MOST_OFFENCES:
             return []
-        return self._quarantine(routing_id, peer, f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}")
+        reason = f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}"
+        return self._quarantine(now, routing_id, peer, reason)
 
-    def _refuse(self, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
+    def _refuse(self, now: float, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
         text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
         self._run.stats.refused(peer, text)
         peer.bad_in_a_row += 1
@@ -257,12 +271,7 @@ class ContributionExchange(Exchange):
         if peer.bad_in_a_row < BAD_IN_A_ROW:
             return [line, self._answer(routing_id, header, "refused", why)]
         reason = f"{BAD_IN_A_ROW} {self.plural} in a row could not be used, the last one: {why}"
-        return [line, *self._quarantine(routing_id, peer, reason)]
-
-    def _quarantine(self, routing_id: bytes, peer: Peer, reason: str) -> list[Effect]:
-        self._run.peers.quarantine(routing_id, peer)
-        quarantined = Log("error", f"{peer.hello.name} is quarantined: {reason}")
-        return [refuse(routing_id, "quarantined", reason), quarantined]
+        return [line, *self._quarantine(now, routing_id, peer, reason)]
 
     def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
         message = Acknowledgement(

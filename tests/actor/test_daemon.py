@@ -200,15 +200,6 @@ def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]
     assert act(script) == 0
 
 
-def test_a_quarantine_ends_it(act: Callable[..., int]) -> None:
-    def script(learner: Learner) -> None:
-        learner.hear(Hello)
-        learner.say(Refused(code="quarantined", reason="bad gradients"))
-
-    with pytest.raises(UnavailableError, match="refused this actor: bad gradients"):
-        act(script)
-
-
 def test_one_that_is_refused_plays_when_the_learner_has_been_upgraded(
     act: Callable[..., int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

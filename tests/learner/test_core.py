@@ -24,7 +24,7 @@ from common.wire.messages import (
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
 from learner.run_stats import Counters
-from tests.helpers.run import BAD, CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
 
 BODY = b"gradient"
 
@@ -104,19 +104,6 @@ def test_a_stranger_is_asked_to_say_hello_first() -> None:
         assert refused.code == "unknown"
     assert core.handle(0.0, b"x", Goodbye(reason="never was here"), None) == []
     assert store.added == []
-
-
-def test_who_was_quarantined_is_not_let_in_again_but_its_successor_is() -> None:
-    core, store = learner_of()
-    joined(core, "x")
-    for sequence in (1, 2, 3):
-        effects = core.handle(1.0, b"x", gradient_of(sequence), BAD)
-    assert sent(effects, Refused, b"x")[0].code == "quarantined"
-    assert sent(core.handle(1.0, b"x", gradient_of(4), BODY), Refused)[0].code == "unknown"
-    again = core.handle(2.0, b"x", hello_of("x"), None)
-    assert sent(again, Refused)[0].code == "quarantined" and not sent(again, Welcome)
-    assert sent(core.handle(3.0, b"x", hello_of("x", incarnation="restarted"), None), Welcome)
-    assert (store.steps, core.run.peers.actors) == ([], 1)
 
 
 def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered() -> None:

@@ -130,12 +130,10 @@ def flood(peers: Peers, first: int, count: int) -> None:
         peers.is_duplicate(join(peers, "flood", incarnation=str(number)), 1)
 
 
-def test_quarantine_is_by_incarnation() -> None:
+def test_who_has_worked_is_known_by_its_incarnation() -> None:
     peers = Peers()
-    peers.quarantine(b"x", join(peers, "x"))
-    assert peers.is_quarantined(hello_of("x"))
-    assert not peers.is_quarantined(hello_of("x", incarnation="restarted"))
-    assert not peers.is_quarantined(hello_of("y"))
+    peers.is_duplicate(join(peers, "x"), 1)
+    assert peers.has_worked(hello_of("x")) and not peers.has_worked(hello_of("x", incarnation="restarted"))
 
 
 def test_lag_is_smoothed_from_the_first_on() -> None:

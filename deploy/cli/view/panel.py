@@ -35,7 +35,7 @@ def render(status: RunStatus, returns: Sequence[float], height: int = HEIGHT) ->
 
     returns: the course of the mean return.
     """
-    warnings = warning_lines(status.warnings[-MAX_WARNINGS:])
+    warnings = warning_lines(notes(status)[-MAX_WARNINGS:])
     table = figures(status, returns)
     blocks: list[RenderableType] = [table, Text(), progress(status)]
     fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
@@ -173,6 +173,12 @@ def launchers_table(launchers: list[FleetStatus]) -> Table:
         counts = (launcher.slots, launcher.ordered, launcher.running, launcher.starting, launcher.failed)
         table.add_row(Text(printable(launcher.name)), *map(str, counts), said)
     return table
+
+
+def notes(status: RunStatus) -> list[str]:
+    """What is to be told besides figures, the most important last."""
+    out = [f"{one.name} is kept out, {one.seconds_left:.0f} s more: {one.why}" for one in status.quarantined]
+    return [*status.warnings, *out]
 
 
 def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:

@@ -14,7 +14,7 @@ from common.host.service.logs import printable
 from common.run.status import RunStatus
 from common.settings.sections import Environment
 from deploy.cli import observer
-from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, progress, warning_lines
+from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, notes, progress, warning_lines
 from deploy.cli.view.progress import open_view
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def render(status: RunStatus) -> RenderableType:
         blocks += [Text(), actors_table(status.actors, len(status.actors))]
     if status.launchers:
         blocks += [Text(), launchers_table(status.launchers)]
-    if status.warnings:
-        blocks += [Text(), *warning_lines(status.warnings, whole=True)]
+    if lines := notes(status):
+        blocks += [Text(), *warning_lines(lines, whole=True)]
     where = Text(f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}", style="dim")
     return frame(status, Group(*blocks, Text(), where))

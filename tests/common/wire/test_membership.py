@@ -210,11 +210,18 @@ def test_a_command_that_is_refused_ends(code: RefusalCode) -> None:
     assert caught.value.exit_code == 78
 
 
-@pytest.mark.parametrize("state", ["joining", "member"])
-def test_a_quarantine_holds_for_this_process(state: str, request: pytest.FixtureRequest) -> None:
-    membership: Membership = request.getfixturevalue(state)
+def test_a_quarantine_ends_the_process_that_was_in_and_its_successor_waits(joining: Membership) -> None:
+    """Else an actor that is started again would end at once, again and again, like one that cannot run here."""
+    refused = Refused(code="quarantined", reason="no room")
+    again = Membership(joining.hello, BEGIN, patient=True)
+    for now in (BEGIN, BEGIN + 100, BEGIN + 200):
+        assert again.tick(now) is again.hello
+        again.handle(now, refused)
+        assert (again.member, again.obstacle) == (False, REASON)
+    again.handle(BEGIN + 300, WELCOME)
+    assert again.member
     with pytest.raises(UnavailableError, match=REASON) as caught:
-        membership.handle(BEGIN, Refused(code="quarantined", reason="no room"))
+        again.handle(BEGIN + 301, refused)
     assert caught.value.exit_code == 75
 
 

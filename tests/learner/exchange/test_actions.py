@@ -273,7 +273,7 @@ def test_who_sends_what_cannot_be_used_is_quarantined(
     assert refusal.code == "quarantined"
     assert why in refusal.reason
     assert why in logged(effects)[0]
-    assert run.peers.is_quarantined(hello_of("a"))
+    assert run.peers.quarantine.reason(2.0, "", "a", proven=True)
     assert run.peers.get(b"a") is None
     assert run.stats.counters.refused == 1
     assert run.stats.counters.frames == 0

@@ -224,10 +224,9 @@ def test_three_unusable_ones_in_a_row_quarantine_an_actor() -> None:
     (refused,) = sent(effects, Refused, b"0")
     assert refused.code == "quarantined" and "not finite" in refused.reason
     assert sent(effects, Acknowledgement) == []
-    assert logged(effects)[-1].startswith("error: 0 is quarantined: 3 gradients in a row")
+    assert logged(effects)[-1].startswith("error: 0 is quarantined for 120 s: 3 gradients in a row")
     assert run.peers.get(b"0") is None
-    assert run.peers.is_quarantined(hello_of("0"))
-    assert not run.peers.is_quarantined(hello_of("0", incarnation="restarted"))
+    assert "not finite" in run.peers.quarantine.reason(1.0, "", "0", proven=True)
     assert run.send("1") == []
 
 

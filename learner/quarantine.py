@@ -1,0 +1,80 @@
+"""Who is kept out for a while because it harms the run, by what it cannot choose at will.
+
+A process chooses its incarnation and, without keys, its host's name. So what is kept out is a name under a place: the
+key, or without keys the address that the connection comes from. Ten actors of one machine are ten names of one place.
+Once several names of a place are out, the whole place is, but for those processes that are in the run already.
+
+Each time is twice as long as the one before; a host that is repaired comes back by itself.
+"""
+
+from dataclasses import dataclass
+
+from common.run.status import QuarantineStatus
+
+FIRST_SECONDS = 120.0
+LONGEST_SECONDS = 4 * 3600.0
+NAMES_OF_A_PLACE = 3
+"""Names that are out at once, at which the whole place is."""
+MOST = 1000
+"""Remembered at a time."""
+
+
+@dataclass
+class _Entry:
+    seconds: float
+    until: float
+    why: str
+
+
+class Quarantine:
+    """Times are seconds of a monotonic clock; an entry is forgotten once it has been free for four times as long."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], _Entry] = {}
+        """By place and name; an empty name stands for the whole place. Oldest first."""
+
+    def add(self, now: float, place: str, name: str, why: str) -> float:
+        """Keeps the name out, and perhaps its place; returns for how many seconds."""
+        self._forget(now)
+        seconds = self._extend(now, (place, name), why)
+        out = [key for key, entry in self._entries.items() if key[0] == place and key[1] and entry.until > now]
+        if len(out) >= NAMES_OF_A_PLACE:
+            names = ", ".join(name for _, name in out[-NAMES_OF_A_PLACE:])
+            self._extend(now, (place, ""), f"{len(out)} actors of it are out, {names} among them")
+        return seconds
+
+    def reason(self, now: float, place: str, name: str, *, proven: bool) -> str:
+        """Why the name is out, and for how long yet; empty if it may come in.
+
+        `proven`: this process has sent what could be used, so that its whole place does not hold it back.
+        """
+        held = [self._entries.get((place, name)), None if proven else self._entries.get((place, ""))]
+        last = max((entry for entry in held if entry is not None), key=lambda entry: entry.until, default=None)
+        if last is None or last.until <= now:
+            return ""
+        return f"it is kept out for {last.until - now:.0f} s more: {last.why}"
+
+    def whole_place(self, now: float, place: str) -> float:
+        """Seconds for which nobody of the place may come in; 0: none."""
+        entry = self._entries.get((place, ""))
+        return 0.0 if entry is None else max(0.0, entry.until - now)
+
+    def status(self, now: float) -> list[QuarantineStatus]:
+        return [
+            QuarantineStatus(name=name or f"all of {place}", place=place, why=entry.why, seconds_left=entry.until - now)
+            for (place, name), entry in self._entries.items()
+            if entry.until > now
+        ]
+
+    def _extend(self, now: float, key: tuple[str, str], why: str) -> float:
+        before = self._entries.pop(key, None)
+        seconds = FIRST_SECONDS if before is None else min(2 * before.seconds, LONGEST_SECONDS)
+        self._entries[key] = _Entry(seconds, now + seconds, why)
+        while len(self._entries) > MOST:
+            del self._entries[next(iter(self._entries))]
+        return seconds
+
+    def _forget(self, now: float) -> None:
+        over = [key for key, entry in self._entries.items() if now > entry.until + 4 * entry.seconds]
+        for key in over:
+            del self._entries[key]
