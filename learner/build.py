@@ -18,6 +18,7 @@ from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import longest_episode
 from common.rl.environments.names import resolve as resolve_environment
+from common.rl.environments.timing import step_seconds
 from common.rl.model import Model
 from common.rl.model import build as build_model
 from common.rl.moments import Moments, bytes_in_header
@@ -131,6 +132,7 @@ def _spec(
     form = settings.exchange.weights
     if form in ("auto", "delta"):
         form = "fp32" if 4 * model.flat.size <= FP16_BYTES else "fp16"
+    in_seconds = settings.scaling.policy == "episode-duration" and settings.scaling.unit == "seconds"
     return RunSpec(
         run=record.run,
         epoch=record.epoch,
@@ -143,6 +145,7 @@ def _spec(
         weights_port=weights_port,
         weights_format=form,
         longest_episode=longest_episode(settings.environment),
+        step_seconds=step_seconds(settings.environment, settings.seed) if in_seconds else 0.0,
         counted=model.normalization.counted,
         clock=time.time() - now,
         versions=versions(),

@@ -7,7 +7,7 @@ from common.wire.messages import FleetOrder, FleetReport, Hello
 from learner.effects import Effect, Log, Send
 from learner.peers import PREPARING, Peer
 from learner.run import Run
-from learner.scaling import Scaler
+from learner.scaling import Scaler, unreachable
 
 SILENT_SECONDS = 600.0
 """For so long a launcher is told of an actor that hangs, unless one of its name joins."""
@@ -21,8 +21,11 @@ class Fleet:
     """The launchers of a run. Actors started by hand are extra: no order counts them."""
 
     def __init__(self, run: Run) -> None:
+        self._spec = run.spec
         self._scaler = Scaler(run.spec.settings.scaling)
         self._expiry_seconds = run.spec.settings.exchange.expiry_seconds
+        self._knows_reach = False
+        """Whether it is known which thresholds can be reached."""
         self._run_stats = run.stats
         self._peers = run.peers
         self._silent: dict[tuple[str, str], tuple[float, float]] = {}
@@ -40,10 +43,25 @@ class Fleet:
         )
         decision = self._scaler.decide(now, measurement)
         self._run_stats.decided(decision)
+        effects = self._warn_of_reach()
         line = Log("info", f"scaling: {decision.why}")
         if decision.wanted != before.wanted:
-            return [line, *self.orders(now)]
-        return [line] if decision.held and decision.held != before.held else []
+            return [*effects, line, *self.orders(now)]
+        return [*effects, line] if decision.held and decision.held != before.held else effects
+
+    def _warn_of_reach(self) -> list[Effect]:
+        """Says of thresholds that they cannot be reached, once and as soon as that is certain."""
+        if self._knows_reach:
+            return []
+        spec, first = self._spec, self._run_stats.counters.first_length
+        text = unreachable(
+            spec.settings.scaling, spec.longest_episode, first_length=first, step_seconds=spec.step_seconds
+        )
+        self._knows_reach = text is not None or first is not None
+        if text is None:
+            return []
+        self._run_stats.warn(text)
+        return [Log("warning", text)]
 
     def fell_silent(self, peer: Peer) -> None:
         """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""

@@ -42,6 +42,8 @@ class RunSpec:
     weights_format: str
     longest_episode: int = 0
     """In steps of the agent; 0: not known."""
+    step_seconds: float = 0.0
+    """Of a step of an actor's batch on this host; 0: not measured."""
     counted: int = 0
     """Numbers whose moments come with each gradient."""
     clock: float = 0.0

@@ -285,15 +285,20 @@ def check_config(file: Path, parse_only: bool, run_dir: Path | None) -> None:
     settings = parse(sys.stdin.read(), "standard input") if str(file) == "-" else read(file)
     if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
         settings = fitted(settings, folder)
-    made = ""
+    made, doubt = "", None
     if not parse_only:
         from learner.build import check
+        from learner.scaling import unreachable
 
         spec = check(settings)
         settings = spec.settings
+        longest, pace = spec.longest_episode, spec.step_seconds
+        doubt = unreachable(settings.scaling, longest, first_length=None, step_seconds=pace)
         made = f"; {settings.network.kind} with {spec.parameters} parameters on {spec.device}, {settings.exchange.kind}"
     said = f"{settings.environment.id}, {settings.algorithm.kind}, {settings.scaling.policy} scaling"
     click.echo(f"{file}: good: {said}{made}")
+    if doubt is not None:
+        click.echo(f"warning: {doubt}", err=True)
 
 
 @cli.command()

@@ -4,5 +4,6 @@ from learner.scaling.first_episodes import FirstEpisodes
 from learner.scaling.measure import Decision, Measurement
 from learner.scaling.meter import FleetMeter, Totals
 from learner.scaling.policy import Scaler, start
+from learner.scaling.reach import unreachable
 
-__all__ = ["Decision", "FirstEpisodes", "FleetMeter", "Measurement", "Scaler", "Totals", "start"]
+__all__ = ["Decision", "FirstEpisodes", "FleetMeter", "Measurement", "Scaler", "Totals", "start", "unreachable"]

@@ -175,13 +175,13 @@ def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> Lea
 
 
 def learner_of(
-    *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None
+    *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None, longest: int = 0
 ) -> tuple[LearnerCore, NotedSum]:
     """A learner's core for these settings and the one codec, and its sum; `counters` are those of a checkpoint."""
     settings = settings_of(*ONE_CODEC, *assignments)
     counters = counters or Counters()
     noted = NotedSum(counters.version)
-    return core_of(run_of(settings, epoch=epoch, counters=counters, now=now), noted, now), noted
+    return core_of(run_of(settings, epoch=epoch, counters=counters, longest=longest, now=now), noted, now), noted
 
 
 def attend(core: LearnerCore, begin: float, end: float, *, heard_all: bool = True) -> list[Effect]:

@@ -232,3 +232,15 @@ def test_a_resumed_run_orders_as_many_as_it_had() -> None:
     core, _ = learner_of(*GROWING, counters=Counters(wanted=7, episodes=50, last_addition=50))
     effects = core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
     assert [order.actors for order in sent(effects, FleetOrder)] == [7]
+
+
+def test_thresholds_that_no_episode_can_pass_are_told_of_once() -> None:
+    core, _ = learner_of(
+        *GROWING[:-1], "environment.num_envs=1", "limits.window=5", "scaling.thresholds_relative=[50.0]",
+        "scaling.additions=[1]", longest=500,
+    )  # fmt: skip
+    core.handle(0.0, b"l", hello_of("l", "launcher", slots=8), None)
+    lines = logged(playing(core, 0, 10))
+    (line,) = [line for line in lines if line.startswith("warning")]
+    assert "scaling.thresholds_relative = 50 is never passed: an episode has at most 500 steps" in line
+    assert core.run.status(10.0).warnings == [line.removeprefix("warning: ")]

@@ -251,6 +251,13 @@ def test_check_config(tmp_path: Path) -> None:
     said = f"{config}: good: CartPole-v1, a3c, fixed scaling"
     made = r"; dense with \d+ parameters on (cpu|cuda), (gradients|trajectories)\n"
     assert good.exit_code == 0 and re.fullmatch(re.escape(said) + made, good.output)
+    assert good.stderr == ""
+    config.write_text('scaling = { policy = "episode-duration", unit = "seconds", maximum = 8 }')
+    doubtful = a3cd("check-config", config)
+    assert doubtful.exit_code == 0 and "good: " in doubtful.stdout
+    assert doubtful.stderr.startswith(
+        "warning: scaling.thresholds_seconds = 20, 40, 60 is never passed: an episode has "
+    )
     config.write_text('environment.id = "NotHere-v0"')
     assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
     unseen = a3cd("check-config", "--parse-only", config)

@@ -1,0 +1,31 @@
+"""How long a step takes here, found by taking some."""
+
+import time
+
+import numpy as np
+
+from common.rl.environments.make import make
+from common.settings.sections import Environment
+
+STEPS = 50
+SECONDS = 0.5
+"""No more steps are taken after that time."""
+
+
+def step_seconds(section: Environment, seed: int) -> float:
+    """Seconds of the shortest step of the section's batch, always with the same action; raises as `make` and `step`."""
+    batch = make(section, num_envs=section.num_envs, seed=seed)
+    try:
+        batch.reset()
+        actions = np.zeros((batch.count, *batch.action.shape), batch.action.dtype)
+        shortest, until = np.inf, time.perf_counter() + SECONDS
+        for _ in range(STEPS):
+            begun = time.perf_counter()
+            batch.step(actions)
+            now = time.perf_counter()
+            shortest = min(shortest, now - begun)
+            if now > until:
+                break
+        return max(batch.pace, float(shortest))
+    finally:
+        batch.close()
