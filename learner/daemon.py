@@ -84,10 +84,10 @@ class _Daemon:
     def __init__(
         self, run: LockedRun, listeners: tuple[socket.socket, socket.socket], keys: LearnerKeys | None, signals: Signals
     ) -> None:
-        from learner.build import build  # seconds of imports: only now that ports and folder are ours
-
         damaged: dict[str, DamagedCheckpointError] = {}
         checkpoint = run.folder.newest_read(damaged)
+        from learner.build import build  # seconds of imports: only now that ports, folder and checkpoint are ours
+
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
         for name, error in damaged.items():
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")

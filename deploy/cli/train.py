@@ -61,9 +61,12 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
         code = EXIT_DONE
     else:
         code, summary = supervise(request)
+    nothing = summary is not None and code == EXIT_DONE and not summary["frames"]
     if summary is not None:
-        summary |= {"seconds": since_start(), "exit_code": code}
+        summary |= {"seconds": since_start(), "exit_code": EXIT_TRY_LATER if nothing else code}
         click.echo(json.dumps(summary) if as_json else _text(summary))
+    if nothing:
+        raise UnavailableError("the run is over before its first frame: no actor played in that time; use a longer one")
     return code
 
 
@@ -104,10 +107,10 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
                 _check(status, launcher, learner)
             if launcher.exit_code:
                 _stop(learner)
-                raise _died("launcher", launcher.exit_code)
+                raise _died("launcher", launcher.exit_code, request.run_dir)
         if learner.exit_code is None:
             _stop(launcher, learner)
-            code = signals.exit_code
+            code = EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
         else:
             code = learner.exit_code
             if code != EXIT_DONE:
@@ -115,7 +118,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
                 launcher.terminate()  # it would wait for a learner that comes back
             launcher.wait(STOP_SECONDS)
             if code not in EXPLAINED:
-                raise _died("learner", code)
+                raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
     # A learner that was refused the folder leaves the summary of the run that the folder holds.
     return code, None if summary == earlier else summary
@@ -166,9 +169,9 @@ def _stop(*children: Child) -> None:
         child.wait(until - time.monotonic())
 
 
-def _died(daemon: str, code: int) -> UnavailableError:
+def _died(daemon: str, code: int, run_dir: Path) -> UnavailableError:
     return UnavailableError(
-        f"the {daemon} ended with exit code {code}; go on from the last checkpoint with --resume and this --run-dir"
+        f"the {daemon} ended with exit code {code}; go on with --resume and this --run-dir: {_kept(RunFolder(run_dir))}"
     )
 
 
@@ -178,6 +181,15 @@ def _summary(run_dir: Path) -> dict[str, Any] | None:
     except (OSError, msgspec.DecodeError):
         return None
     return summary
+
+
+def _kept(folder: RunFolder) -> str:
+    """What of a run is on the disk, for a person."""
+    try:
+        versions = [paths.order[0] for paths in folder.all_checkpoints()]
+    except UnavailableError as error:
+        return str(error)
+    return f"the newest checkpoint is of version {versions[-1]:,}" if versions else "there is no checkpoint"
 
 
 def _command(*named: str) -> str:
@@ -193,6 +205,7 @@ def _text(summary: dict[str, Any]) -> str:
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
         f"{summary['seconds']:.1f} s ({summary['state']})",
+        f"  saved     {_kept(RunFolder(Path(summary['run_dir'])))}",
         f"  curve     {summary['run_dir']}/curve.png",
         f"  evaluate  {a3cd} evaluate {run}",
         f"  record    {a3cd} record {run} --out agent.gif",

@@ -27,7 +27,10 @@ from learner.daemon import run
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, settings_of
 
-SMALL = ("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'")
+SMALL = (
+    *("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'"),
+    "algorithm.max_grad_norm=0",
+)
 PATIENCE_MS = 30_000
 M = TypeVar("M", bound=Message)
 
@@ -70,6 +73,7 @@ class Peer:
             model=welcome.model,
             codec=welcome.codec,
             steps=steps,
+            emulator_frames=steps,
             episodes=[(7.0, steps, 0.5)],
         )
         self.say(header, np.full(self.weights.size, value, np.float32).tobytes())

@@ -79,7 +79,7 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     rows = [
         ("return", Text(number(status.mean_return)), course + Text(f"best {number(status.best_return)}{goal}")),
         ("episodes", Text(f"{status.episodes:,}"), Text(episode)),
-        ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s")),
+        ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s   ") + saved(status)),
         ("gradients", Text(f"{status.gradients:,}"), applied),
         ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
         ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + Text(learner, style=_DIM)),
@@ -93,6 +93,17 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def saved(status: RunStatus) -> Text:
+    """What of the run is on the disk."""
+    checkpoint = status.checkpoint
+    known = "no checkpoint yet"
+    if checkpoint.version is not None:
+        known = f"checkpoint {duration(checkpoint.age)} old"
+    if checkpoint.error:
+        return Text(f"{known}: {printable(checkpoint.error)}", style=_BAD)
+    return Text(known, style=_DIM)
 
 
 def _short(name: str) -> str:
@@ -204,6 +215,8 @@ def line(status: RunStatus) -> str:
     nearest = limit(status)
     if nearest is not None:
         parts.append(f"done {share(nearest[0])}")
+    if status.checkpoint.error:
+        parts.append("checkpoint fails")
     if status.state != "running":
         parts.append(printable(status.state))
     return "  ".join(part.replace(NOTHING, "-") for part in parts)

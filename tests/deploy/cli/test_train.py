@@ -254,7 +254,9 @@ def test_a_launcher_that_dies_ends_the_training(stage: Stage, tmp_path: Path) ->
         stage.launcher.exit_code = 137
 
     stage.looks = [die]
-    with pytest.raises(UnavailableError, match=r"the launcher ended with exit code 137; go on .* with --resume"):
+    with pytest.raises(
+        UnavailableError, match=r"launcher ended with exit code 137; go on with --resume .*no checkpoint"
+    ):
         train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.learner.asked
 
@@ -339,3 +341,23 @@ def test_other_ports_where_the_usual_ones_are_in_use(stage: Stage, tmp_path: Pat
         train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.address.host == "127.0.0.1"
     assert stage.address.port != DEFAULT_PORT
+
+
+def test_a_run_without_a_frame_is_no_success(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.looks = [ends(stage, 0, run_status(state="finished", frames=0))]
+    with pytest.raises(UnavailableError, match="over before its first frame"):
+        train(planned(run_dir=tmp_path / "x"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 75
+
+
+@pytest.mark.parametrize("kept", ["there is no checkpoint", "the newest checkpoint is of version 1,200"])
+def test_the_result_says_what_is_saved(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: str
+) -> None:
+    if "1,200" in kept:
+        (tmp_path / "x" / "checkpoints" / "0000001200").mkdir(parents=True)
+    stage.looks = [ends(stage, 75, run_status(state="stopped", run_dir=str(tmp_path / "x")))]
+    assert train(planned(run_dir=tmp_path / "x"), as_json=False) == 75
+    assert f"  saved     {kept}\n" in capsys.readouterr().out

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import CheckpointStatus, FleetStatus, PeerStatus, RunStatus
 from deploy.cli.view.panel import (
     HEIGHT,
     WIDTH,
@@ -163,3 +163,21 @@ def test_the_line(run_status: Run) -> None:
 
 def test_the_exchange_is_shown_with_its_codec(run_status: Run) -> None:
     assert "trajectories lz4" in text(render(run_status(exchange="trajectories", codec="lz4"), ()))
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "shown"),
+    [
+        (CheckpointStatus(), "4,312/s   no checkpoint yet"),
+        (CheckpointStatus(version=7, age=12.4), "4,312/s   checkpoint 0:12 old"),
+        (
+            CheckpointStatus(version=7, age=125.0, error="x/checkpoints: full"),
+            "checkpoint 2:05 old: x/checkpoints: full",
+        ),
+        (CheckpointStatus(error="x/checkpoints: full"), "no checkpoint yet: x/checkpoints: full"),
+    ],
+)
+def test_what_is_on_the_disk_is_shown(run_status: Run, checkpoint: CheckpointStatus, shown: str) -> None:
+    status = run_status(checkpoint=checkpoint)
+    assert shown in text(render(status, COURSE), 120)
+    assert ("checkpoint fails" in line(status)) == bool(checkpoint.error)
