@@ -209,7 +209,7 @@ class LearnerCore:
         section = self._settings.checkpoint
         if not section.best or not self.run.saves.may_be_early(now):
             return False
-        return window.full and self._saved_best != window.best_return == window.mean_return
+        return window.score is not None and self._saved_best != window.best_return == window.score
 
     def _hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
         if key_name and not is_name_under(key_name, hello.name):

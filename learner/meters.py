@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from common.rl.episode import Episode
-
 BUCKETS = 20
 """Slices of a sliding window: the oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
 LARGEST_FIGURE = 1e30
@@ -64,53 +62,6 @@ class Busy:
     def overall(self, now: float) -> float:
         elapsed = now - self._started
         return min(1.0, self.worked / elapsed) if elapsed > 0.0 else 0.0
-
-
-class EpisodeWindow:
-    """The last `size` finished episodes: their means, and the best mean return a full window ever had."""
-
-    def __init__(self, size: int, *, episodes: int = 0, best_return: float | None = None) -> None:
-        """`episodes` and `best_return` are those of the run's earlier epochs."""
-        self.size = size
-        self.episodes = episodes
-        self.best_return = best_return
-        self.kept: deque[Episode] = deque(maxlen=size)
-        self._sum = 0.0
-        self._until_exact = size
-
-    def add(self, episode: Episode) -> None:
-        """Counts a finished episode, unless a figure is impossible (NaN for example)."""
-        usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
-        if not usable or episode.length < 0:
-            return
-        self.episodes += 1
-        self._sum += episode.episode_return - (self.kept[0].episode_return if self.full else 0.0)
-        self.kept.append(episode)
-        self._until_exact -= 1
-        if self._until_exact == 0:  # once per window's length, so that rounding does not add up over days
-            self._sum = math.fsum(one.episode_return for one in self.kept)
-            self._until_exact = self.size
-        if self.full and (self.best_return is None or self._sum / self.size > self.best_return):
-            self.best_return = self._sum / self.size
-
-    @property
-    def full(self) -> bool:
-        return len(self.kept) == self.size
-
-    @property
-    def mean_return(self) -> float | None:
-        """Undiscounted; as the other means, None before the first episode."""
-        return self._sum / len(self.kept) if self.kept else None
-
-    @property
-    def mean_length(self) -> float | None:
-        """In agent steps."""
-        return math.fsum(one.length for one in self.kept) / len(self.kept) if self.kept else None
-
-    @property
-    def mean_seconds(self) -> float | None:
-        """Without any waiting between steps: see `Episode.seconds`."""
-        return math.fsum(one.seconds for one in self.kept) / len(self.kept) if self.kept else None
 
 
 class LagMeter:

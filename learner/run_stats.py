@@ -1,5 +1,6 @@
 """The figures of a run: counters that survive a restart, and measurements that do not."""
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +13,8 @@ from common.rl.episode import Episode
 from common.run.status import RunStatus
 from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
-from learner.meters import Busy, EpisodeWindow, LagMeter, Rate, Smoothed
+from learner.episode_window import EpisodeWindow
+from learner.meters import Busy, LagMeter, Rate, Smoothed
 from learner.peers import Peer
 from learner.scaling import Decision, FirstEpisodes, FleetMeter, Measurement, Totals, start
 
@@ -21,6 +23,8 @@ WINDOW_SECONDS = 5.0
 FIRST_EPISODES = 4
 """In each environment: the run's first ones, with which later ones are compared."""
 WARNINGS = 5  # shown at a time
+ALONE_SECONDS = 60.0
+"""After this time without another actor's contribution, one is believed without anybody to confirm its returns."""
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -79,6 +83,13 @@ class RunStats:
         )
         self._fleet = FleetMeter(scaling.interval_seconds)
         self._started = now
+        self._player = ""
+        """Who played last."""
+        self._played = now if counters.actors_peak > 1 else -math.inf
+        self._other_played = -math.inf
+        """When another one did."""
+        self._beside = False
+        """Whether an actor has joined another one since the last contribution."""
         self._lag = LagMeter()
         self._losses = Smoothed()
         self._frames = Rate(WINDOW_SECONDS, now)
@@ -90,6 +101,7 @@ class RunStats:
 
     def joined(self, actors: int) -> None:
         self.counters.actors_peak = max(self.counters.actors_peak, actors)
+        self._beside |= actors > 1
 
     def received(self, now: float, size: int) -> None:
         """A body of `size` bytes came, whatever becomes of it."""
@@ -102,6 +114,12 @@ class RunStats:
         The steps of its finished episodes are at most those that it has played; an episode beyond, such as one that
         began before the learner knew it, is left out.
         """
+        if peer.hello.name != self._player:
+            self._player, self._other_played = peer.hello.name, self._played
+        if self._beside:
+            self._beside, self._other_played = False, now
+        self._played = now
+        self.window.alone = now - self._other_played > ALONE_SECONDS
         counters = self.counters
         counters.frames += message.steps
         counters.emulator_frames += message.emulator_frames
@@ -111,7 +129,7 @@ class RunStats:
         for episode in message.episodes:
             if peer.finished + episode.length <= peer.told:
                 peer.finished += episode.length
-                self.window.add(episode)
+                self.window.add(episode, peer.hello.name)
                 if counters.first_length is None:
                     counters.first_length = self._first.add(episode.length)
         counters.episodes = self.window.episodes
@@ -186,8 +204,8 @@ class RunStats:
 
     @property
     def score(self) -> float | None:
-        """Mean return of the last episodes; None until the window is full."""
-        return self.window.mean_return if self.window.full else None
+        """Mean return of the last episodes, as far as it is confirmed; None until the window is full."""
+        return self.window.score
 
     def saved(self, now: float) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.counters)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from common.rl.episode import Episode
 from common.wire.messages import Acknowledgement, Refused, Welcome
 from learner.core import LearnerCore
-from learner.effects import Disconnect, Effect
+from learner.effects import Disconnect, Effect, Finish
 from learner.exchange.base import MOST_OFFENCES
+from learner.run_stats import Counters
 from tests.helpers.run import BAD, gradient_of, hello_of, learner_of, logged, sent
 from tests.learner.exchange.test_base import BODY, Run, synchronous
 
@@ -140,3 +144,41 @@ def test_nine_honest_actors_of_a_machine_stay_when_the_tenth_is_kept_out_again_a
         now += seconds + 1
     assert core.run.peers.actors == 9
     assert asked(core, now, "new", address="127.0.0.1") == "welcome"
+
+
+def lying(core: LearnerCore, rounds: int, names: tuple[str, ...], episode: tuple[float, int, float]) -> list[Effect]:
+    """All of them play episodes of return 20, one reports `episode` first and as often as its steps allow."""
+    effects: list[Effect] = []
+    for name in names:
+        core.handle(0.0, name.encode(), hello_of(name), None)
+    for number in range(1, rounds + 1):
+        for name in names:
+            figures = [episode] * (20 // episode[1]) if name == names[0] else [(20.0, 20, 0.1)]
+            header = gradient_of(number, core.run.stats.counters.version, episodes=figures)
+            effects += core.handle(0.1 * number, name.encode(), header, BODY)
+        effects += core.tick(0.1 * number)
+    return effects
+
+
+@pytest.mark.parametrize("lie", [(1e9, 1, 0.1), (600.0, 1, 0.1), (1e30, 20, 1e9)])
+def test_the_lie_of_one_among_several_neither_ends_the_run_nor_is_its_best(lie: tuple[float, int, float]) -> None:
+    core, _ = learner_of("limits.until_return=475", "limits.window=20")
+    effects = lying(core, 40, ("liar", "honest-1", "honest-2"), lie)
+    assert not [effect for effect in effects if isinstance(effect, Finish)]
+    status = core.run.status(10.0)
+    assert status.best_return == status.mean_return == 20.0
+    assert (status.frames, status.episode_seconds) == (40 * 3 * 20, pytest.approx(0.1))
+
+
+def test_a_run_of_one_actor_reaches_its_goal() -> None:
+    core, _ = learner_of("limits.until_return=475", "limits.window=20")
+    effects = lying(core, 40, ("only",), (500.0, 10, 0.1))
+    assert [effect.ending for effect in effects if isinstance(effect, Finish)] == ["reached"]
+
+
+def test_whoever_is_first_after_a_restart_is_not_believed_alone() -> None:
+    resumed = Counters(actors_peak=3, best_return=20.0, recent=[Episode(20.0, 20, 0.1)] * 20, episodes=20)
+    core, _ = learner_of("limits.until_return=475", "limits.window=20", counters=resumed)
+    effects = lying(core, 40, ("liar",), (500.0, 1, 0.1))
+    assert not [effect for effect in effects if isinstance(effect, Finish)]
+    assert core.run.status(10.0).best_return == 20.0

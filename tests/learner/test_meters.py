@@ -1,14 +1,11 @@
 import math
-import random
-from collections import deque
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.rl.episode import Episode
-from learner.meters import BUCKETS, LARGEST_FIGURE, LARGEST_LAG, Busy, EpisodeWindow, LagMeter, Rate, Smoothed
+from learner.meters import BUCKETS, LARGEST_LAG, Busy, LagMeter, Rate, Smoothed
 
 
 def test_rate_of_a_steady_stream() -> None:
@@ -73,64 +70,6 @@ def test_busy_is_a_fraction() -> None:
     assert (busy.recent(0.0), busy.overall(0.0)) == (0.0, 0.0)
     busy.working(1.0, 50.0)
     assert (busy.recent(1.0), busy.overall(1.0)) == (1.0, 1.0)
-
-
-def test_episodes_are_averaged_over_the_last_ones() -> None:
-    window = EpisodeWindow(3)
-    assert (window.mean_return, window.mean_length, window.mean_seconds) == (None, None, None)
-    for number in range(1, 6):
-        window.add(Episode(float(number), 10 * number, 0.5 * number))
-    assert window.episodes == 5
-    assert (window.mean_return, window.mean_length, window.mean_seconds) == (4.0, 40.0, 2.0)
-
-
-def test_best_is_of_full_windows_only() -> None:
-    window = EpisodeWindow(2)
-    window.add(Episode(100.0, 1, 0.1))
-    assert (window.full, window.best_return) == (False, None)
-    window.add(Episode(0.0, 1, 0.1))
-    window.add(Episode(0.0, 1, 0.1))
-    assert (window.full, window.best_return) == (True, 50.0)
-
-
-def test_an_earlier_epoch_is_gone_on_with() -> None:
-    window = EpisodeWindow(1, episodes=700, best_return=9.0)
-    window.add(Episode(3.0, 1, 0.1))
-    assert (window.episodes, window.best_return) == (701, 9.0)
-
-
-@pytest.mark.parametrize(
-    ("episode_return", "length", "seconds"),
-    [
-        (math.nan, 1, 1.0),
-        (math.inf, 1, 1.0),
-        (-math.inf, 1, 1.0),
-        (2 * LARGEST_FIGURE, 1, 1.0),
-        (1.0, -1, 1.0),
-        (1.0, 1, math.nan),
-        (1.0, 1, math.inf),
-        (1.0, 1, -1.0),
-    ],
-)
-def test_impossible_episodes_never_enter(episode_return: float, length: int, seconds: float) -> None:
-    window = EpisodeWindow(2)
-    window.add(Episode(5.0, 7, 1.0))
-    window.add(Episode(episode_return, length, seconds))
-    assert (window.episodes, window.mean_return, window.mean_length, window.mean_seconds) == (1, 5.0, 7.0, 1.0)
-
-
-def test_running_sums_do_not_drift() -> None:
-    generator = random.Random(0)
-    window, kept = EpisodeWindow(100), deque[float](maxlen=100)
-    for _ in range(5000):
-        value = generator.uniform(-1.0, 1.0) * 10 ** generator.randint(-3, 12)
-        window.add(Episode(value, 1, 1.0))
-        kept.append(value)
-    for value in (0.1,) * 200:
-        window.add(Episode(value, 1, 1.0))
-    assert window.mean_return == pytest.approx(0.1, abs=1e-15)
-    assert window.best_return is not None
-    assert math.isfinite(window.best_return)
 
 
 def test_lag_of_the_window_and_of_the_run() -> None:

@@ -53,6 +53,7 @@ def test_counters_add_up() -> None:
 def test_all_that_is_saved_goes_on_after_a_restart() -> None:
     stats = stats_of()
     played(stats, 1.0, 2.0, 30.0, 40.0, 20.0)
+    assert stats.window.best_return == pytest.approx(30.0)
     played(stats, 3.0)
     stats.joined(9)
     stats.sent_weights(101.0, 77)

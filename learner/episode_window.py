@@ -1,0 +1,144 @@
+"""The last finished episodes and their mean return, which ends runs and chooses the best checkpoint.
+
+Figures come from other hosts. With several actors, one of them must not decide alone: in the means, each figure counts
+as at most the largest and at least the smallest that the others reported lately, and the score is at most what the
+others' own returns make likely. An actor that plays alone is believed.
+"""
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from common.rl.episode import Episode
+from learner.meters import LARGEST_FIGURE
+
+RECENT = 20
+"""Episodes of each source by which the others are judged."""
+ENOUGH = 5
+"""Episodes of a source before others are judged by them; fewer in a smaller window."""
+SIGMAS = 3.0
+"""Standard errors of a source's mean that the score may be above it."""
+SOURCES = 256
+"""Remembered: those that finished an episode last."""
+REFRESHES = 100
+"""Of the score in the time in which a window's length of episodes comes: it need not be of the very last one."""
+
+
+@dataclass
+class _Source:
+    recent: deque[Episode] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def mean_and_error(self) -> tuple[float, float]:
+        """Of its returns: the mean, and its standard error."""
+        returns = [one.episode_return for one in self.recent]
+        mean = math.fsum(returns) / len(returns)
+        variance = math.fsum((one - mean) ** 2 for one in returns) / max(1, len(returns) - 1)
+        return mean, math.sqrt(variance / len(returns))
+
+
+class EpisodeWindow:
+    """The last `size` finished episodes of all sources, and the best score that they ever had."""
+
+    def __init__(self, size: int, *, episodes: int = 0, best_return: float | None = None) -> None:
+        """`episodes` and `best_return` are those of the run's earlier epochs."""
+        self.size = size
+        self.episodes = episodes
+        self.alone = True
+        """Whether there is one source only, which is then believed."""
+        self.kept: deque[Episode] = deque(maxlen=size)
+        self._names: deque[str] = deque(maxlen=size)
+        """The source of each."""
+        self._sources: OrderedDict[str, _Source] = OrderedDict()
+        self._best = best_return
+        self._score: float | None = None
+        self._unseen = 0
+        """Episodes since the score was computed."""
+
+    def add(self, episode: Episode, source: str = "") -> None:
+        """Counts a finished episode, unless a figure is impossible (NaN for example)."""
+        usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
+        if not usable or episode.length < 0:
+            return
+        self.episodes += 1
+        self.kept.append(episode)
+        self._names.append(source)
+        self._sources.setdefault(source, _Source()).recent.append(episode)
+        self._sources.move_to_end(source)
+        if len(self._sources) > SOURCES:
+            self._sources.popitem(last=False)
+        self._unseen += 1
+
+    @property
+    def full(self) -> bool:
+        return len(self.kept) == self.size
+
+    @property
+    def mean_return(self) -> float | None:
+        """Undiscounted; as the other means, None before the first episode."""
+        return self._mean(lambda one: one.episode_return)
+
+    @property
+    def mean_length(self) -> float | None:
+        """In agent steps."""
+        return self._mean(lambda one: one.length)
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """Without any waiting between steps: see `Episode.seconds`."""
+        return self._mean(lambda one: one.seconds)
+
+    @property
+    def score(self) -> float | None:
+        """What ends runs: the mean return as far as others confirm it; None until the window is full and they do."""
+        self._refresh()
+        return self._score
+
+    @property
+    def best_return(self) -> float | None:
+        """The best score ever."""
+        self._refresh()
+        return self._best
+
+    def _refresh(self) -> None:
+        if self._unseen * REFRESHES < self.size and (self._score is not None or not self._unseen):
+            return
+        self._unseen = 0
+        self._score = self._confirmed() if self.full else None
+        if self._score is not None and (self._best is None or self._score > self._best):
+            self._best = self._score
+
+    def _confirmed(self) -> float | None:
+        mean = self.mean_return
+        if self.alone or mean is None:
+            return mean
+        sources = sorted(source.mean_and_error() for source in self._references())
+        if len(sources) < 2:
+            return None
+        others = sources[:-1]  # without the best one, which the others must confirm
+        likely, error = others[len(others) // 2]  # the median, the upper of two: one low liar holds nobody back
+        return min(mean, likely + SIGMAS * error)
+
+    def _references(self) -> Collection[_Source]:
+        enough = min(ENOUGH, self.size)
+        return [source for source in self._sources.values() if len(source.recent) >= enough]
+
+    def _mean(self, figure: Callable[[Episode], float]) -> float | None:
+        """Of the window, each figure clipped to the range of the other sources' recent ones."""
+        if not self.kept:
+            return None
+        ranges = {
+            name: (min(map(figure, source.recent)), max(map(figure, source.recent)))
+            for name, source in self._sources.items()
+            if len(source.recent) >= min(ENOUGH, self.size)
+        }
+        if self.alone or len(ranges) < 2:
+            return math.fsum(map(figure, self.kept)) / len(self.kept)
+        lows = sorted((low, name) for name, (low, _) in ranges.items())[:2]
+        highs = sorted(((high, name) for name, (_, high) in ranges.items()), reverse=True)[:2]
+        limits = {name: (lows[lows[0][1] == name][0], highs[highs[0][1] == name][0]) for name in set(self._names)}
+        total = 0.0
+        for name, episode in zip(self._names, self.kept, strict=True):
+            low, high = limits[name]
+            total += min(max(figure(episode), low), high)
+        return total / len(self.kept)
