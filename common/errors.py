@@ -5,6 +5,8 @@ EXIT_DIFFERENT = 3
 EXIT_USAGE = 2
 EXIT_TRY_LATER = 75
 EXIT_CONFIGURATION = 78
+HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
+"""Something must be mended before the same command can do better."""
 EXIT_SIGINT = 130
 EXIT_SIGTERM = 143
 

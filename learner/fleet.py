@@ -34,12 +34,14 @@ class Fleet:
     def decide(self, now: float) -> list[Effect]:
         """Asks the policy; a changed number is ordered, and logged with its reason, as is what newly holds one back."""
         before = self._run_stats.decision
+        launchers = [peer for _, peer in self._peers.role("launcher")]
+        theirs = {name for peer in launchers for name in _names(peer)}
         playing = [peer for _, peer in self._peers.role("actor") if peer.plays]
         measurement = self._run_stats.measurement(
             now,
             len(playing),
-            by_hand=sum(not peer.hello.launcher for peer in playing),
-            launchers=len(self._peers.role("launcher")),
+            by_hand=sum(peer.hello.launcher not in theirs for peer in playing),
+            launchers=len(launchers),
         )
         decision = self._scaler.decide(now, measurement)
         self._run_stats.decided(decision)
@@ -110,9 +112,15 @@ class Fleet:
         if not self._silent:
             return {}
         self._silent = {key: times for key, times in self._silent.items() if now < times[1] + SILENT_SECONDS}
-        name = launcher.hello.name
-        hang = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] == name and now >= since)
+        names = _names(launcher)
+        hang = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] in names and now >= since)
         return dict(islice(hang, MOST_SILENT))
+
+
+def _names(launcher: Peer) -> set[str]:
+    """What its actors call it: a unit of systemd does not know the key's name that stands before the launcher's own."""
+    parts = launcher.hello.name.split("/")
+    return {"/".join(parts[begin:]) for begin in range(len(parts))}
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

@@ -29,6 +29,21 @@ def test_containers_of_the_manifests(name: str) -> None:
     assert parse(words).info_name == name.removesuffix("s")
 
 
+def test_the_probes_ask_the_learner_itself() -> None:
+    text = (DEPLOY / "kubernetes" / "learner.yaml").read_text()
+    probes = re.findall(r"command: \[/opt/a3cd/bin/a3cd, (.*)\]", text)
+    assert len(probes) == 2
+    for probe in probes:
+        assert parse([word.strip('"') for word in probe.split(", ")]).info_name == "status"
+
+
+def test_the_page_scales_what_the_manifest_makes() -> None:
+    manifest = (DEPLOY / "kubernetes" / "actors.yaml").read_text()
+    kind, name = re.findall(r"^kind: (\w+)\nmetadata:\n  name: (\S+)", manifest, re.MULTILINE)[0]
+    page = (DEPLOY.parent / "docs" / "launchers.md").read_text()
+    assert re.findall(r"kubectl scale (\S+)", page + manifest) == [f"{kind.lower()}/{name}"] * 2
+
+
 def test_the_manifests_by_kubernetes_schema() -> None:
     validate = pytest.importorskip("kubernetes_validate")
     yaml = pytest.importorskip("yaml")

@@ -34,7 +34,7 @@ def script(program: str, words: Sequence[str], launcher: str) -> str:
 class SlurmBackend(Backend):
     """Grows by one sbatch for all new slots, shrinks by scancel of single tasks."""
 
-    interval = 5.0
+    interval = 30.0  # shorter is a burden to a cluster; each request is followed by a look at once
     outlives = True
 
     def __init__(self, name: str, script: str, options: Sequence[str] = (), run: Callable[..., str] = run) -> None:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
+from common.errors import HOPELESS
 from deploy.backends.base import Backend, Ended, Observation
 from deploy.backends.process import ONE_THREAD
 from deploy.backends.runner import ToolError, last_line, run
@@ -20,13 +21,14 @@ _TRANSIENT = (
     *("--property=TimeoutStartSec=300", "--property=WatchdogSec=60", "--property=SyslogIdentifier=a3cd-actor"),
     *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),
 )
-"""The properties are those of deploy/units/system/a3cd-actor@.service, which says why."""
+"""The properties are those of deploy/units/system/a3cd-actor@.service, which says why; after 78 the launcher tries."""
 
 
 class SystemdBackend(Backend):
     """Starts and stops the units NAME0.service, NAME1.service, ... with systemctl, and shows all of them in one call.
 
-    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it.
+    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it; one
+    that says that it cannot play is stopped, so that the learner orders it elsewhere.
     """
 
     outlives = True
@@ -65,6 +67,9 @@ class SystemdBackend(Backend):
             for slot, unit in self._shown.items()
             if unit.get("ActiveState") in _ALIVE or unit.get("Job", "0") not in ("", "0")
         }
+        if hopeless := {slot for slot, unit in alive.items() if _is_hopeless(unit)}:
+            self.stop(sorted(hopeless))
+            alive = {slot: unit for slot, unit in alive.items() if slot not in hopeless}
         starting = {slot for slot, unit in alive.items() if unit.get("ActiveState") not in ("active", "reloading")}
         failing = (unit for unit in alive.values() if unit.get("SubState", "").startswith("auto-restart"))
         return Observation(frozenset(alive), frozenset(starting), "; ".join(map(_restarts, failing)))
@@ -114,6 +119,12 @@ class TransientBackend(SystemdBackend):
         units = zip(slots, names, strict=True)
         begin = [f"systemd-run {options} --unit={shlex.quote(name)} -- {self._command(slot)}" for slot, name in units]
         self._run("sh", "-c", f"{forget} 2>/dev/null; {' && '.join(begin)}")
+
+
+def _is_hopeless(unit: Mapping[str, str]) -> bool:
+    """Whether systemd is about to start it again although its last exit code said that this cannot help."""
+    waits = unit.get("SubState", "").startswith("auto-restart") and unit.get("ExecMainCode") == _EXITED
+    return waits and int(unit.get("ExecMainStatus") or 0) in HOPELESS
 
 
 def _restarts(unit: Mapping[str, str]) -> str:

@@ -9,12 +9,11 @@ upgrade comes, a wrong file is mended. When an actor that began since then has l
 import math
 from collections import Counter
 
-from common.errors import EXIT_CONFIGURATION, EXIT_DONE, EXIT_USAGE
+from common.errors import EXIT_DONE, HOPELESS
 from deploy.backends.base import Ended
 from deploy.launcher.reconciler import STEADY_SECONDS
 
 MOST_FAILURES = 5
-HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
 RETRY_SECONDS = 10.0
 HOPELESS_RETRY_SECONDS = 60.0
 LONGEST_RETRY_SECONDS = 600.0

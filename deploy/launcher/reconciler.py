@@ -98,9 +98,9 @@ class Reconciler:
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
     def replace(self, now: float, slot: Slot, silent_for: float) -> bool:
-        """Ends the actor here, which has been silent for so many seconds; False: it is younger, or on its way out."""
+        """Ends the actor here, silent for so many seconds; False: it began since, or is on its way in or out."""
         times = self._times[slot]
-        if slot not in self.observed & self.plan - self.silent or now - times.requested <= silent_for:
+        if slot not in self.observed & self.plan - self.silent - self.starting or now - times.requested <= silent_for:
             return False
         self.silent.add(slot)
         times.stop_at, times.kill_at = now, now + GRACE_SECONDS

@@ -151,6 +151,16 @@ def test_one_that_never_got_to_work_is_given_more_time() -> None:
     assert named(core, 300.0, b"lab") == [{"lab-0": 300.0}]
 
 
+def test_a_launcher_with_the_name_of_its_key_is_told_of_units_that_do_not_know_it() -> None:
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
+    core.handle(0.0, b"x", hello_of("site/box-0", launcher="box"), None)
+    core.handle(0.0, b"x", Heartbeat(state="working"), None)
+    attend(core, 0.0, 60.0)
+    for name, silent in (("site/box", [{"site/box-0": 60.0}]), ("site/bigbox", []), ("site", [])):
+        core.handle(60.0, name.encode(), hello_of(name, "launcher", slots=6), None)
+        assert named(core, 60.0, name.encode()) == silent
+
+
 def test_one_whose_host_is_gone_is_not_named_for_ever() -> None:
     core = silent_crew("working")
     assert named(core, 659.0, b"lab") == [{"lab-0": 659.0}]

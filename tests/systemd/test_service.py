@@ -52,6 +52,37 @@ def test_a_killed_actor_is_started_again(service: Service) -> None:
     service.training()
 
 
+def test_a_killed_launcher_is_followed_by_one_that_stops_and_doubles_no_actor(service: Service) -> None:
+    actors, before = service.actors(), service.pid(LAUNCHER)
+    service.host.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", LAUNCHER)
+    service.restarted(LAUNCHER, before)
+    status = service.training(lambda status: [(fleet.ordered, fleet.running) for fleet in status.launchers] == [(2, 2)])
+    assert {peer.pid for peer in status.actors} == service.actors() == actors
+    assert len(status.actors) == 2
+
+
+def test_a_learner_whose_storage_is_away_for_a_while_comes_back(service: Service) -> None:
+    """More often than systemd would try by itself; in the test quickly."""
+    host, before = service.host, service.training()
+    folder = "/run/systemd/system/a3cd-learner@.service.d"
+    host.run("sh", "-c", f"mkdir -p {folder} && printf '[Service]\\nRestartSec=100ms\\n' > {folder}/test.conf")
+    host.run("systemctl", "daemon-reload")
+    host.run("systemctl", "stop", LEARNER)
+    host.run("sh", "-c", "mv /var/lib/a3cd /var/lib/away && touch /var/lib/a3cd")
+    host.run("systemctl", "start", "--no-block", LEARNER)
+
+    def often() -> bool:
+        shown = host.show(LEARNER, "NRestarts", "ActiveState")
+        assert shown["ActiveState"] != "failed"
+        return int(shown["NRestarts"]) > 12
+
+    until(often, "more than twelve starts in vain")
+    host.run("sh", "-c", f"rm /var/lib/a3cd {folder}/test.conf && mv /var/lib/away /var/lib/a3cd")
+    host.run("systemctl", "daemon-reload")
+    after = service.training(lambda status: status.epoch > before.epoch)
+    assert (after.run, after.frames >= before.frames) == (before.run, True)
+
+
 def test_an_actor_that_hangs_is_started_again(service: Service) -> None:
     folder = "run/systemd/system/a3cd-actor@.service.d"
     host = service.host

@@ -114,6 +114,17 @@ def test_one_that_systemd_starts_again_has_not_ended_and_is_told_of(backend: Sys
     )
 
 
+@pytest.mark.parametrize("exit_code", [2, 78])
+def test_one_that_says_that_it_cannot_play_is_not_started_again_by_systemd(
+    backend: SystemdBackend, systemd: Systemd, exit_code: int
+) -> None:
+    again = {"ActiveState": "activating", "SubState": "auto-restart", "Result": "exit-code", "ExecMainCode": "1"}
+    systemd.put({unit(0): again | {"ExecMainStatus": str(exit_code)}, unit(1): again | {"ExecMainStatus": "75"}})
+    assert backend.observe().alive == {1}
+    assert backend.exit_status(0).exit_code == exit_code
+    assert [call.partition("stop")[2] for call in systemd.calls] == [f" --no-block -- {unit(0)}"]
+
+
 @pytest.mark.parametrize(
     ("shown", "exit_code"),
     [
