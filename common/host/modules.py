@@ -5,12 +5,16 @@ Without gymnasium and torch, which take seconds to load.
 
 import importlib
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Collection
+from pathlib import Path
 from types import ModuleType
 
 from common.errors import A3cdError, ConfigurationError
 
+ROOMS = ("common", "actor", "learner", "deploy")
+"""The packages of a3cd; a file of the user's with such a name is never imported."""
 MOST_TRACEBACKS = 16
 _log = logging.getLogger(__name__)
 _logged: set[tuple[str, str, int]] = set()
@@ -41,9 +45,17 @@ def check_module(named: str, allowed: Collection[str]) -> None:
 
 def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
     """Import a module; raises `problem(reason)` if that fails."""
+    if file := _hidden(module):
+        raise problem(file)
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
+    except (ImportError, AttributeError) as error:
+        named = error.name if isinstance(error, ImportError) else getattr(error.obj, "__name__", "")
+        if file := _hidden(named or ""):
+            raise problem(file) from error
+        if not isinstance(error, ModuleNotFoundError):
+            log_traceback(error)
+            raise problem(f"importing {module} failed: {error_text(error)}") from error
         if error.name != module.partition(".")[0]:
             log_traceback(error)
         raise problem(
@@ -53,6 +65,19 @@ def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
     except Exception as error:
         log_traceback(error)
         raise problem(f"importing {module} failed: {error_text(error)}") from error
+
+
+def _hidden(module: str) -> str:
+    """What to say of a file of the user's that would be this module, were its name not a3cd's; empty: nothing."""
+    top = module.partition(".")[0]
+    if top not in ROOMS:
+        return ""
+    own = Path(__file__).parents[2]
+    for folder in map(Path, sys.path):
+        for file in (folder / f"{top}.py", folder / top / "__init__.py"):
+            if file.is_file() and folder.resolve() != own:
+                return f"{file} cannot be imported, since {top} is the name of a part of a3cd: rename that file"
+    return ""
 
 
 def log_traceback(error: Exception) -> None:

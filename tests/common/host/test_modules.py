@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,23 @@ def test_only_so_many_tracebacks_are_logged(monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr(modules, "_logged", {("", "", number) for number in range(modules.MOST_TRACEBACKS)})
     log_traceback(ValueError("one more"))
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("actor", ""),
+        ("own_games", "import actor\nactor.Grid\n"),
+        ("own_games", "from actor import Grid\n"),
+        ("own_games", "import actor.grids\n"),
+    ],
+)
+def test_a_file_with_the_name_of_a_part_of_ours_is_named_with_the_cure(
+    module: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "actor.py").touch()
+    (tmp_path / "own_games.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"actor\.py cannot be imported, since .* of a3cd: rename that"):
+        load(module, ConfigurationError)
+    sys.modules.pop("own_games", None)
