@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from common.errors import A3cdError
+from common.errors import A3cdError, ConfigurationError
 from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security.access import LearnerEndpoint
@@ -114,22 +114,37 @@ def learner_argument(command: _Command) -> _Command:
 
 
 def learner_option(command: _Command) -> _Command:
-    """The same as the option --learner; without it `access` is None."""
+    """The same as the option --learner; without it `access` is None, as where `problem` is why there is no way in."""
     what = "Also check the connection to this learner."
-    return _with_access(command, click.option("--learner", metavar="LEARNER", type=LearnerType(), help=what))
+    option = click.option("--learner", metavar="LEARNER", type=LearnerType(), help=what)
+
+    @wraps(command)
+    def call(*, access: LearnerEndpoint | ConfigurationError | None, **others: Any) -> Any:
+        if isinstance(access, ConfigurationError):
+            return command(access=None, problem=str(access), **others)
+        return command(access=access, problem="", **others)
+
+    return _with_access(call, option, tolerant=True)
 
 
-def _with_access(command: _Command, learner: Callable[[_Command], _Command]) -> _Command:
+def _with_access(command: _Command, learner: Callable[[_Command], _Command], tolerant: bool = False) -> _Command:
+    """tolerant: the command is called with the error where there is no way in."""
+
     @wraps(command)
     def call(
         *, learner: Address | str | None, keys: Path | None, credential: Path | None, insecure: bool, **others: Any
     ) -> Any:
-        access: LearnerEndpoint | None = None
-        if isinstance(learner, str):
-            access = endpoints.accept(learner, keys)
-            _hide_invitation()
-        elif learner is not None:
-            access = endpoints.find(learner, folder=keys, credential=credential, insecure=insecure)
+        access: LearnerEndpoint | ConfigurationError | None = None
+        try:
+            if isinstance(learner, str):
+                access = endpoints.accept(learner, keys)
+                _hide_invitation()
+            elif learner is not None:
+                access = endpoints.find(learner, folder=keys, credential=credential, insecure=insecure)
+        except ConfigurationError as error:
+            if not tolerant:
+                raise
+            access = error
         return command(access=access, **others)
 
     return learner(_keys_option(_credential_option(_insecure_option(call))))

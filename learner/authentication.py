@@ -26,7 +26,8 @@ ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
 CHECK_SECONDS = 1.0
 """Between two readings of the list of allowed peers."""
-_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+"""Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
 _log = logging.getLogger("learner")
 
 

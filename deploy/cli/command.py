@@ -304,11 +304,13 @@ def check_config(file: Path, parse_only: bool, run_dir: Path | None) -> None:
 @cli.command()
 @learner_option
 @click.option("--port", type=click.IntRange(1, 65534), default=DEFAULT_PORT, show_default=True)
-def doctor(access: LearnerEndpoint | None, port: int) -> None:
+def doctor(access: LearnerEndpoint | None, problem: str, port: int) -> None:
     """Check this machine (versions, ports, threads, GPU), and say how to mend what is wrong."""
     from deploy.cli.doctor import connectivity, finding, machine, software
 
     findings = software.look() + machine.look(port, Path("runs"))
+    if problem:
+        findings.append(finding.Finding("way in", "bad", problem))
     if access is not None:
         findings += connectivity.look(access)
     finish(finding.show(findings))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,6 +147,19 @@ def test_others_do_not_and_it_is_said_once(
         house.authenticator.serve()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
     assert not house.router.poll(50)
+
+
+def test_a_connection_that_closes_without_a_word_is_not_told(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """As of a probe that asks only whether the port is open."""
+    for said in (b"", b"\xff"):
+        with socket.create_connection((house.address.host, house.address.port)) as probe:
+            probe.sendall(said)
+            probe.recv(1)  # it was accepted
+    guest = house.guest(STRANGER)
+    monitor = guest.get_monitor_socket()
+    while not monitor.poll(10):
+        house.authenticator.serve()
+    assert [record.message.partition(", shown")[0] for record in caplog.records] == [f"the key {STRANGER.public}"]
 
 
 def test_who_is_not_allowed_any_more(house: House, folder: Path, caplog: pytest.LogCaptureFixture) -> None:

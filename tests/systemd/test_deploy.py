@@ -63,7 +63,7 @@ def test_deployed_repeated_upgraded_and_removed(
     (tmp_path / "wrong.toml").write_bytes(SETTINGS.replace(b"CartPole-v1", b"NotHere-v0"))
     wrong = deploy("learner", "--config", tmp_path / "wrong.toml", "--name", "cartpole", code=78)
     assert "refused, and nothing was stopped" in wrong[-1]
-    assert "environment NotHere-v0 does not exist" in wrong[-1]
+    assert "environment.id is 'CartPole-v1', not 'NotHere-v0'" in wrong[-1]
     assert service.pid(LEARNER) == before[0]
 
     host.run("systemctl", "stop", ACTORS[1])

@@ -296,6 +296,17 @@ def test_doctor(stand: Any, state: Any, code: int) -> None:
     assert connection.arguments == (AT,)
 
 
+def test_doctor_checks_the_machine_where_there_is_no_way_in(stand: Any, tmp_path: Path) -> None:
+    stand("deploy.cli.doctor.software.look", [Finding("python", "ok", "3.11")])
+    stand("deploy.cli.doctor.machine.look", [Finding("disk", "ok", "1 TB free")])
+    connection = stand("deploy.cli.doctor.connectivity.look", AssertionError())
+    result = a3cd("doctor", "--learner", "tcp://gpu-box:5555", "--keys", tmp_path)
+    assert result.exit_code == 78
+    shown = " ".join(result.output.split())
+    assert "1 TB free" in shown and "BAD way in no credential for the learner at" in shown
+    assert connection.arguments == ()
+
+
 def test_bench_exchange(stand: Any) -> None:
     run = stand("deploy.cli.exchange_bench.exchange", 3)
     assert a3cd("bench", "exchange", "CartPole-v1", "--actors", 2, "--algorithm", "ppo", "--json").exit_code == 3
