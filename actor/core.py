@@ -38,7 +38,9 @@ from common.wire.messages import (
 RESEND_SECONDS = 10.0
 """After this time an unanswered contribution is sent again; the learner knows duplicates by their number."""
 PULL_SECONDS = 1.0
-"""Between two pulls."""
+"""Between two pulls; doubled with each for an actor that has no weights of this epoch."""
+SLOW_PULL_SECONDS = 30.0
+"""Longest time between two pulls."""
 FAILURES_IN_A_ROW = 10
 FAILING_SECONDS = 2.0
 """Both must be reached: where a rollout takes a millisecond, ten failures are soon counted."""
@@ -119,7 +121,10 @@ class ActorCore:
         self._actors = self._credit = 1
         self._accumulate = 1
         self._sequence = 0
+        self._lacks_weights = False
+        """Of this epoch: nothing can be played."""
         self._pull_due = 0.0
+        self._pull_pause = PULL_SECONDS
         self._failures = FailureRule()
 
     @property
@@ -128,12 +133,14 @@ class ActorCore:
         if not self.membership.member:
             return "joining"
         full = self.player is not None and self.player.pending >= self._accumulate
-        return "waiting" if full and not self._has_credit else "working"
+        return "waiting" if self._lacks_weights or (full and not self._has_credit) else "working"
 
     @property
     def deadline(self) -> float:
         due = self.membership.deadline
-        return min(due, self.outbox.deadline) if self.membership.member else due
+        if not self.membership.member:
+            return due
+        return min(due, self.outbox.deadline, self._pull_due if self._lacks_weights else due)
 
     def unsent(self, now: float, send: Send) -> None:
         """There was no connection to send this on."""
@@ -167,7 +174,7 @@ class ActorCore:
                 except CodecError as error:
                     return self._warn(f"the learner sent {error}")
             case Stop(final=True):
-                return [Leave(message.reason)]
+                return self.leave(message.reason)
             case Stop():
                 self.membership.lost(now)
         return []
@@ -203,7 +210,9 @@ class ActorCore:
         if isinstance(due, Heartbeat):
             self.last_error = ""
         effects: list[Effect] = [] if due is None else [Send(due)]
-        return [*effects, *self.outbox.due(now)] if self.membership.member else effects
+        if not self.membership.member:
+            return effects
+        return [*effects, *self.outbox.due(now), *self._pull(now, behind=self._lacks_weights)]
 
     def leave(self, reason: str) -> list[Effect]:
         """Accumulated rollouts that were not sent are lost."""
@@ -216,6 +225,7 @@ class ActorCore:
             self.outbox.clear()
             if self.player is not None:
                 self.player.forget()
+            self._lacks_weights = bool(welcome.codec)
         effects: list[Effect] = []
         if self._prepared is None or _work(self._prepared) != _work(welcome):
             try:
@@ -225,13 +235,21 @@ class ActorCore:
             self._prepared = welcome
             self._accumulate = most_accumulated(settings)
             self._failures = FailureRule()
+            self._lacks_weights = bool(welcome.codec)
             effects.append(Prepare(welcome, settings, body))
         elif self.player is not None:
             if body is not None and (welcome.version > self.version or not same_epoch):
                 self.player.load(welcome.version, body)
             self.player.handle(welcome, None)
+        if not same_epoch:
+            self.version = 0
         # A second answer to a hello may be older than the weights that the broadcast has brought since.
-        self.version = self._newest = max(self.version, welcome.version) if same_epoch else welcome.version
+        self._newest = max(self.version, welcome.version)
+        if body is not None or not welcome.codec:
+            self.version, self._lacks_weights = self._newest, False
+        elif self._lacks_weights:  # asked for before the player is made, which takes seconds
+            self._pull_due, self._pull_pause = now, PULL_SECONDS
+            effects = [*self._pull(now, behind=True), *effects]
         # The learner may have missed what was sent before the connection was lost.
         return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
 
@@ -250,12 +268,14 @@ class ActorCore:
 
     def _weights(self, now: float, epoch: int, version: int, body: Buffer | None, delta: bool) -> list[Effect]:
         welcome = self.membership.welcome
-        if self.player is None or welcome is None or epoch != welcome.epoch or body is None or version <= self.version:
+        if self.player is None or welcome is None or epoch != welcome.epoch or body is None:
+            return []
+        if version <= self.version and not self._lacks_weights:
             return []
         self._newest = max(self._newest, version)
         if not self.player.load(version, body, delta=delta):
             return self._pull(now, behind=True)
-        self.version = version
+        self.version, self._lacks_weights = version, False
         return []
 
     def _contribute(self, now: float) -> list[Effect]:
@@ -284,8 +304,12 @@ class ActorCore:
         behind = behind or self._newest - self.version > 2 * self._actors
         if not behind or now < self._pull_due:
             return []
-        self._pull_due = now + PULL_SECONDS
-        return [Send(Pull(version=self.version))]
+        self._pull_due = now + self._pull_pause
+        if self._lacks_weights:  # they are under way, or wait for their turn
+            self._pull_pause = min(2 * self._pull_pause, SLOW_PULL_SECONDS)
+        else:
+            self._pull_pause = PULL_SECONDS
+        return [Send(Pull(version=self.version, whole=self._lacks_weights))]
 
     def _warn(self, text: str) -> list[Effect]:
         self.last_error = text

@@ -13,6 +13,7 @@ import msgspec
 
 from common.errors import A3cdError, ProtocolError, WireError
 from common.host.security.keys import is_name_under
+from common.host.service.logs import cut
 from common.wire.frames import Buffer
 from common.wire.messages import (
     AnyMessage,
@@ -41,6 +42,10 @@ from learner.run import Run
 
 RECORD_SECONDS = 1.0
 """Between two rows of metrics, and two searches for silent peers."""
+STATUS_SECONDS = 0.25
+"""Age at which a report is made anew: with a thousand actors it takes milliseconds, and anybody may ask."""
+ASKED_SECONDS = 0.05
+"""An observer that asks again sooner gets no second answer."""
 TOLD_STALL_SECONDS = 10.0
 """A longer time in which the learner did not listen is told to the operator."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
@@ -52,6 +57,7 @@ class LearnerCore:
         self.max_bytes = run.spec.header_bytes + exchange.max_bytes
         """Of one message."""
         self._settings = run.spec.settings
+        self._plain_settings = msgspec.to_builtins(run.spec.settings)
         self._weights = weights
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
@@ -60,7 +66,10 @@ class LearnerCore:
         self._record_due = now
         self._scale_due = now
         self._saved_best = run.stats.window.best_return
+        self._made: tuple[float, Status | None] = (now, None)
+        """The last report, and when it was made."""
         self._finished = False
+        self._last_word = Stop(reason="", final=False)
 
     @property
     def deadline(self) -> float:
@@ -85,6 +94,8 @@ class LearnerCore:
 
         `address`: that a hello came from.
         """
+        if self._finished:
+            return self._dismiss(routing_id, message)
         if isinstance(message, Hello):
             return self._hello(now, routing_id, message, key_name, address)
         peer = self.run.peers.get(routing_id)
@@ -105,9 +116,9 @@ class LearnerCore:
             case FleetReport():
                 return self._fleet.reported(now, routing_id, peer, message)
             case Inspect():
-                return [self._report(now, routing_id)]
+                return self._inspected(now, routing_id, peer)
             case Goodbye():
-                return self._gone(now, routing_id, "info", f"left: {message.reason}")
+                return self._gone(now, routing_id, "info", cut(f"left: {message.reason}"))
             case _:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
@@ -158,12 +169,31 @@ class LearnerCore:
         """What became of the last checkpoint: with an `error` it is not on the disk, and is tried again soon."""
         if not error:
             mended = self.run.saves.saved(version)
-            return [Log("info", f"checkpoint of version {version} is written: all is well again")] if mended else []
+            return (
+                [Log("info", f"checkpoint of version {version} is written: all is well again", own=True)]
+                if mended
+                else []
+            )
         self.run.saves.failed(now, error)
         self._saved_best = None
         text = f"the checkpoint could not be written: {error}"
         self.run.stats.warn(text)
-        return [Log("error", f"{text} (version {version})", key="checkpoint")]
+        return [Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
+
+    def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
+        """After the end: who says goodbye has heard of it, who says hello has not."""
+        if isinstance(message, Goodbye):
+            self.run.peers.leave(routing_id)
+        return [Send(routing_id, self._last_word)] if isinstance(message, Hello) else []
+
+    def remind(self) -> list[Effect]:
+        """The stop again, for all who have not left: a connection may have been broken when it was said."""
+        return [Send(routing_id, self._last_word) for routing_id in self.run.peers.everyone()]
+
+    @property
+    def present(self) -> int:
+        """Actors and launchers that have not left."""
+        return self.run.peers.actors + len(self.run.peers.role("launcher"))
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
@@ -180,8 +210,10 @@ class LearnerCore:
         self._finished = True
         self.run.stats.state = ending
         told = reason if final else "the learner was stopped; it may come back"
-        effects: list[Effect] = [self._report(now, routing_id) for routing_id, _ in self.run.peers.role("observer")]
-        effects += [Send(routing_id, Stop(reason=told, final=final)) for routing_id in self.run.peers.everyone()]
+        status = self._status(now, fresh=True)
+        effects: list[Effect] = [Send(routing_id, status) for routing_id, _ in self.run.peers.role("observer")]
+        self._last_word = Stop(reason=told, final=final)
+        effects += self.remind()
         if ending != "failed":
             effects += [WriteMetrics(self.run.metrics(now)), self._checkpoint(now)]
         return [*effects, Finish(ending, reason, self.run.status(now, whole_run=True))]
@@ -233,6 +265,7 @@ class LearnerCore:
         before = self.run.peers.moved(routing_id, hello, key_name)
         if before is not None:
             self._exchange.left(before)
+            self._publisher.left(before)
             effects.append(Disconnect(before))
         peer, new = self.run.peers.join(routing_id, hello, now, key_name, place)
         peer.codec = codec
@@ -241,7 +274,8 @@ class LearnerCore:
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
         self.run.stats.joined(self.run.peers.actors)
-        effects += self._welcome(now, routing_id, peer)
+        # One that is known has its first weights, or they are under way; else it pulls them.
+        effects += self._welcome(now, routing_id, peer, with_weights=new and before is None)
         return effects + (self._fleet.orders(now) if hello.role == "launcher" else [])
 
     def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
@@ -261,7 +295,7 @@ class LearnerCore:
         reason = f"launcher {hello.name} on {successor.hello.host} came later; --name gives another name"
         return [refuse(routing_id, "replaced", reason), Log("warning", text, key=f"replaced {hello.name}")]
 
-    def _welcome(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
+    def _welcome(self, now: float, routing_id: bytes, peer: Peer, *, with_weights: bool) -> list[Effect]:
         spec, exchange = self.run.spec, self._settings.exchange
         welcome = Welcome(
             run=spec.run,
@@ -272,10 +306,12 @@ class LearnerCore:
         )
         if peer.hello.role != "actor":
             return [Send(routing_id, welcome)]
-        version, body = self._publisher.snapshot(now)
+        version, body = (
+            self._publisher.first(now, routing_id) if with_weights else (self.run.stats.counters.version, None)
+        )
         welcome = msgspec.structs.replace(
             welcome,
-            settings=msgspec.to_builtins(spec.settings),
+            settings=self._plain_settings,
             codec=peer.codec,
             credit=exchange.credit,
             model=spec.model,
@@ -286,7 +322,7 @@ class LearnerCore:
             seed=spec.actor_seed(peer.seed),
         )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
-        if version < self.run.stats.counters.version:
+        if body is not None and version < self.run.stats.counters.version:
             effects += self._publisher.pulled(now, routing_id, Pull(version=version))
         return effects
 
@@ -295,7 +331,7 @@ class LearnerCore:
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
         if message.last_error:
             peer.last_error = message.last_error
-            text = f"{peer.hello.name}: {message.last_error}"
+            text = cut(f"{peer.hello.name}: {message.last_error}")
             self.run.stats.warn(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects
@@ -307,7 +343,7 @@ class LearnerCore:
             return []
         text = f"the learner stood still for {stall:.0f} s (a large batch, a slow disk, or a process that was stopped)"
         self.run.stats.warn(text)
-        return [Log("warning", text, key="stall")]
+        return [Log("warning", text, key="stall", own=True)]
 
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
@@ -333,9 +369,21 @@ class LearnerCore:
     ) -> list[Effect]:
         """What follows from a peer's leaving, and a line about it."""
         self._exchange.left(routing_id)
+        self._publisher.left(routing_id)
         if peer is None or peer.hello.role == "observer":
             return []
         return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
 
-    def _report(self, now: float, routing_id: bytes) -> Send:
-        return Send(routing_id, Status(report=msgspec.to_builtins(self.run.status(now))))
+    def _inspected(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
+        """One report serves all who ask within a moment; who asks again sooner still has the answer before."""
+        if now - peer.reported < ASKED_SECONDS:
+            return []
+        peer.reported = now
+        return [Send(routing_id, self._status(now))]
+
+    def _status(self, now: float, *, fresh: bool = False) -> Status:
+        made, status = self._made
+        if status is None or fresh or not 0 <= now - made < STATUS_SECONDS:
+            status = Status(report=msgspec.to_builtins(self.run.status(now)))
+            self._made = now, status
+        return status

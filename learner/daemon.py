@@ -20,13 +20,13 @@ from common.errors import (
     WireError,
 )
 from common.host.addresses import Address
-from common.host.service.logs import Limited, again
+from common.host.service.logs import Limited, Throttle, again, cut, held_back
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
 from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import pack, split
-from common.wire.messages import Hello
+from common.wire.messages import AnyMessage, Hello, Status
 from learner.authentication import Authenticator, LearnerKeys
 from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
 from learner.record import run_lock
@@ -35,8 +35,18 @@ from learner.record.run_lock import LockedRun
 from learner.record.run_writer import RunWriter
 
 _log = logging.getLogger("learner")
+LINES_PER_SECOND = 3.0
+"""Lines that peers can cause, all together, after the first LINES_AT_ONCE."""
+LINES_AT_ONCE = 100
+"""A fleet that joins is seen host by host."""
 REPEAT_SECONDS = 60.0
 """A line that repeats is written once in this time, with the number of its repetitions."""
+SHARED_BYTES = 2**16
+"""A longer frame is not copied for each peer."""
+DISMISS_SECONDS = 3.0
+"""Longest time in which actors and launchers may say goodbye at the end of a run."""
+REMIND_SECONDS = 0.5
+"""Between two stops to those that have not."""
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
 LAST_SAVE_SECONDS = 60.0
@@ -97,9 +107,11 @@ class _Daemon:
         self._signals = signals
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._limited = Limited(REPEAT_SECONDS)
+        self._throttle = Throttle(LINES_PER_SECOND, LINES_AT_ONCE)
         self._notifier = Notifier()
         self._header_bytes = self._core.run.spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
+        self._status: tuple[Status, bytes] | None = None
         self._finish: Finish | None = None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._listeners = listeners
@@ -152,7 +164,10 @@ class _Daemon:
         self._do(self._core.begin())
         self._notifier.ready(f"training {spec.settings.environment.id} on {listening}")
         try:
-            return self._end(self._loop())
+            finish = self._loop()
+            if finish.ending != "stopped":
+                self._dismiss()
+            return self._end(finish)
         finally:
             self._writer.close(CLOSE_SECONDS)
             self._gradient_log.close()
@@ -181,6 +196,24 @@ class _Daemon:
             now = time.monotonic()
             self._core.run.stats.busy.working(now, now - begun)
         return self._finish
+
+    def _dismiss(self) -> None:
+        """Tells actors and launchers that the run is over until all have said goodbye, for a bounded time.
+
+        Whoever missed it would wait for a learner that does not come back.
+        """
+        until = time.monotonic() + DISMISS_SECONDS
+        remind = time.monotonic() + REMIND_SECONDS
+        while self._core.present and time.monotonic() < until and self._signals.requested is None:
+            self._poller.poll(int(1e3 * REMIND_SECONDS / 4))
+            if self._authenticator is not None:
+                self._authenticator.serve()
+            self._drain(time.monotonic())
+            now = time.monotonic()
+            self._notifier.watchdog(now)
+            if now >= remind:
+                remind = now + REMIND_SECONDS
+                self._do(self._core.remind())
 
     def _drain(self, begun: float) -> bool:
         """Reads what is there, for a bounded time: more keeps coming while it reads. Returns whether none is left."""
@@ -223,20 +256,33 @@ class _Daemon:
                     self._finish = effect
 
     def _send(self, effect: Send) -> None:
-        frames = [effect.peer, pack(effect.message)]
+        frames = [effect.peer, self._packed(effect.message)]
         if effect.body is not None:
-            frames.append(bytes(effect.body))
+            frames.append(effect.body if isinstance(effect.body, bytes) else bytes(effect.body))
         try:
-            self._router.send_multipart(frames, zmq.NOBLOCK)
+            # A long frame is shared by all that it is sent to.
+            self._router.send_multipart(frames, zmq.NOBLOCK, copy=len(frames[-1]) < SHARED_BYTES)
         except zmq.ZMQError as error:
             # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
 
+    def _packed(self, message: AnyMessage) -> bytes:
+        """The header of a message; a status, which goes to all who ask for it, is packed once."""
+        if not isinstance(message, Status):
+            return pack(message)
+        if self._status is None or self._status[0] is not message:
+            self._status = message, pack(message)
+        return self._status[1]
+
     def _write_log(self, effect: Log) -> None:
-        repeated = self._limited.admit(effect.key, time.monotonic()) if effect.key else 0
-        if repeated is not None:
-            getattr(_log, effect.level)("%s%s", effect.text, again(repeated))
+        now = time.monotonic()
+        repeated = self._limited.admit(effect.key, now) if effect.key else 0
+        if repeated is None:
+            return
+        held = 0 if effect.own else self._throttle.admit(now)
+        if held is not None:
+            getattr(_log, effect.level)("%s%s%s", cut(effect.text), again(repeated), held_back(held))
 
     def _write_metrics(self, row: Mapping[str, Any]) -> None:
         self._writer.row(time.time(), row)
@@ -254,7 +300,7 @@ class _Daemon:
         """Says so in the log and in the status; the run goes on."""
         text = f"nothing more is recorded (record.gradients) until the learner is started again: {error}"
         self._core.run.stats.warn(text)
-        self._write_log(Log("error", text))
+        self._write_log(Log("error", text, own=True))
 
     def _save(self, effect: SaveCheckpoint) -> None:
         try:

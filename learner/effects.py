@@ -69,11 +69,15 @@ class SaveCheckpoint:
 
 @dataclass(frozen=True)
 class Log:
-    """A line for the operator; lines with the same `key` are counted, and printed once in a while."""
+    """A line for the operator; lines with the same `key` are counted, and printed once in a while.
+
+    Lines that peers can cause are few a second in all; `own`: this one is not of them, and is never held back.
+    """
 
     level: Literal["info", "warning", "error"]
     text: str
     key: str = ""
+    own: bool = False
 
 
 @dataclass(frozen=True)

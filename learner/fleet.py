@@ -46,7 +46,7 @@ class Fleet:
         decision = self._scaler.decide(now, measurement)
         self._run_stats.decided(decision)
         effects = self._warn_of_reach()
-        line = Log("info", f"scaling: {decision.why}")
+        line = Log("info", f"scaling: {decision.why}", own=True)
         if decision.wanted != before.wanted:
             return [*effects, line, *self.orders(now)]
         return [*effects, line] if decision.held and decision.held != before.held else effects
@@ -63,7 +63,7 @@ class Fleet:
         if text is None:
             return []
         self._run_stats.warn(text)
-        return [Log("warning", text)]
+        return [Log("warning", text, own=True)]
 
     def fell_silent(self, peer: Peer) -> None:
         """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""

@@ -1,5 +1,6 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+    reported: float = -math.inf
+    """When this observer was sent the last status."""
 
     @property
     def incarnation(self) -> tuple[str, str]:
@@ -97,6 +100,8 @@ class Peer:
 class Peers:
     def __init__(self) -> None:
         self._by_id: dict[bytes, Peer] = {}
+        self._by_process: dict[tuple[str, ...], bytes] = {}
+        self._by_place: dict[tuple[str, ...], dict[bytes, Peer]] = {}
         self._actors: dict[bytes, tuple[str, str]] = {}
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
@@ -112,13 +117,14 @@ class Peers:
 
     def moved(self, routing_id: bytes, hello: Hello, key_name: str = "") -> bytes | None:
         """The routing id under which this process was here until now, if it has connected anew: its record moves."""
-        for before, peer in self._by_id.items():
-            if before != routing_id and peer.is_of(hello, key_name):
-                self.leave(routing_id)
-                self.leave(before)
-                self._keep(routing_id, peer)
-                return before
-        return None
+        before = self._by_process.get(_process(hello, key_name))
+        if before is None or before == routing_id:
+            return None
+        peer = self._by_id[before]
+        self.leave(routing_id)
+        self.leave(before)
+        self._keep(routing_id, peer)
+        return before
 
     def join(
         self, routing_id: bytes, hello: Hello, now: float, key_name: str = "", place: str = ""
@@ -138,6 +144,8 @@ class Peers:
 
     def _keep(self, routing_id: bytes, peer: Peer) -> None:
         self._by_id[routing_id] = peer
+        self._by_process[_process(peer.hello, peer.key_name)] = routing_id
+        self._by_place.setdefault(_place(peer.hello), {})[routing_id] = peer
         if peer.hello.role == "actor":
             self._actors[routing_id] = peer.incarnation
 
@@ -153,8 +161,8 @@ class Peers:
             return []
         return [
             routing_id
-            for routing_id, peer in self.role(hello.role)
-            if peer.hello.incarnation != hello.incarnation and _place(peer.hello) == _place(hello)
+            for routing_id, peer in self._by_place.get(_place(hello), {}).items()
+            if peer.hello.incarnation != hello.incarnation
         ]
 
     def replace(self, routing_id: bytes) -> Peer | None:
@@ -176,7 +184,14 @@ class Peers:
     def leave(self, routing_id: bytes) -> Peer | None:
         """Forgets the connection; sequence numbers are remembered."""
         self._actors.pop(routing_id, None)
-        return self._by_id.pop(routing_id, None)
+        peer = self._by_id.pop(routing_id, None)
+        if peer is not None:
+            self._by_process.pop(_process(peer.hello, peer.key_name), None)
+            place = self._by_place[_place(peer.hello)]
+            del place[routing_id]
+            if not place:
+                del self._by_place[_place(peer.hello)]
+        return peer
 
     def silent(self, now: float, seconds: float) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
@@ -216,8 +231,12 @@ class Peers:
         return (hello.name, hello.incarnation) in self._window
 
 
-def _place(hello: Hello) -> tuple[str, str, str]:
+def _process(hello: Hello, key_name: str) -> tuple[str, ...]:
+    return hello.incarnation, hello.name, hello.role, key_name
+
+
+def _place(hello: Hello) -> tuple[str, ...]:
     """Where there is one peer of a role at a time."""
     if hello.role == "launcher":
-        return hello.name, "", ""
-    return hello.name, hello.launcher, "" if hello.launcher else hello.host
+        return hello.role, hello.name
+    return hello.role, hello.name, hello.launcher, "" if hello.launcher else hello.host

@@ -139,6 +139,8 @@ class Pull(Message, frozen=True):
     """Asks for weights newer than `version`."""
 
     version: Natural
+    whole: bool = False
+    """The actor has no weights of this epoch; `version` means nothing."""
 
 
 class Weights(Message, frozen=True):

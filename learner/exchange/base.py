@@ -137,6 +137,8 @@ class ContributionExchange(Exchange):
 
     @property
     def is_ready(self) -> bool:
+        if len(self._waiting) < self._step_rule.least(self._run.peers.actors):
+            return False  # without a look at each, which with many actors takes long
         return self._step_rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
 
     def begin(self) -> list[Effect]:

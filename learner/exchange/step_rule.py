@@ -39,6 +39,10 @@ class AtOnce:
     """Whether a step is taken with the mean of the contributions, not with their normalised sum."""
     weights_go_out: ClassVar[Occasion] = "broadcast"
 
+    def least(self, actors: int) -> int:
+        """Fewer contributions are never full, whoever sent them."""
+        return coalesce(actors, self.cap)
+
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
         return len(senders) >= coalesce(len(actors), self.cap)
 
@@ -51,6 +55,9 @@ class Synchronous:
     wait_seconds: float
     averages: ClassVar = True
     weights_go_out: ClassVar[Occasion] = "answer"
+
+    def least(self, actors: int) -> int:
+        return max(1, quorum(self.share, actors))
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
         sent, present = set(senders), set(actors)

@@ -13,6 +13,7 @@ from common.wire.messages import Acknowledgement, Pull
 from common.wire.messages import Weights as WeightsMessage
 from learner.effects import Effect, Publish, Send
 from learner.parameters.keyframe import Keyframe
+from learner.parameters.pulls import PullQueue, held
 from learner.parameters.weights import Weights
 from learner.run import Run
 
@@ -20,6 +21,8 @@ KEYFRAME_SECONDS = 1.0
 """Shortest time between two keyframes."""
 HOLD_SECONDS = 0.05
 """No broadcast for this long after a keyframe: actors look every 20 ms, and CONFLATE keeps only the newest."""
+WELCOME_BYTES = 2**18
+"""Weights above this are not part of a welcome: whoever joins pulls them."""
 
 Occasion = Literal["broadcast", "answer", "never"]
 """When weights go out: broadcast as they change; ahead of each answer (the actor waits for it); never (actors hold
@@ -40,6 +43,7 @@ class WeightPublisher:
             spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.numel()
         )
         self._deltas = self._exchange.weights == "delta"
+        self._pulls = PullQueue(self._exchange.egress_mbit)
         self._published = run.stats.counters.version
         self._due = now
         self._whole = (-1, b"")
@@ -50,29 +54,63 @@ class WeightPublisher:
     @property
     def deadline(self) -> float:
         """When `publish` has something to do next; the first time with the first change."""
-        changed = self._occasion == "broadcast" and self._published != self._newest
-        return self._due if changed else math.inf
+        return min(self._pulls.deadline, self._due if self._changed else math.inf)
 
-    def snapshot(self, now: float) -> tuple[int, bytes | None]:
-        """Version and body of whole weights for one peer: the newest, or the keyframe; no body for who needs none."""
-        if self._occasion == "never":
+    @property
+    def _changed(self) -> bool:
+        """Whether there are weights to be broadcast."""
+        return self._occasion == "broadcast" and self._published != self._newest
+
+    def first(self, now: float, routing_id: bytes) -> tuple[int, bytes | None]:
+        """Version and body of whole weights for a peer that joins.
+
+        No body for one that needs none, nor where weights are large: it pulls them, and waits for its turn.
+        """
+        if self._occasion == "never" or len(self._whole_weights(now)[1]) > WELCOME_BYTES:
             return self._newest, None
-        version, body = self._whole_weights(now)
-        self._run_stats.sent_weights(now, len(body))
-        return version, body
+        return self._whole_for(now, routing_id)
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
-        """The newest weights, behind the keyframe if the peer lacks it; without a body when the peer has them."""
+        """Answers a pull, now or from `publish` when the budget allows; without a body when the peer has the newest."""
+        if held(pull) >= self._newest:
+            return [Send(routing_id, WeightsMessage(version=self._newest, epoch=self._spec.epoch))]
+        self._pulls.ask(now, routing_id, pull)
+        return self._answer_pulls(now)
+
+    def left(self, routing_id: bytes) -> None:
+        """A peer is gone."""
+        self._pulls.left(routing_id)
+
+    def _answer_pulls(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        while (waiting := self._pulls.next(now)) is not None:
+            effects += self._newer(now, *waiting)
+        return effects
+
+    def _newer(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
+        """The newest weights, behind the keyframe if the peer lacks it."""
         epoch = self._spec.epoch
         effects: list[Effect] = []
         version, _ = self._whole_weights(now)
-        if pull.version < version:
-            effects.append(Send(routing_id, WeightsMessage(version=version, epoch=epoch), self.snapshot(now)[1]))
-        if max(pull.version, version) < self._newest:
+        if held(pull) < version:
+            body: bytes | None = self._whole_for(now, routing_id)[1]
+            effects.append(Send(routing_id, WeightsMessage(version=version, epoch=epoch), body))
+        if max(held(pull), version) < self._newest:
             body, _ = self._newest_delta()
-            self._run_stats.sent_weights(now, len(body))
+            self._spend(now, len(body))
             effects.append(Send(routing_id, WeightsMessage(version=self._newest, epoch=epoch, delta=True), body))
-        return effects or [Send(routing_id, WeightsMessage(version=self._newest, epoch=epoch))]
+        return effects
+
+    def _whole_for(self, now: float, routing_id: bytes) -> tuple[int, bytes]:
+        version, body = self._whole_weights(now)
+        self._pulls.sent(now, routing_id, version)
+        self._spend(now, len(body))
+        return version, body
+
+    def _spend(self, now: float, size: int) -> None:
+        """Broadcasts that are due share the budget with pulls."""
+        self._run_stats.sent_weights(now, size)
+        self._pulls.spent(now, size, share=0.5 if self._changed else 1.0)
 
     def ahead_of_answers(self, now: float, effects: list[Effect]) -> list[Effect]:
         """The effects, with the newest weights before each acknowledgement if the actors wait for their answers."""
@@ -82,22 +120,28 @@ class WeightPublisher:
         together: list[Effect] = []
         for effect in effects:
             if isinstance(effect, Send) and isinstance(effect.message, Acknowledgement):
-                together.append(Send(effect.peer, message, self.snapshot(now)[1]))
+                body = self._whole_weights(now)[1]
+                self._run_stats.sent_weights(now, len(body))
+                together.append(Send(effect.peer, message, body))
             together.append(effect)
         return together
 
     def publish(self, now: float, subscribers: int) -> list[Effect]:
-        """A broadcast, if the weights changed and the interval and the egress budget allow one."""
-        if now < self.deadline:
-            return []
+        """Answers to pulls that waited, and a broadcast if the weights changed, as far as the egress budget allows."""
+        effects = self._answer_pulls(now)
+        if not self._changed or now < self._due:
+            return effects
         form, body = self._to_publish(now)
         size = max(1, subscribers) * len(body)
         hold = HOLD_SECONDS if self._deltas and form != "delta" else 0.0
-        egress_seconds = size * 8 / (self._exchange.egress_mbit * 1e6)
+        egress_seconds = size * 8 / (self._exchange.egress_mbit * 1e6) * (2 if self._pulls else 1)
         self._due = now + max(hold, self._exchange.broadcast_ms / 1e3, egress_seconds)
         self._published = self._newest
         self._run_stats.sent_weights(now, size)
-        return [Publish(Broadcast(run_mark(self._spec.run), self._spec.epoch, self._newest, form, body).pack())]
+        return [
+            *effects,
+            Publish(Broadcast(run_mark(self._spec.run), self._spec.epoch, self._newest, form, body).pack()),
+        ]
 
     @property
     def _newest(self) -> int:

@@ -61,7 +61,10 @@ def test_hello_is_said_at_once_and_ever_more_slowly_until_it_is_answered() -> No
 
 def test_the_end_of_the_run_lets_the_actor_go_and_a_pause_makes_it_wait_for_the_learner() -> None:
     core = member()
-    assert core.handle(1.0, Stop(reason="reached", final=True), None) == [Leave("reached")]
+    assert core.handle(1.0, Stop(reason="reached", final=True), None) == [
+        Send(Goodbye(reason="reached")),
+        Leave("reached"),
+    ]
     core = member()
     assert core.handle(1.0, Stop(reason="paused", final=False), None) == []
     assert core.state == "joining"

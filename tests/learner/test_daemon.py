@@ -23,6 +23,7 @@ from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer, pack, split
 from common.wire.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
+from learner import daemon
 from learner.daemon import run
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, settings_of
@@ -88,6 +89,12 @@ class Peer:
 
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def dismissed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer here says no goodbye."""
+    monkeypatch.setattr(daemon, "DISMISS_SECONDS", 0.0)
 
 
 @pytest.fixture

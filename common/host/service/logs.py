@@ -15,7 +15,11 @@ from common.errors import A3cdError
 
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): " | ", ord("\t"): " "}
+MAX_LINE = 500
+"""Characters of a line that quotes a peer."""
 _MAX_KEYS = 256
+_MAX_KEY = 300
+"""Characters of a key by which lines are told apart."""
 
 
 def printable(text: str) -> str:
@@ -90,6 +94,37 @@ def again(held: int) -> str:
     return f" ({held} more like this since the last)" if held else ""
 
 
+def held_back(lines: int) -> str:
+    """Suffix for a line before which `Throttle` held others back."""
+    return f" (and {lines} more lines held back before this one)" if lines else ""
+
+
+def cut(text: str) -> str:
+    """`text` as long as a line may be that quotes a peer."""
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... ({len(text)} characters)"
+
+
+class Throttle:
+    """Admits so many lines a second, whatever they are about, after a burst; counts the others."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second, self._burst = per_second, burst
+        self._room = float(burst)
+        self._at = -math.inf
+        self._held = 0
+
+    def admit(self, now: float) -> int | None:
+        """How many lines were held back since the last one; None: hold this one back too."""
+        self._room = min(self._burst, self._room + (now - self._at) * self._per_second)
+        self._at = now
+        if self._room < 1:
+            self._held += 1
+            return None
+        self._room -= 1
+        held, self._held = self._held, 0
+        return held
+
+
 class Limited:
     """Admits a repeated message once per interval, and counts the others."""
 
@@ -99,6 +134,8 @@ class Limited:
 
     def admit(self, key: Hashable, now: float) -> int | None:
         """How many messages of `key` were held back since the last one; None: hold this one back too."""
+        if isinstance(key, str):
+            key = key[:_MAX_KEY]
         last, held = self._seen.get(key, (-math.inf, 0))
         if now - last < self._interval:
             self._seen[key] = (last, held + 1)

@@ -35,6 +35,15 @@ def test_at_once_counts_contributions_and_synchronously_actors() -> None:
     assert rule.is_full([C], []), "nobody is left to wait for"
 
 
+@pytest.mark.parametrize("rule", [AtOnce(16), Synchronous(0.3, 5.0), Synchronous(1.0, 5.0)])
+def test_fewer_than_least_are_never_full(rule: AtOnce | Synchronous) -> None:
+    for actors in range(0, 100, 7):
+        present = [("x", str(number)) for number in range(actors)]
+        least = rule.least(actors)
+        assert not rule.is_full(present[: least - 1], present)
+        assert rule.is_full(present[:least], present) or actors < least
+
+
 def test_the_rule_follows_the_staleness_policy() -> None:
     assert step_rule(settings_of("exchange.coalesce=3")) == AtOnce(3)
     synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7", "staleness.share=0.5")

@@ -152,27 +152,27 @@ def test_deltas_follow_a_keyframe_until_another_is_due_and_not_too_soon() -> Non
 
 def test_who_joins_or_pulls_gets_the_keyframe_and_what_has_changed_since() -> None:
     run = Stepping()
-    assert run.publisher.snapshot(1.0) == (9, body_of(9))
+    assert run.publisher.first(1.0, b"j") == (9, body_of(9))
     run.published(2.0)
-    assert run.publisher.snapshot(2.0) == (9, body_of(9)), "the newest come behind it"
+    assert run.publisher.first(2.0, b"k") == (9, body_of(9)), "the newest come behind it"
     before = run.stats.counters.weight_bytes
-    keyframe, delta = run.publisher.pulled(2.0, b"x", Pull(version=3))
+    keyframe, delta = run.publisher.pulled(2.1, b"x", Pull(version=3))
     assert keyframe == Send(b"x", Message(version=9, epoch=3), body_of(9))
     assert isinstance(delta, Send) and delta.body is not None
     assert delta.message == Message(version=10, epoch=3, delta=True)
     assert version_of_delta(delta.body, 9) == 10
     assert run.stats.counters.weight_bytes - before == len(body_of(9)) + len(delta.body)
-    assert run.publisher.pulled(2.0, b"x", Pull(version=9)) == [delta]
+    assert run.publisher.pulled(2.2, b"x", Pull(version=9)) == [delta]
     assert run.publisher.pulled(2.0, b"x", Pull(version=10)) == [Send(b"x", Message(version=10, epoch=3))]
 
 
 def test_a_body_is_made_once_per_version() -> None:
     run = Stepping()
     publisher, stats = publisher_of(version=9)
-    assert publisher.snapshot(1.0)[1] is publisher.snapshot(1.0)[1]
+    assert publisher.first(1.0, b"x")[1] is publisher.first(1.0, b"y")[1]
     stats.stepped({}, 0)
-    assert publisher.snapshot(1.0)[0] == 10
-    run.publisher.snapshot(1.0)
+    assert publisher.first(1.0, b"z")[0] == 10
+    run.publisher.first(1.0, b"x")
     run.published(2.0)
-    first, again = (run.publisher.pulled(2.0, b"x", Pull(version=9)) for _ in range(2))
+    first, again = (run.publisher.pulled(now, b"x", Pull(version=9)) for now in (2.1, 2.2))
     assert isinstance(first[0], Send) and isinstance(again[0], Send) and first[0].body is again[0].body

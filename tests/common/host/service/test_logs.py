@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from common.host.service import logs
-from common.host.service.logs import Limited
+from common.host.service.logs import Limited, Throttle
 
 log = logging.getLogger("a.module")
 
@@ -124,3 +124,30 @@ def test_limited_forgets_the_oldest_key() -> None:
     assert limited.admit(999, 0.0) is None
     assert limited.admit(0, 0.0) == 0
     assert len(limited._seen) <= 256
+
+
+def test_limited_keeps_no_long_keys() -> None:
+    limited = Limited(1e9)
+    for number in range(1000):
+        limited.admit(f"{number}" * 10_000, 0.0)
+    assert sum(len(str(key)) for key in limited._seen) < 100_000
+    assert limited.admit("7" * 9999, 0.0) is None
+
+
+def test_a_throttle_admits_a_burst_and_then_so_many_a_second() -> None:
+    throttle = Throttle(2.0, 5)
+    assert [throttle.admit(100.0) for _ in range(7)] == [0] * 5 + [None] * 2
+    assert throttle.admit(100.5) == 2
+    assert throttle.admit(100.6) is None
+    admitted = [throttle.admit(101.0 + number / 1000) for number in range(10_000)]
+    lines = [held for held in admitted if held is not None]
+    assert 18 <= len(lines) <= 21
+    assert sum(lines) + len(lines) == pytest.approx(10_000, abs=1000), "none is forgotten"
+    assert [throttle.admit(500.0) for _ in range(6)].count(None) == 1
+
+
+def test_a_line_that_quotes_a_peer_is_cut() -> None:
+    assert logs.cut("short") == "short"
+    assert logs.cut("x" * 4096) == "x" * logs.MAX_LINE + "... (4096 characters)"
+    assert logs.held_back(0) == ""
+    assert "3 more lines" in logs.held_back(3)
