@@ -71,7 +71,10 @@ class Experience:
             if grown:
                 self._before = after
             else:
-                of_use = before.actors - measurement.by_hand if self._section.policy == "load" else here
+                of_use = here
+                if self._section.policy == "load":  # as many as would play this, each as much as those before
+                    enough = int(before.actors * max(1.0, after.mean / before.mean))
+                    of_use = min(enough, after.actors - 1) - measurement.by_hand
                 why = (
                     f"{count(after.actors)} play {after.mean:,.0f} frames/s, {before.actors} played {before.mean:,.0f}"
                 )

@@ -25,6 +25,13 @@ def test_actors_that_bring_no_frames_are_taken_back_or_followed_by_no_others() -
     assert back.why == "4 actors play 1,020 frames/s, 2 played 1,000"
 
 
+def test_as_many_are_kept_as_would_bring_what_is_played() -> None:
+    experience = Experience(LOAD)
+    experience.look(0.0, measured(actors=13, frames_per_second=frames(528.0)))
+    experience.look(10.0, measured(actors=40, frames_per_second=frames(701.0)))
+    assert experience.limit is not None and experience.limit.most == 17
+
+
 def test_actors_that_bring_frames_are_what_the_next_ones_are_compared_with() -> None:
     experience = Experience(GROWING)
     for actors in (2, 3, 4):
