@@ -49,6 +49,7 @@ class Exchange(RuleBasedStateMachine):
             f"exchange.coalesce={coalesce}",
             f"staleness.refuse_factor={refuse_factor}",
             f"exchange.weights={weights}",
+            "record.gradients=true",
             actors=actors,
         )
         self.saved = Counters()
@@ -160,6 +161,10 @@ class Exchange(RuleBasedStateMachine):
     def no_rollout_is_applied_twice(self) -> None:
         applied = self.link.applied()
         assert len(applied) == len(set(applied))
+
+    @invariant()
+    def the_record_is_of_what_was_applied(self) -> None:
+        assert self.link.recorded_steps() == [step for store in self.link.stores for step in store.steps]
 
     @invariant()
     def no_more_gradients_are_unanswered_than_credit_allows(self) -> None:

@@ -18,9 +18,10 @@ from common.wire.bodies.broadcast import Broadcast
 from common.wire.bodies.delta import keyframe_of
 from common.wire.frames import Buffer, pack, split
 from common.wire.messages import Acknowledgement, AnyMessage, Gradient
+from learner.applied import Added, Began, Stepped
 from learner.core import LearnerCore
 from learner.effects import Effect as LearnerEffect
-from learner.effects import Publish
+from learner.effects import Publish, Record
 from learner.effects import Send as LearnerSend
 from learner.exchange.step_rule import coalesce
 from learner.run_stats import Counters
@@ -149,11 +150,14 @@ class Link:
         self.published: list[tuple[int, int]] = []
         self.verdicts: list[tuple[str, int, str]] = []
         """Actor, sequence number, verdict of every acknowledgement."""
+        self.recorded: list[Record] = []
+        """Of all epochs, if `record.gradients` is among the assignments."""
         self.actors: list[ActorShell] = []
         self.rollouts = 0
         self._numbers = itertools.count()
         self.most_per_step = 0
         """Gradients that may go into the step under way."""
+        self._do(self.learner.begin())
         for _ in range(actors):
             self.join()
 
@@ -206,6 +210,7 @@ class Link:
         for actor in self.actors:
             actor.wires.down.clear()
             actor.wires.news.clear()
+        self._do(self.learner.begin())
 
     def settle(self, seconds: float = 0.1) -> None:
         """Delivers until nothing is under way."""
@@ -236,6 +241,21 @@ class Link:
             for rollout in json.loads(body)
         ]
 
+    def recorded_steps(self) -> list[tuple[list[tuple[bytes, str, float]], float, int]]:
+        """By the record: the additions to each step of all epochs, its scale and its frames."""
+        steps, added = [], []
+        for record in self.recorded:
+            match record.entry:
+                case Began():
+                    added = []
+                case Added(header=header, weight=weight):
+                    assert record.body is not None
+                    added.append((bytes(record.body), header.codec, weight))
+                case Stepped(scale=scale, frames=frames):
+                    steps.append((added, scale, frames))
+                    added = []
+        return steps
+
     def _step_limit(self) -> int:
         return coalesce(self.learner.run.peers.actors, self.learner.run.spec.settings.exchange.coalesce)
 
@@ -246,6 +266,8 @@ class Link:
                 names[effect.peer].wires.down.append(frames_of(effect.message, effect.body))
                 if isinstance(effect.message, Acknowledgement):
                     self.verdicts.append((effect.peer.decode(), effect.message.sequence, effect.message.verdict))
+            elif isinstance(effect, Record):
+                self.recorded.append(effect)
             elif isinstance(effect, Publish):
                 news = Broadcast.unpack(effect.frame)
                 self.published.append((news.epoch, news.version))

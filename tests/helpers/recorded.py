@@ -78,13 +78,17 @@ class RecordedRun:
     def version(self) -> int:
         return self.core.run.stats.counters.version
 
+    def join(self, *actors: str) -> None:
+        for actor in actors:
+            self._do(self.core.handle(self._now, actor.encode(), hello_of(actor), None))
+
     def send(self, actor: str = "a", lag: int = 0, again: bool = False) -> None:
         """One contribution of weights `lag` versions old, at most the epoch's first.
 
         `again`: the last one once more, as it was, also in a later epoch.
         """
         if actor not in self._welcomes:
-            self._do(self.core.handle(self._now, actor.encode(), hello_of(actor), None))
+            self.join(actor)
         if not again:
             sequence = self._sequences.get(actor, 0) + 1
             self._sequences[actor] = sequence

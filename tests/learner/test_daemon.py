@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -25,6 +26,7 @@ from common.wire.frames import Buffer, pack, split
 from common.wire.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
 from learner import daemon
 from learner.daemon import run
+from learner.record.gradient_history import History
 from tests.helpers.daemons import free_address
 from tests.helpers.run import gradient_of, hello_of, settings_of
 
@@ -32,6 +34,8 @@ SMALL = (
     *("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'"),
     "algorithm.max_grad_norm=0",
 )
+GRADIENTS, RECORD_BYTES = 100, 50_000
+"""More gradients than fit into a record of so many bytes."""
 PATIENCE_MS = 30_000
 M = TypeVar("M", bound=Message)
 
@@ -149,6 +153,33 @@ def folder_size(folder: RunFolder) -> int:
     newest = folder.newest()
     assert newest is not None
     return newest.read().weights.size
+
+
+def test_a_disk_that_takes_no_more_ends_the_recording_and_not_the_run(
+    learn: Callable[..., int], tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    """The kernel's limit on the size of a file stands for the disk: the record is the only one that reaches it."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def script(peer: Peer) -> None:
+        peer.join()
+        for version in range(GRADIENTS):
+            assert peer.push(steps=20, version=version).verdict == "applied"
+        observer = Peer(context, peer.address)
+        observer.join(hello_of("o", "observer"))
+        observer.say(Inspect())
+        (warning,) = observer.hear(Status)[0].report["warnings"]
+        assert "nothing more is recorded (record.gradients) until the learner is started again" in warning
+        interrupt()
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (RECORD_BYTES, limits[1]))
+    try:
+        learn(script, settings_of(*SMALL, "record.gradients=true"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    history = History.read(RunFolder(tmp_path / "run").gradients)
+    assert (history.first, history.damage) == (0, "")
+    assert 0 < history.last < GRADIENTS
 
 
 def test_a_signal_pauses_the_run_and_resume_goes_on(learn: Callable[..., int], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError, DamagedRecordError
 from learner.applied import Stepped
+from learner.record.contributions import contributions
 from learner.record.gradient_history import began, frames
 from learner.record.gradient_log import FRAME, frame_head, segments
 from learner.replay import Replayed, replay
@@ -127,6 +128,30 @@ def test_whatever_happens_each_is_applied_once_and_the_weights_are_those_of_the_
         shutil.rmtree(path)
 
 
+@pytest.mark.parametrize("assignments", [(), VALUES, PPO, (*SYNCHRONOUS, *COUNTED)], ids=["a3c", "q", "ppo", "counted"])
+def test_a_resumed_learner_goes_on_as_it_would_have(tmp_path: Path, assignments: tuple[str, ...]) -> None:
+    """The same contributions, with and without a restart between them."""
+    ends = []
+    for name in ("straight", "resumed"):
+        run = RecordedRun(tmp_path / name, *assignments)
+        run.join("a", "b")
+        run.steps(5, "a", "b")
+        run.save()
+        if name == "resumed":
+            run.start()
+            run.join("a", "b")
+        run.steps(5, "a", "b")
+        run.end()
+        ends.append(run)
+    straight, resumed = (run.core._weights for run in ends)
+    assert straight.checksum == resumed.checksum
+    assert ends[0].weights_at[3] != ends[0].weights_at[0]
+    assert straight.moments == resumed.moments
+    assert {name: tensor.tolist() for name, tensor in straight.state().items()} == {
+        name: tensor.tolist() for name, tensor in resumed.state().items()
+    }
+
+
 def recorded(path: Path, *assignments: str, **options: int) -> RecordedRun:
     """6 steps, a checkpoint, 6 steps, and the last checkpoint."""
     run = RecordedRun(path / "run", *assignments, **options)
@@ -159,6 +184,17 @@ def test_the_first_version_that_differs_is_named_and_by_how_much(tmp_path: Path)
     assert "at version 6 the checkpoint 0000000006 differs: weights by up to" in result.difference
     assert replay(run.folder.path, 6).equal, "what comes behind is as it was"
     assert replay(run.folder.path, 0, 3).equal
+
+
+def test_what_only_one_of_the_two_leaves_out_is_named(tmp_path: Path) -> None:
+    run = recorded(tmp_path)
+    ((_, _, path),) = segments(run.folder.gradients)
+    altered(path, 4, left_out=[0])
+    result = replay(run.folder.path)
+    assert result.different_version == 4
+    assert "either the run or the replay left out a (a-1) 4, and the other did not" in result.difference
+    assert result.contributions == 5
+    assert [one.version for one in contributions(run.folder.gradients, "a")] == [1, 2, 3, *range(5, 13)]
 
 
 def test_what_was_applied_twice_is_named(tmp_path: Path) -> None:

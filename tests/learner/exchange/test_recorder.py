@@ -89,6 +89,12 @@ def test_large_weights_have_a_checksum_now_and_then() -> None:
     assert with_checksum == [8, 12]
 
 
+def test_what_was_left_out_of_the_step_is_told_by_its_number() -> None:
+    run, _, noted = started(RECORD)
+    (effect,) = Recorder(run, noted.weights).stepped(1.0, 0, StepResult(left_out={2: "not finite", 0: "not finite"}))
+    assert isinstance(effect.entry, Stepped) and effect.entry.left_out == [0, 2]
+
+
 def test_actions_cannot_be_recorded() -> None:
     with pytest.raises(ConfigurationError, match=r"needs record\.gradients = false: the learner plays itself"):
         settings_of(RECORD, "exchange.kind=actions")

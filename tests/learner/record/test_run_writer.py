@@ -179,3 +179,29 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_its_path(tmp_path: Pat
         (disk.path / "metrics.jsonl").mkdir()
         with pytest.raises(UnavailableError, match=r"disk/metrics\.jsonl: Is a directory"):
             RunWriter(RunFolder(disk.path), Checkpoint())
+
+
+def test_what_a_checkpoint_stands_on_is_on_the_disk_before_it(tmp_path: Path, begin: Begin) -> None:
+    folder = RunFolder(tmp_path)
+    writer = begin(folder)
+    seen: list[int] = []
+    writer.sync(lambda: seen.append(len(folder.all_checkpoints())))
+    writer.save(save_of(1, torch.ones(3)))
+    assert writer.wait(LONG)
+    assert (seen, writer.saved()) == ([0], [Saved(1, "")])
+
+
+def test_a_record_that_the_disk_does_not_take_is_told_and_the_checkpoint_is_written(
+    tmp_path: Path, begin: Begin
+) -> None:
+    writer = begin(RunFolder(tmp_path))
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    writer.sync(fail)
+    writer.save(save_of(1, torch.ones(3)))
+    assert writer.wait(LONG)
+    assert writer.saved() == [Saved(1, "")]
+    (trouble,) = writer.troubles()
+    assert trouble.endswith("gradients: is perhaps not on the disk: Input/output error")
