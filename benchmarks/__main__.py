@@ -22,6 +22,8 @@ TAKES = {
     "staleness": "20 min",
     "faults": "25 min",
     "soak": "60 min",
+    "saving": "1 min",
+    "week_of_metrics": "2 min",
 }
 """On two cores with nothing else to do."""
 

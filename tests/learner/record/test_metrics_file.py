@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -121,3 +123,38 @@ def test_thinning_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
             thin(file)
         assert file.read_bytes() == before
         assert sorted(entry.name for entry in disk.path.iterdir()) == ["filling", "metrics.jsonl"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="kilobytes of memory are Linux's")
+def test_a_long_file_is_started_upon_drawn_and_thinned_in_little_memory(tmp_path: Path) -> None:
+    """Read whole into dictionaries it would take 100 MiB."""
+    file = tmp_path / "metrics.jsonl"
+    with file.open("w") as out:
+        figures = ",".join(f'"figure_{number}":{number / 7}' for number in range(16))
+        for second in range(50_000):
+            out.write(f'{{"frames":{second},"seconds":{second},"mean_return":1.5,{figures}}}\n')
+    code = """if True:
+        import resource, sys
+        from pathlib import Path
+        from common.run.folder import RunFolder
+        from learner.record.curve import draw
+        from learner.record.metrics import MetricsWriter
+        run, none = RunFolder(Path(sys.argv[1])), Path("none")
+        MetricsWriter(RunFolder(Path(sys.argv[2])), print).close()
+        draw(none, run.curve, "", None)  # what it imports is no matter here
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        writer = MetricsWriter(run, print)
+        draw(run.metrics_file, run.curve, "", None)
+        size = run.metrics_file.stat().st_size
+        writer.row(1.0, {"frames": 50_000, "seconds": 50_000})
+        assert run.metrics_file.stat().st_size < size / 2
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+    """
+    root, other = Path(__file__).parents[3], tmp_path / "other"
+    other.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), str(other)], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 50, "MiB"

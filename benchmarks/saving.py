@@ -1,0 +1,68 @@
+"""How long saving a checkpoint holds up the learner's thread: the copy, and the longest pause while it is written.
+
+    python -m benchmarks saving [--parameters 1000000 33000000] [--fsync 0.0 5.0]
+
+A thread that should wake up each millisecond stands for the learner. --fsync: seconds by which each fsync is longer, as
+on a slow disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks import tables
+from common.run.folder import RunFolder
+from common.settings.sections import Checkpoint
+from learner.effects import SaveCheckpoint
+from learner.record.run_writer import RunWriter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parameters", type=int, nargs="+", default=[1_000_000, 33_000_000])
+    parser.add_argument("--fsync", type=float, nargs="+", default=[0.0, 2.0])
+    arguments = parser.parse_args()
+    tables.machine()
+    torch.set_num_threads(1)
+    genuine = os.fsync
+    rows = []
+    for size in arguments.parameters:
+        for delay in arguments.fsync:
+
+            def slow(descriptor: int, delay: float = delay) -> None:
+                time.sleep(delay)
+                genuine(descriptor)
+
+            os.fsync = slow
+            with tempfile.TemporaryDirectory() as place:
+                rows.append((f"{size:,}", delay, *measure(Path(place), size)))
+            os.fsync = genuine
+    columns = ("parameters", "fsync + s", "handed over, ms", "longest pause, ms", "on the disk, s")
+    tables.show("Saving weights and two vectors of the optimizer", columns, rows)
+
+
+def measure(place: Path, size: int) -> tuple[float, float, float]:
+    writer = RunWriter(RunFolder(place), Checkpoint())
+    weights = torch.rand(size)
+    save = SaveCheckpoint(1, weights, {"mean": weights, "square": weights}, {}, None)
+    begun = time.perf_counter()
+    writer.save(save)
+    handed = time.perf_counter() - begun
+    longest, last = 0.0, time.perf_counter()
+    while not writer.saved():
+        time.sleep(0.001)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    took = time.perf_counter() - begun
+    writer.close(60.0)
+    return 1e3 * handed, 1e3 * longest, took
+
+
+if __name__ == "__main__":
+    main()
