@@ -1,5 +1,6 @@
 """`a3cd keys`: which peers a learner lets in."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,12 +10,24 @@ from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.allowed import ROLES
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
 from deploy.arguments import AddressType
 
+_roles = click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    type=click.Choice(ROLES),
+    default=ROLES,
+    help="What its holder may be; may be repeated. Default: all. observer alone: to look and do nothing.",
+)
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
+
+_COMMANDS = {"actor": "actor", "launcher": "launcher", "observer": "status"}
+"""What is started with an invitation, by the first role that its key has."""
 
 
 @click.group()
@@ -51,10 +64,11 @@ def show(folder: Path, name: str) -> None:
 @keys.command(context_settings=_KEY_AS_ARGUMENT)
 @click.argument("key", metavar="FILE|KEY")
 @click.option("--name", required=True, help="The peer's name from now on.")
+@_roles
 @click.pass_obj
-def allow(folder: Path, key: str, name: str) -> None:
-    """Allow the holder of a public key."""
-    added = allowed.allow(folder / ALLOWED, read_public(key), name)
+def allow(folder: Path, key: str, name: str, roles: tuple[str, ...]) -> None:
+    """Allow the holder of a public key; one that is allowed gets other roles."""
+    added = allowed.allow(folder / ALLOWED, read_public(key), name, roles)
     click.echo(f"{name} is allowed{'' if added else ' already'}: {folder / ALLOWED}")
 
 
@@ -71,8 +85,8 @@ def revoke(folder: Path, peer: str) -> None:
 @click.pass_obj
 def list_peers(folder: Path) -> None:
     """List the allowed peers."""
-    for key, name in allowed.read(folder / ALLOWED).items():
-        click.echo(f"{key} {name}")
+    for key, peer in allowed.read(folder / ALLOWED).items():
+        click.echo(f"{key} {peer}")
 
 
 @keys.command()
@@ -80,19 +94,21 @@ def list_peers(folder: Path) -> None:
 @click.option(
     "--learner", required=True, type=AddressType(), help="The learner's address as HOST reaches it (tcp://...)."
 )
+@_roles
 @click.pass_obj
-def invite(folder: Path, host: str, learner: Address) -> None:
+def invite(folder: Path, host: str, learner: Address, roles: tuple[str, ...]) -> None:
     """Make a key for HOST, allow it, and print the command to paste there. That line is as secret as the key in it."""
-    click.echo(f"a3cd actor '{invitation(folder, host, learner).invitation()}'")
+    command = next(command for role, command in _COMMANDS.items() if role in roles)
+    click.echo(f"a3cd {command} '{invitation(folder, host, learner, roles).invitation()}'")
 
 
-def invitation(folder: Path, host: str, learner: Address) -> Credential:
+def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] = ROLES) -> Credential:
     """Make a key for `host` and allow it; raises ConfigurationError."""
     if not (folder / LEARNER_PAIR).exists():
         raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner` makes it")
     own = KeyPair.read(folder / LEARNER_PAIR)
     pair = KeyPair.generate(host)
-    allowed.allow(folder / ALLOWED, pair.public, host)
+    allowed.allow(folder / ALLOWED, pair.public, host, roles)
     return Credential(learner, own.public, pair)
 
 

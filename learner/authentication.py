@@ -39,6 +39,8 @@ class LearnerKeys:
     @classmethod
     def find(cls, bind: Address, *, keys: Path | None, allowed: Path | None, insecure: bool) -> LearnerKeys | None:
         """The keys to listen with at `bind`; None: without keys. Raises ConfigurationError if there must be keys."""
+        if insecure and (keys is not None or allowed is not None):
+            raise ConfigurationError("--insecure is without keys: leave out --keys and --allowed, or --insecure")
         if insecure or (bind.loopback and keys is None):
             return None
         folder = keys or default_folder()
@@ -67,7 +69,7 @@ class Authenticator:
     """Answers libzmq's requests, and logs the refused ones, each address once in a while."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: LearnerKeys, repeat_seconds: float) -> None:
-        """To be made before the sockets that it guards; raises ConfigurationError if the list cannot be read."""
+        """To be made before the sockets that it guards; raises as `allowed.read`."""
         self._pair = keys.pair
         self._list = WatchedList(keys.allowed)
         self._limited = Limited(repeat_seconds)
@@ -104,8 +106,18 @@ class Authenticator:
         """Whoever can read the learner's own pair may connect with it."""
         return {self._pair.public: self._pair.name, **self._list.names}
 
+    @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """What the holders of the keys may be, by the key's name."""
+        return {peer.name: peer.roles for peer in self._list.peers.values()}
+
+    @property
+    def problem(self) -> str:
+        """Why the list as it stands in its file is not in force; empty: it is."""
+        return self._list.problem
+
     def revoked(self, now: float) -> set[str]:
-        """Names whose key is not allowed any more, since the last call."""
+        """Names whose key is not allowed any more, or not in all the roles that it had, since the last call."""
         if now < self._check_due:
             return set()
         self._check_due = now + CHECK_SECONDS
@@ -115,16 +127,15 @@ class Authenticator:
 
     def _reread(self) -> bool:
         """Reads the list again; returns whether it has changed."""
-        before = self._list.names
-        try:
-            if not self._list.changed():
-                return False
-        except ConfigurationError as error:
-            _log.error("%s; the list as it was stays in force", error)
+        before, problem = self._list.peers, self._list.problem
+        changed = self._list.changed()
+        if self._list.problem not in ("", problem):
+            _log.error("%s", self._list.problem)
+        if not changed:
             return False
-        after = self._list.names
-        _log.info("allowed now: %s", ", ".join(after.values()) or "nobody")
-        self._revoked |= {name for key, name in before.items() if after.get(key) != name}
+        after = self._list.peers
+        _log.info("allowed now: %s", ", ".join(map(str, after.values())) or "nobody")
+        self._revoked |= {peer.name for key, peer in before.items() if after.get(key) != peer}
         return True
 
     def release(self, *guarded: zmq.Socket[bytes]) -> None:

@@ -6,7 +6,7 @@ Joining and leaving are here. The exchange (`learner.exchange`) turns the actors
 go out by `learner.parameters.publisher`, and `learner.fleet` decides how many actors there are.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -56,6 +56,8 @@ class LearnerCore:
         self.run = run
         self.max_bytes = run.spec.header_bytes + exchange.max_bytes
         """Of one message."""
+        self.key_roles: Mapping[str, Collection[str]] = {}
+        """What the holders of keys may be, by the key's name; a key that is not here may be anything."""
         self._settings = run.spec.settings
         self._plain_settings = msgspec.to_builtins(run.spec.settings)
         self._weights = weights
@@ -247,6 +249,10 @@ class LearnerCore:
         if key_name and not is_name_under(key_name, hello.name):
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
+        roles = self.key_roles.get(key_name)
+        if roles is not None and hello.role not in roles:
+            reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"
+            return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
         place = f"key {key_name}" if key_name else f"address {address}"
         if hello.role == "actor":
             proven = self.run.peers.has_worked(hello)

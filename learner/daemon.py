@@ -144,6 +144,9 @@ class _Daemon:
         ZeroMQ cannot close a single one. All but the key's holder are back in a moment, and send again what was lost.
         """
         authenticator.serve()
+        self._core.key_roles = authenticator.roles
+        if authenticator.problem:
+            self._core.run.stats.warn(authenticator.problem)
         if revoked := authenticator.revoked(now):
             self._do(self._core.revoke(now, revoked))
             self._close(linger=FAREWELL_MS)
@@ -159,6 +162,8 @@ class _Daemon:
             f"{spec.settings.environment.id}, {spec.settings.algorithm.kind}, {spec.settings.network.kind} with "
             f"{spec.parameters} parameters on {spec.device}, folder {spec.run_dir}"
         )
+        if self._authenticator is None and not Address(host, port).loopback:
+            _log.warning(f"without keys: whoever reaches {listening} can take part in this run, and spoil it")
         if counters.frames:
             _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
         self._do(self._core.begin())

@@ -1,6 +1,7 @@
 """Files that a power cut never leaves half written."""
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -24,13 +25,27 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace the content of `path` in one step; raises OSError, with the old content unchanged."""
+def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
+    """Replace the content of `path` in one step; raises OSError, with the old content unchanged.
+
+    keep_access: whoever could read the old file can read the new one, whatever umask and user this process has; a file
+    that was not there belongs to the owner of its folder, and can be read by whoever may look into that.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
         write_synced(partial, data)
+        if keep_access:
+            _give_access(partial, path)
         partial.replace(path)
     except OSError:
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def _give_access(partial: Path, path: Path) -> None:
+    there = path.exists()
+    model = path.stat() if there else path.parent.stat()
+    if os.name == "posix" and (model.st_uid, model.st_gid) != (os.geteuid(), os.getegid()):
+        os.chown(partial, model.st_uid, model.st_gid)
+    partial.chmod(stat.S_IMODE(model.st_mode) if there else 0o644)

@@ -27,7 +27,7 @@ def here(learner: Address, folder: Path | None) -> Make:
         )
 
     def make(host: str) -> bytes:
-        if host in allowed.read(where / ALLOWED).values():
+        if any(host == peer.name for peer in allowed.read(where / ALLOWED).values()):
             allowed.revoke(where / ALLOWED, host)
         return keys.invitation(where, host, learner).text().encode()
 

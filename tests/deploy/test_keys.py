@@ -39,6 +39,16 @@ def test_allow_list_and_revoke(tmp_path: Path) -> None:
     assert "is not in" in keys(tmp_path, "revoke", "lab7", code=78)
 
 
+def test_a_key_with_which_one_can_only_look(tmp_path: Path) -> None:
+    keys(tmp_path, "new", "learner")
+    assert keys(tmp_path, "invite", "screen", "--learner", LEARNER, "--role", "observer").startswith("a3cd status '")
+    assert keys(tmp_path, "list").endswith(" screen observer")
+    assert keys(
+        tmp_path, "invite", "lab7", "--learner", LEARNER, "--role", "observer", "--role", "launcher"
+    ).startswith("a3cd launcher '")
+    assert keys(tmp_path, "list").endswith(" lab7 launcher,observer")
+
+
 @pytest.mark.parametrize("start", ["-", "--", "-h"])
 def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
     key = start + KeyPair.generate("a").public[len(start) :]
@@ -54,7 +64,7 @@ def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
     assert command == "a3cd actor"
     invited = Credential.from_invitation(invitation.rstrip("'"))
     assert (str(invited.learner), invited.learner_key, invited.pair.name) == (LEARNER, own, "lab7")
-    assert allowed.read(tmp_path / "allowed") == {invited.pair.public: "lab7"}
+    assert allowed.read(tmp_path / "allowed") == {invited.pair.public: allowed.Allowed("lab7")}
     assert "with another key" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
 
     said = keys(tmp_path / "host", "accept", invitation.rstrip("'"))

@@ -88,7 +88,7 @@ def test_without_keys_only_loopback_is_reached_unless_insecure(tmp_path: Path) -
     far = Address("lab7", 5555)
     with pytest.raises(ConfigurationError, match="--insecure"):
         access.find(far, folder=tmp_path)
-    assert access.find(far, folder=tmp_path, insecure=True).credential is None
+    assert access.find(far, insecure=True).credential is None
     assert access.find(Address("127.0.0.1", 5555), folder=tmp_path).credential is None
 
 

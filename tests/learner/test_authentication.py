@@ -33,7 +33,13 @@ def folder(tmp_path: Path) -> Path:
 
 def test_no_keys_are_needed_on_this_machine(tmp_path: Path) -> None:
     assert LearnerKeys.find(HERE, keys=None, allowed=None, insecure=False) is None
-    assert LearnerKeys.find(ANYWHERE, keys=tmp_path, allowed=None, insecure=True) is None
+    assert LearnerKeys.find(ANYWHERE, keys=None, allowed=None, insecure=True) is None
+
+
+def test_keys_and_none_at_once_are_refused(folder: Path) -> None:
+    for keys, list_ in ((folder, None), (None, folder / "allowed")):
+        with pytest.raises(ConfigurationError, match="--insecure is without keys"):
+            LearnerKeys.find(ANYWHERE, keys=keys, allowed=list_, insecure=True)
 
 
 def test_beyond_it_they_are(folder: Path, tmp_path: Path) -> None:
@@ -172,7 +178,16 @@ def test_who_is_not_allowed_any_more(house: House, folder: Path, caplog: pytest.
     assert house.authenticator.revoked(3 * CHECK_SECONDS) == set()
     (folder / "allowed").write_text("nonsense")
     assert house.authenticator.revoked(4 * CHECK_SECONDS) == set()
-    assert "the list as it was stays in force" in caplog.text
+    assert house.authenticator.problem in caplog.text
+    assert caplog.text.count("the list as it was stays in force") == 1
+
+
+def test_a_key_that_loses_a_role_is_disconnected(house: House, folder: Path) -> None:
+    house.authenticator.revoked(0.0)
+    assert house.authenticator.roles == {"lab7": allowed.ROLES}
+    allowed.allow(folder / "allowed", PEER.public, PEER.name, ["observer"])
+    assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}
+    assert house.authenticator.roles == {"lab7": ("observer",)}
 
 
 def test_whoever_was_let_in_a_moment_ago_comes_in(house: House, folder: Path) -> None:

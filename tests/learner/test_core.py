@@ -106,6 +106,19 @@ def test_a_stranger_is_asked_to_say_hello_first() -> None:
     assert store.added == []
 
 
+def test_a_key_may_be_what_the_list_says_and_nothing_else() -> None:
+    core, _ = learner_of()
+    core.key_roles = {"screen": ("observer",), "lab": ("actor", "launcher")}
+    for name, role in (("screen", "observer"), ("lab/1", "actor"), ("lab/2", "launcher"), ("gpu-box", "observer")):
+        (welcome,) = sent(core.handle(0.0, name.encode(), hello_of(name, role), None, name.partition("/")[0]), Welcome)
+        assert welcome.run == "a-run"
+    for name, role in (("screen/1", "actor"), ("lab/3", "observer")):
+        effects = core.handle(0.0, b"x", hello_of(name, role), None, name.partition("/")[0])
+        (refused,) = sent(effects, Refused)
+        assert (refused.code, f"not {role}" in refused.reason) == ("role", True)
+    assert core.run.peers.get(b"x") is None
+
+
 def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered() -> None:
     core, _ = learner_of()
     effects = core.malformed(b"x", ProtocolError("protocol 99 is not 1"))

@@ -66,6 +66,24 @@ def test_the_revoked_one_goes_and_the_others_stay(daemons: Daemons) -> None:
     assert daemons.run("status", address, code=RefusedError.exit_code).errors[-1].endswith("on its host gives one")
 
 
+def test_a_key_to_look_with_can_do_nothing_else(daemons: Daemons) -> None:
+    address, keys, screen = free_address(), daemons.folder / "learner", daemons.folder / "screen"
+    daemons.run("keys", "--keys", keys, "new", "learner")
+    config = daemons.config(SETTINGS)
+    learner = daemons.start(
+        *("learner", "--config", config, "--bind", address, "--keys", keys, "--run-dir", daemons.folder / "run")
+    )
+    words = ("keys", "--keys", keys, "invite", "screen", "--learner", address, "--role", "observer")
+    (line,) = daemons.run(*words).printed.splitlines()
+    _, command, invitation = shlex.split(line)
+    status = daemons.run(command, invitation, "--keys", screen, "--json")
+    assert status.result["state"] == "running"
+    player = daemons.start("actor", address, "--keys", screen, "--name", "player")
+    player.wait_for("the key of screen may be observer, not actor")
+    assert daemons.run("status", address, "--keys", screen, "--json").result["actors_now"] == 0
+    assert learner.running
+
+
 def test_a_module_is_imported_only_where_its_actor_may(daemons: Daemons) -> None:
     address = free_address()
     config = daemons.config('[environment]\nid = "broken_environments:RaisesMidEpisode-v0"')

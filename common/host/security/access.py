@@ -50,8 +50,10 @@ def find(
     """The endpoint for `address`, with the `credential` given, else the one for that address in the key folder.
 
     If `folder` is given and has the learner's own key pair, that pair serves as credential. Without any credential
-    the address must be loopback, or `insecure` set; raises ConfigurationError.
+    the address must be loopback, or `insecure` set; raises ConfigurationError, also for `insecure` beside keys.
     """
+    if insecure and (credential is not None or folder is not None):
+        raise ConfigurationError("--insecure is without keys: leave out --keys and --credential, or --insecure")
     if credential is not None:
         return LearnerEndpoint(address, Credential.read(credential), credential.absolute())
     if insecure:

@@ -1,90 +1,160 @@
-"""The learner's list of allowed peers: one line `PUBLICKEY name` each, like ssh's authorized_keys."""
+"""The learner's list of allowed peers: one line `PUBLICKEY name [roles]` each, like ssh's authorized_keys."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import ConfigurationError
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.atomic_file import replace_file
 from common.host.security.keys import check_key, check_name
 
-_HEADER = "# Peers that may speak to the learner: PUBLICKEY name. Read again whenever it changes.\n"
+try:
+    import fcntl
+except ImportError:  # Windows: two edits at one moment can then lose one.
+    fcntl = None  # type: ignore[assignment]
+
+ROLES = ("actor", "launcher", "observer")
+"""An observer asks for the status and does nothing else."""
+_HEADER = (
+    "# Peers that may speak to the learner: PUBLICKEY name [roles]. Read again whenever it changes.\n"
+    f"# Roles: some of {','.join(ROLES)}, with commas between; all of them where none is written.\n"
+)
 
 
-def parse(text: str, path: Path) -> dict[str, str]:
-    """Names by public key; raises ConfigurationError with the number of the wrong line."""
-    names: dict[str, str] = {}
+@dataclass(frozen=True)
+class Allowed:
+    """The holder of one key."""
+
+    name: str
+    roles: tuple[str, ...] = ROLES
+    """In the order of ROLES."""
+
+    def __str__(self) -> str:
+        return self.name if self.roles == ROLES else f"{self.name} {','.join(self.roles)}"
+
+
+def parse(text: str, path: Path) -> dict[str, Allowed]:
+    """Peers by public key; raises ConfigurationError with the number of the wrong line."""
+    peers: dict[str, Allowed] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):  # no key begins with #: the first of five Z85 digits is below 83
             continue
         where = f"{path}, line {number}"
-        if len(words) != 2:
-            raise ConfigurationError(f"{where}: write a public key and a name, with a space between")
+        if len(words) not in (2, 3):
+            raise ConfigurationError(
+                f"{where}: write a public key, a name, and roles if not all: KEY NAME actor,observer"
+            )
         key, name = check_key(words[0], f"{where}: {words[0]!r}"), check_name(words[1])
-        if key in names or name in names.values():
+        if key in peers or any(name == other.name for other in peers.values()):
             raise ConfigurationError(f"{where}: the key or the name {name!r} stands in the list already")
-        names[key] = name
-    return names
+        peers[key] = Allowed(name, check_roles(words[2].split(","), where) if len(words) == 3 else ROLES)
+    return peers
 
 
-def read(path: Path) -> dict[str, str]:
-    """Names by public key, empty if there is no file; raises ConfigurationError."""
+def check_roles(given: Sequence[str], where: str = "roles") -> tuple[str, ...]:
+    """The roles in the order of ROLES; raises ConfigurationError for one that there is not."""
+    unknown = [role for role in given if role not in ROLES]
+    if unknown:
+        raise ConfigurationError(f"{where}: {unknown[0]!r} is no role; there are {', '.join(ROLES)}")
+    return tuple(role for role in ROLES if role in given)
+
+
+def read(path: Path) -> dict[str, Allowed]:
+    """Peers by public key, empty if there is no file.
+
+    Raises ConfigurationError for a list that is wrong, UnavailableError for one that the disk does not give.
+    """
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise UnavailableError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def allow(path: Path, key: str, name: str) -> bool:
+def allow(path: Path, key: str, name: str, roles: Sequence[str] = ROLES) -> bool:
     """Add a peer; False: it was in the list. Raises ConfigurationError for a name that has another key."""
-    names = read(path)
-    if names.get(key) == check_name(name):
-        return False
-    if key in names:
-        raise ConfigurationError(f"this key is allowed already, as {names[key]}: `a3cd keys revoke {names[key]}` first")
-    if name in names.values():
-        raise ConfigurationError(f"{name} is allowed already, with another key: `a3cd keys revoke {name}` first")
-    _write(path, {**names, check_key(key): name})
-    return True
+    peer = Allowed(check_name(name), check_roles(roles))
+    with _editing(path) as peers:
+        known = peers.get(check_key(key))
+        if known is not None and known.name != name:
+            raise ConfigurationError(
+                f"this key is allowed already, as {known.name}: `a3cd keys revoke {known.name}` first"
+            )
+        if known is None and any(name == other.name for other in peers.values()):
+            raise ConfigurationError(f"{name} is allowed already, with another key: `a3cd keys revoke {name}` first")
+        if known == peer:
+            return False
+        _write(path, {**peers, key: peer})
+        return True
 
 
 def revoke(path: Path, given: str) -> tuple[str, str]:
     """Remove a peer by its name or key; returns (key, name). Raises ConfigurationError if it is not in the list."""
-    names = read(path)
-    found = [(key, name) for key, name in names.items() if given in (key, name)]
-    if not found:
-        raise ConfigurationError(f"{given!r} is not in {path}: `a3cd keys list` shows who is")
-    _write(path, {key: name for key, name in names.items() if key != found[0][0]})
-    return found[0]
+    with _editing(path) as peers:
+        found = [(key, peer.name) for key, peer in peers.items() if given in (key, peer.name)]
+        if not found:
+            raise ConfigurationError(f"{given!r} is not in {path}: `a3cd keys list` shows who is")
+        _write(path, {key: peer for key, peer in peers.items() if key != found[0][0]})
+        return found[0]
 
 
-def _write(path: Path, names: Mapping[str, str]) -> None:
-    text = _HEADER + "".join(f"{key} {name}\n" for key, name in names.items())
+@contextlib.contextmanager
+def _editing(path: Path) -> Iterator[dict[str, Allowed]]:
+    """The list as it is, which nobody else edits meanwhile: an edit must not bring back what another one took out.
+
+    A file beside it is locked, since an edit puts another file in the list's place.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, text.encode())
+        with path.with_name(f".{path.name}.lock").open("w") as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield read(path)
     except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+        raise UnavailableError(f"{path}: cannot be changed: {error.strerror}") from None
+
+
+def _write(path: Path, peers: Mapping[str, Allowed]) -> None:
+    text = _HEADER + "".join(f"{key} {peer}\n" for key, peer in peers.items())
+    replace_file(path, text.encode(), keep_access=True)
 
 
 class WatchedList:
     """The list, read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
+        """Raises as `read`."""
         self.path = path
+        self.problem = ""
+        """Why a changed list is not in force; empty: it is."""
         self._seen = self._look()
-        self.names = read(path)
+        self.peers = read(path)
 
     def changed(self) -> bool:
-        """Read a changed file; whether `names` changed. Raises ConfigurationError once; `names` is then unchanged."""
+        """Read a changed file, and again one that could not be read; whether `peers` changed.
+
+        A list that is wrong or cannot be read changes nothing: `problem` says why.
+        """
         seen = self._look()
-        if seen == self._seen:
+        if seen == self._seen and not self.problem:
             return False
         self._seen = seen
-        before, self.names = self.names, read(self.path)
-        return before != self.names
+        before = self.peers
+        try:
+            self.peers, self.problem = read(self.path), ""
+        except A3cdError as error:
+            self.problem = f"{error}; the list as it was stays in force"
+        return before != self.peers
+
+    @property
+    def names(self) -> dict[str, str]:
+        """By public key."""
+        return {key: peer.name for key, peer in self.peers.items()}
 
     def _look(self) -> tuple[int, int, int] | None:
         try:

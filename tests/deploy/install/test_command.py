@@ -56,7 +56,7 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
     assert "  a3cd-actor@0.service a3cd-actor@1.service" in told
     assert lines(a3cd(*words)) == ["root@h2: actors: nothing to do"]
     written = Credential.read(Path(fake.system.keys, "gpu_5555.credential"))
-    assert allowed.read(tmp_path / "keys/allowed") == {written.pair.public: "h2"}
+    assert allowed.read(tmp_path / "keys/allowed") == {written.pair.public: allowed.Allowed("h2")}
     assert [call for call in fake.calls if written.pair.secret in call] == []
     assert lines(a3cd("upgrade", "--to", "root@h2", "--wheel", wheel))[-1] == "  restart of what runs"
     assert lines(a3cd("status", "--to", "root@h2")) == ["root@h2: status"]

@@ -26,7 +26,7 @@ def test_made_in_the_key_folder_here(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o600)
     second = Credential.read(tmp_path / "second")
     assert (second.learner, second.learner_key, second.pair.name) == (AT, own.public, "h2")
-    assert allowed.read(tmp_path / "allowed") == {second.pair.public: "h2"}
+    assert allowed.read(tmp_path / "allowed") == {second.pair.public: allowed.Allowed("h2")}
     assert Credential.read(tmp_path / "first").pair.public != second.pair.public
 
 

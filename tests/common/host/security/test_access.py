@@ -91,3 +91,9 @@ def test_where_keys_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert default_folder() == Path("/home/ada/.config/a3cd/keys")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
         assert default_folder() == SYSTEM_FOLDER
+
+
+def test_keys_and_none_at_once_are_refused(tmp_path: Path) -> None:
+    for given in ({"folder": tmp_path}, {"credential": tmp_path / "x"}):
+        with pytest.raises(ConfigurationError, match="--insecure is without keys"):
+            find(FAR, insecure=True, **given)

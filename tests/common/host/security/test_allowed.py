@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from common.errors import ConfigurationError
-from common.host.security.allowed import WatchedList, allow, parse, read, revoke
+from common.errors import ConfigurationError, UnavailableError
+from common.host.security.allowed import Allowed, WatchedList, allow, parse, read, revoke
 from common.host.security.keys import KeyPair
 
 ONE, TWO = KeyPair.generate("one").public, KeyPair.generate("two").public
@@ -25,7 +27,7 @@ def test_allowed_and_revoked(path: Path) -> None:
     assert allow(path, ONE, "lab1")
     assert not allow(path, ONE, "lab1")
     assert allow(path, TWO, "lab2")
-    assert read(path) == {ONE: "lab1", TWO: "lab2"}
+    assert read(path) == {ONE: Allowed("lab1"), TWO: Allowed("lab2")}
     assert revoke(path, "lab1") == (ONE, "lab1")
     assert revoke(path, TWO) == (TWO, "lab2")
     assert read(path) == {}
@@ -39,18 +41,20 @@ def test_a_name_is_one_key_and_a_key_one_name(path: Path) -> None:
         allow(path, ONE, "lab2")
     with pytest.raises(ConfigurationError, match="'lab3' is not in"):
         revoke(path, "lab3")
-    assert read(path) == {ONE: "lab1"}
+    assert read(path) == {ONE: Allowed("lab1")}
 
 
 def test_comments_and_blank_lines(path: Path) -> None:
-    assert parse(f"# who\n\n  {ONE}   lab1  \n", path) == {ONE: "lab1"}
+    assert parse(f"# who\n\n  {ONE}   lab1  \n", path) == {ONE: Allowed("lab1")}
 
 
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        (ONE, "line 2: write a public key and a name"),
-        (f"{ONE} lab 1", "line 2: write a public key and a name"),
+        (ONE, "line 2: write a public key, a name"),
+        (f"{ONE} lab 1", "line 2: '1' is no role; there are actor, launcher, observer"),
+        (f"{ONE} lab actor, observer", "line 2: write a public key, a name"),
+        (f"{ONE} lab actor,", "line 2: '' is no role"),
         ("short lab1", "line 2: 'short' is no key"),
         (f"{ONE} lab/1", "is no name"),
         (f"{ONE} lab1\n{ONE} lab2", "line 3: .* stands in the list already"),
@@ -63,10 +67,10 @@ def test_lines_that_are_wrong(path: Path, line: str, text: str) -> None:
 
 
 def test_a_list_that_cannot_be_read_or_written(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(UnavailableError, match="cannot be read"):
         read(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="cannot be"):
+    with pytest.raises(UnavailableError, match="cannot be"):
         allow(tmp_path / "file" / "allowed", ONE, "lab1")
 
 
@@ -84,11 +88,91 @@ def test_it_is_read_again_when_it_changed(path: Path) -> None:
     assert watched.names == {}
 
 
-def test_a_list_that_goes_bad_is_told_once_and_the_old_one_stands(path: Path) -> None:
+def test_a_list_that_goes_bad_changes_nothing_until_it_is_good(path: Path) -> None:
     allow(path, ONE, "lab1")
     watched = WatchedList(path)
     path.write_text("nonsense")
-    with pytest.raises(ConfigurationError, match="line 1"):
-        watched.changed()
     assert not watched.changed()
+    assert "line 1" in watched.problem
+    assert watched.problem.endswith("the list as it was stays in force")
     assert watched.names == {ONE: "lab1"}
+    path.unlink()
+    allow(path, TWO, "lab2")
+    assert watched.changed()
+    assert watched.problem == ""
+
+
+def test_a_list_that_cannot_be_read_for_a_moment_is_read_again_though_it_did_not_change(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(path, ONE, "lab1")
+    watched = WatchedList(path)
+    allow(path, TWO, "lab2")
+
+    def fail(*_: object, **__: object) -> str:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", fail)
+        assert not watched.changed()
+        assert "Input/output error" in watched.problem
+    assert watched.changed()
+    assert (watched.problem, len(watched.names)) == ("", 2)
+
+
+def test_roles(path: Path) -> None:
+    assert allow(path, ONE, "lab1", ["observer", "actor"])
+    assert f"{ONE} lab1 actor,observer\n" in path.read_text()
+    assert read(path) == {ONE: Allowed("lab1", ("actor", "observer"))}
+    assert not allow(path, ONE, "lab1", ["actor", "observer"])
+    watched = WatchedList(path)
+    assert allow(path, ONE, "lab1"), "other roles"
+    assert watched.changed()
+    assert path.read_text().endswith(f"{ONE} lab1\n")
+    with pytest.raises(ConfigurationError, match="'root' is no role"):
+        allow(path, TWO, "lab2", ["root"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and owners of POSIX")
+def test_an_edit_keeps_mode_and_owner_whatever_the_umask(path: Path) -> None:
+    allow(path, ONE, "lab1")
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 12, 34)
+    before = path.stat()
+    umask = os.umask(0o077)
+    try:
+        allow(path, TWO, "lab2")
+        revoke(path, "lab1")
+    finally:
+        os.umask(umask)
+    after = path.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes and owners of POSIX")
+def test_the_first_list_can_be_read_by_whoever_owns_its_folder(path: Path) -> None:
+    path.parent.mkdir()
+    if os.geteuid() == 0:
+        os.chown(path.parent, 12, 34)
+    umask = os.umask(0o077)
+    try:
+        allow(path, ONE, "lab1")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert (path.stat().st_uid, path.stat().st_gid) == (path.parent.stat().st_uid, path.parent.stat().st_gid)
+
+
+def test_edits_at_one_moment_undo_nothing_of_each_other(path: Path) -> None:
+    keys = {f"lab{number}": KeyPair.generate("x").public for number in range(4)}
+
+    def edit(name: str) -> None:
+        for _ in range(20):
+            allow(path, keys[name], name)
+            revoke(path, name)
+        allow(path, keys[name], name)
+
+    with ThreadPoolExecutor(len(keys)) as editors:  # each opens the lock for itself, as processes do
+        list(editors.map(edit, keys))
+    assert {peer.name: key for key, peer in read(path).items()} == keys
