@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from deploy.backends.base import Ended, Observation
+from deploy.backends.background_loop import BackgroundLoop, Report, close_all
+from deploy.backends.base import Ended, Observation, Place
 from deploy.backends.runner import ToolError
 from deploy.backends.slurm import SlurmBackend, script
-from tests.helpers.programs import first_in_path, lines, program
+from tests.helpers.programs import first_in_path, lines, program, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 PROGRAM = """
@@ -103,6 +104,16 @@ def test_a_launcher_that_comes_back_finds_its_own_tasks(backend: SlurmBackend, s
     slurm.put(running(0, 2) | {"9_1": ("a3cd-other", "RUNNING", "None"), "8_N/A": ("a3cd-lab", "RUNNING", "None")})
     assert backend.observe() == Observation(frozenset({0, 2}))
     assert slurm.calls("squeue")[0][:4] == ["--noheader", "--array", f"--user={os.getuid()}", "--name=a3cd-lab"]
+
+
+def test_tasks_of_a_launcher_with_more_slots_are_cancelled(backend: SlurmBackend, slurm: Slurm) -> None:
+    slurm.put(running(0, 1, 2, 5))
+    loop = BackgroundLoop(Place(backend, 2))
+    reports: list[Report | None] = []
+    until(lambda: reports.append(loop.report()) or reports[-1], "a report")
+    close_all([loop])
+    assert reports[-1] == Report(Observation(frozenset({0, 1})))
+    assert sorted(slurm.get()) == ["7_0", "7_1"]
 
 
 def test_a_slot_that_was_filled_twice_keeps_the_older(backend: SlurmBackend, slurm: Slurm) -> None:
