@@ -344,7 +344,7 @@ class LearnerCore:
 
     def _attend(self, now: float, heard_all: bool) -> list[Effect]:
         stall = self._attention.look(now, heard_all)
-        self.run.peers.excuse(stall)
+        self.run.peers.excuse(now, stall)
         if stall < TOLD_STALL_SECONDS:
             return []
         text = f"the learner stood still for {stall:.0f} s (a large batch, a slow disk, or a process that was stopped)"

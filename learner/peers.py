@@ -196,11 +196,11 @@ class Peers:
     def silent(self, now: float, seconds: float) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
 
-    def excuse(self, seconds: float) -> None:
+    def excuse(self, now: float, seconds: float) -> None:
         """So long nobody could be heard."""
         if seconds:
             for peer in self._by_id.values():
-                peer.seen += seconds
+                peer.seen = min(peer.seen + seconds, now)
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
         """All peers of one role, in the order they joined."""

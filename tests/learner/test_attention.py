@@ -36,9 +36,17 @@ def test_a_learner_that_stood_still_removes_nobody_for_it() -> None:
     (line,) = logged(core.tick(100.0))
     assert line.startswith("warning: the learner stood still for 90 s") and core.run.peers.actors == 2
     assert core.run.status(100.0).warnings == [line.removeprefix("warning: ")]
+    assert [actor.seen for actor in core.run.status(100.0).actors] == [10.0, 10.0]
     core.handle(101.0, b"speaks", Heartbeat(), None)
     assert logged(attend(core, 101.0, 120.0)) == [], "30 s in which it was listened to are not over"
     assert logged(core.tick(121.0)) == ["warning: actor silent has been silent for 30 s: it is removed"]
+
+
+def test_who_was_read_first_after_a_standstill_was_heard_then_and_not_later() -> None:
+    core = learner_with("x")
+    core.handle(99.0, b"x", Heartbeat(), None)
+    core.tick(100.0)
+    assert [actor.seen for actor in core.run.status(100.0).actors] == [0.0]
 
 
 def test_nobody_is_silent_while_messages_wait_to_be_read_unless_they_always_do() -> None:
