@@ -33,9 +33,9 @@ def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) ->
         seconds=280,
     )
     reason = "the environment gave a reward that is no finite number"
-    assert 5 <= training.said.count(f"actor    warning: {reason}") <= 6, "once for each actor that was tried"
+    assert 5 <= training.said.count(f"actor    warning: {reason}") <= 10, "once for each actor that was tried"
     assert f"learner  warning: here-0: {reason}" in training.said
-    assert 5 <= training.said.count("exit_code=75") <= 6
+    assert 5 <= training.said.count("exit_code=75") <= 10, "five times in one of two slots"
     assert "no actor can be started: 5 failures in a row" in training.errors[-1]
     assert "gave up after" in training.errors[-1]
     assert reason in training.errors[-1]
