@@ -13,9 +13,10 @@ from operator import attrgetter
 
 import msgspec
 
+from actor.failure_rule import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
-from common.errors import A3cdError, CodecError, UnavailableError, WireError
+from common.errors import A3cdError, CodecError, WireError
 from common.host.versions import own_version
 from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
@@ -41,9 +42,6 @@ PULL_SECONDS = 1.0
 """Between two pulls; doubled with each for an actor that has no weights of this epoch."""
 SLOW_PULL_SECONDS = 30.0
 """Longest time between two pulls."""
-FAILURES_IN_A_ROW = 10
-FAILING_SECONDS = 2.0
-"""Both must be reached: where a rollout takes a millisecond, ten failures are soon counted."""
 _epoch = attrgetter("run", "epoch", "settings")
 """Two welcomes that agree in these are of one epoch of a learner."""
 _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
@@ -79,26 +77,6 @@ def _not_understood(welcome: Welcome, error: Exception) -> str:
         f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read by this actor (a3cd "
         f"{own_version()}): {error}; install the same a3cd on both ends"
     )
-
-
-class FailureRule:
-    """When an actor whose environments fail gives up; until then it drops the rollout and begins new episodes."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._since = 0.0
-
-    def succeeded(self) -> None:
-        """All environments that failed have played on since."""
-        self._count = 0
-
-    def failed(self, now: float, error: A3cdError) -> None:
-        """Raises UnavailableError when there have been too many failures in a row for too long."""
-        if not self._count:
-            self._since = now
-        self._count += 1
-        if self._count >= FAILURES_IN_A_ROW and now - self._since >= FAILING_SECONDS:
-            raise UnavailableError(f"gave up after {self._count} failures in a row: {error}")
 
 
 class ActorCore:

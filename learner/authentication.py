@@ -19,13 +19,15 @@ from common.host.addresses import Address
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.allowed import WatchedList
 from common.host.security.keys import KeyPair
-from common.host.service.logs import Limited, again
+from common.host.service.logs import Limited, Throttle, again, held_back
 from common.wire import sockets
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
 CHECK_SECONDS = 1.0
 """Between two readings of the list of allowed peers."""
+LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 20
+"""Lines about peers that were refused, from however many addresses."""
 _FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 """Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
 _log = logging.getLogger("learner")
@@ -73,6 +75,7 @@ class Authenticator:
         self._pair = keys.pair
         self._list = WatchedList(keys.allowed)
         self._limited = Limited(repeat_seconds)
+        self._throttle = Throttle(LINES_PER_SECOND, LINES_AT_ONCE)
         self._check_due = 0.0
         self._revoked: set[str] = set()
         self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
@@ -148,6 +151,8 @@ class Authenticator:
         self.socket.close(linger=0)
 
     def _warn(self, key: str, text: str) -> None:
-        repeated = self._limited.admit(key, time.monotonic())
-        if repeated is not None:
-            _log.warning("%s%s", text, again(repeated))
+        now = time.monotonic()
+        repeated = self._limited.admit(key, now)
+        held = None if repeated is None else self._throttle.admit(now)
+        if repeated is not None and held is not None:
+            _log.warning("%s%s%s", text, again(repeated), held_back(held))

@@ -6,16 +6,14 @@ import msgspec
 import pytest
 
 from actor.core import (
-    FAILING_SECONDS,
-    FAILURES_IN_A_ROW,
     PULL_SECONDS,
     RESEND_SECONDS,
     ActorCore,
-    FailureRule,
     Leave,
     Prepare,
     Warn,
 )
+from actor.failure_rule import FAILURES_IN_A_ROW
 from actor.outbox import UNSENT_SECONDS, Send
 from common.errors import UnavailableError
 from common.rl.episode import Episode
@@ -236,6 +234,30 @@ def test_credit_that_came_back_while_it_was_away_is_used_when_it_is_in_again() -
     assert contribution(core.handle(3.0, again(), BODY)).sequence == 2
 
 
+def test_without_weights_in_the_welcome_they_are_pulled_before_anything_is_played() -> None:
+    core = ActorCore(hello_of("x"), 0.0)
+    core.tick(0.0)
+    pull, prepare = core.handle(1.0, welcome_of(settings={}), None)
+    assert pull == Send(Pull(version=0, whole=True))
+    assert isinstance(prepare, Prepare)
+    core.player = NotingPlayer()
+    assert core.state == "waiting"
+    asked = [now for now in range(1, 30) if any(isinstance(one, Pull) for one in messages(core.tick(float(now))))]
+    assert asked == [2, 4, 8, 16], "ever more slowly: they are under way, or wait for their turn"
+    core.handle(29.0, again(settings={}), None)
+    assert core.state == "waiting"
+    assert core.handle(30.0, Weights(version=10, epoch=2), BODY) == []
+    assert core.state == "waiting", "of another epoch"
+    core.handle(31.0, Weights(version=10, epoch=1), BODY)
+    assert (core.state, core.version, player_of(core).loaded) == ("working", 10, [(10, BODY, False)])
+
+
+def test_a_welcome_without_weights_to_one_that_has_them_changes_nothing() -> None:
+    core = member()
+    assert messages(core.handle(1.0, again(version=12), None)) == []
+    assert (core.state, core.version, player_of(core).loaded) == ("working", 10, [])
+
+
 def test_a_second_welcome_that_comes_late_brings_no_older_weights() -> None:
     core = member()
     core.broadcast(1.0, news(15))
@@ -360,29 +382,3 @@ def test_messages_that_are_none_of_its_business_change_nothing() -> None:
 
 
 ERROR = UnavailableError("it broke")
-
-
-def test_failures_in_a_row_are_no_reason_to_give_up_before_their_time() -> None:
-    rule = FailureRule()
-    for _ in range(3 * FAILURES_IN_A_ROW):
-        rule.failed(10.0, ERROR)
-    rule.failed(10.0 + 0.9 * FAILING_SECONDS, ERROR)
-    with pytest.raises(UnavailableError, match="gave up after 32 failures in a row: it broke"):
-        rule.failed(10.0 + FAILING_SECONDS, ERROR)
-
-
-def test_a_long_time_is_no_reason_to_give_up_without_many_failures() -> None:
-    rule = FailureRule()
-    for number in range(FAILURES_IN_A_ROW - 1):
-        rule.failed(100.0 * number, ERROR)
-    with pytest.raises(UnavailableError):
-        rule.failed(1000.0, ERROR)
-
-
-def test_a_success_begins_the_count_and_the_time_anew() -> None:
-    rule = FailureRule()
-    for number in range(FAILURES_IN_A_ROW - 1):
-        rule.failed(100.0 * number, ERROR)
-    rule.succeeded()
-    for _ in range(3 * FAILURES_IN_A_ROW):
-        rule.failed(1000.0, ERROR)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import zmq
 
-import actor.core
+import actor.failure_rule
 from actor.daemon import run
 from actor.players.gradients import GradientPlayer
 from common.errors import ConfigurationError, EnvironmentMissingError, UnavailableError
@@ -294,7 +294,7 @@ def test_an_environment_that_raises_now_and_then_is_played_on(
 def test_an_environment_that_always_fails_is_given_up(
     act: Callable[..., int], monkeypatch: pytest.MonkeyPatch, name: str, option: str
 ) -> None:
-    monkeypatch.setattr(actor.core, "FAILING_SECONDS", 0.0)
+    monkeypatch.setattr(actor.failure_rule, "FAILING_SECONDS", 0.0)
 
     def script(learner: Learner) -> None:
         learner.welcome()

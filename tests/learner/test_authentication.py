@@ -16,7 +16,7 @@ from common.host.security.access import LEARNER_PAIR, LearnerEndpoint
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair
 from common.wire import sockets
-from learner.authentication import CHECK_SECONDS, Authenticator, LearnerKeys, answer
+from learner.authentication import CHECK_SECONDS, LINES_AT_ONCE, Authenticator, LearnerKeys, answer
 
 Context = zmq.Context[zmq.Socket[bytes]]
 HERE, ANYWHERE = Address("127.0.0.1", 0), Address("0.0.0.0", 5555)
@@ -153,6 +153,15 @@ def test_others_do_not_and_it_is_said_once(
         house.authenticator.serve()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
     assert not house.router.poll(50)
+
+
+def test_strangers_from_many_addresses_fill_no_log(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for number in range(1000):
+            house.authenticator._warn(
+                f"key from 10.0.{number}", f"the key shown from 10.0.{number} is not allowed here"
+            )
+    assert len(caplog.records) <= LINES_AT_ONCE + 5
 
 
 def test_a_connection_that_closes_without_a_word_is_not_told(house: House, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -23,7 +24,18 @@ from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer, pack, split
-from common.wire.messages import Acknowledgement, AnyMessage, Hello, Inspect, Message, Refused, Status, Stop, Welcome
+from common.wire.messages import (
+    Acknowledgement,
+    AnyMessage,
+    Goodbye,
+    Hello,
+    Inspect,
+    Message,
+    Refused,
+    Status,
+    Stop,
+    Welcome,
+)
 from learner import daemon
 from learner.daemon import run
 from learner.record.gradient_history import History
@@ -126,6 +138,40 @@ def learn(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> Callable[.
                 raise failure
 
     return one
+
+
+def test_who_comes_when_the_run_is_over_is_told_so(learn: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for ever; the learner ends when all have left."""
+    monkeypatch.setattr(daemon, "DISMISS_SECONDS", PATIENCE_MS / 1000)
+
+    def script(peer: Peer) -> None:
+        peer.join()
+        peer.push(steps=20)
+        assert peer.hear(Stop)[0].final
+        assert peer.hear(Stop)[0].final, "said again to one that has not left"
+        late = Peer(peer._context, peer.address)
+        late.say(hello_of("late", host="elsewhere"))
+        assert late.hear(Stop)[0].final
+        peer.say(Goodbye(reason="the run is over"))
+
+    begun = time.monotonic()
+    assert learn(script, settings_of(*SMALL, "limits.frames=20")) == 0
+    assert time.monotonic() - begun < PATIENCE_MS / 1000
+
+
+def test_peers_that_come_and_go_fill_no_log(learn: Callable[..., int], caplog: pytest.LogCaptureFixture) -> None:
+    def script(peer: Peer) -> None:
+        for number in range(500):
+            peer.join(hello_of(f"a{number}", host="elsewhere"))
+            peer.say(Goodbye(reason="because " * 500))
+        peer.join()
+        interrupt()
+
+    with caplog.at_level(logging.INFO, "learner"):
+        assert learn(script, settings_of(*SMALL)) == 143
+    lines = [record.getMessage() for record in caplog.records]
+    assert daemon.LINES_AT_ONCE <= len(lines) < 1000 / 2, "a thousand things happened"
+    assert max(map(len, lines)) < 1000
 
 
 def test_a_run_to_its_limit(learn: Callable[..., int], tmp_path: Path) -> None:
