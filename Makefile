@@ -3,9 +3,10 @@ PYTHON ?= python3
 ENV ?= FlappyBird-v0
 BIN := .venv/bin
 INSTALLED := .venv/installed
+AUDIT := .venv/audit/bin
 UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train quick quick-common quick-rest test fuzz check format bench clean
+.PHONY: install train quick quick-common quick-rest test fuzz check audit format bench clean
 
 install: $(INSTALLED)
 
@@ -39,6 +40,14 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Known vulnerabilities in what is installed here. Asks a service on the internet, so it is no part of CI: a package that
+# cannot be asked about is a failure, too.
+audit: install
+	test -x $(AUDIT)/pip-audit || { $(PYTHON) -m venv $(AUDIT:/bin=) && $(AUDIT)/pip install --quiet pip-audit; }
+	$(BIN)/python -m pip freeze --exclude-editable >.venv/installed.txt
+	$(AUDIT)/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement .venv/installed.txt || \
+		{ echo "audit failed: a vulnerability is listed above, or the vulnerability service did not answer" >&2; exit 1; }
 
 format: install
 	$(BIN)/ruff format .

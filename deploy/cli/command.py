@@ -202,6 +202,8 @@ def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
         click.echo(msgspec.json.encode(result).decode())
         return
     capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
+    if result.capped and not result.sampled:
+        capped += "; if nothing happens in them, try --sampled, which draws actions as in training"
     click.echo(
         f"{result.env}, weights of version {result.version}: mean return {result.mean:.2f}, spread {result.std:.2f}, "
         f"from {result.minimum:g} to {result.maximum:g} over {result.episodes} episodes of {result.length_mean:.0f} "

@@ -61,6 +61,7 @@ def test_a_port_in_use(daemons: Daemons, offset: int) -> None:
 def test_an_environment_that_does_not_exist(daemons: Daemons) -> None:
     daemon = daemons.run("train", "CartPol-v1", "--actors", 1, "--run-dir", "run", "--json", code=EXIT_CONFIGURATION)
     refused(daemon, "environment CartPol-v1 does not exist", "did you mean CartPole-v1")
+    assert daemon.said.splitlines() == daemon.errors, "nothing was started that could have said more"
     assert not (daemons.folder / "run").exists(), "the command, mended, must find the folder free"
 
 

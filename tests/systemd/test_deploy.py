@@ -16,7 +16,7 @@ from tests.systemd.login import ssh_to
 from tests.systemd.machine import Machine
 from tests.systemd.service import ACTORS, LEARNER, SETTINGS, Service
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 AT = Address("box", 5555)
 
 

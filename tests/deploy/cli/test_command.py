@@ -205,7 +205,8 @@ def test_evaluate(stand: Any, tmp_path: Path) -> None:
     assert (evaluate.options["sampled"], evaluate.options["checkpoint"]) == (True, "best")
     assert text == (
         "CartPole-v1, weights of version 7: mean return 150.00, spread 50.00, from 100 to 200 over 2 episodes of 150 "
-        "steps on average, 1 cut off at 200 steps\n"
+        "steps on average, 1 cut off at 200 steps; if nothing happens in them, try --sampled, which draws actions "
+        "as in training\n"
     )
 
 
