@@ -25,6 +25,7 @@ TAKES = {
     "soak": "60 min",
     "saving": "1 min",
     "week_of_metrics": "2 min",
+    "poison": "30 min",
 }
 """On two cores with nothing else to do."""
 

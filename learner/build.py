@@ -35,6 +35,7 @@ from learner.exchange.gradients import GradientExchange
 from learner.exchange.policy_server import PolicyServer
 from learner.exchange.step_rule import step_rule
 from learner.exchange.trajectories import TrajectoryExchange
+from learner.parameters.agreement import Agreement
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_bound import GradientBound
@@ -197,8 +198,14 @@ def _exchange(run: Run, weights: Weights, model: Model, observation: Observation
             section = settings.staleness
             compensation = DelayCompensation(weights.vector, section.compensation, section.history_mib)
         bound = GradientBound(settings.algorithm.max_grad_norm, settings.exchange.error_feedback)
+        agreement = Agreement(weights.vector.numel()) if settings.exchange.robust == "agreement" else None
         gradients = GradientSum(
-            weights, average=average, compensation=compensation, top_k=settings.exchange.top_k, bound=bound
+            weights,
+            average=average,
+            compensation=compensation,
+            top_k=settings.exchange.top_k,
+            bound=bound,
+            agreement=agreement,
         )
         return GradientExchange(run, gradients)
     trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)

@@ -34,6 +34,7 @@ from learner.attention import Attention
 from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
+from learner.health import Health
 from learner.limits import ending
 from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
@@ -63,6 +64,7 @@ class LearnerCore:
         self._weights = weights
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
+        self._health = Health()
         self._fleet = Fleet(run)
         self._attention = Attention(now)
         self._record_due = now
@@ -155,6 +157,8 @@ class LearnerCore:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)
             if self._weights.finite:
+                told = self._health.look(now, self.run.stats.symptoms()) + self._exchange.named()
+                effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
                 effects.append(WriteMetrics(self.run.metrics(now)))
             else:
                 over = "failed", NOT_FINITE

@@ -14,6 +14,7 @@ from common.run.status import RunStatus
 from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
 from learner.episode_window import EpisodeWindow
+from learner.health import Figures
 from learner.meters import Busy, LagMeter, Rate, Smoothed
 from learner.peers import Peer
 from learner.scaling import Decision, FirstEpisodes, FleetMeter, Measurement, Totals, start
@@ -95,6 +96,9 @@ class RunStats:
         self._frames = Rate(WINDOW_SECONDS, now)
         self._received = Rate(WINDOW_SECONDS, now)
         self._bytes = Rate(WINDOW_SECONDS, now)
+        self.health: list[str] = []
+        """What is wrong with the learning now."""
+        self._not_finite = 0
         self._warnings: deque[str] = deque(maxlen=WARNINGS)
 
     # -- events: each is booked once, here, for the run and for the peer -----------------------------------------------
@@ -196,6 +200,16 @@ class RunStats:
         if text not in self._warnings:
             self._warnings.append(text)
 
+    def not_finite(self) -> None:
+        """No gradient of a step was finite."""
+        self._not_finite += 1
+
+    def diagnosed(self, told: list[str]) -> list[str]:
+        """What is wrong now, in words whose numbers change in brackets only; returns what was not before."""
+        before = {text.partition("(")[0] for text in self.health}
+        self.health = told
+        return [text for text in told if text.partition("(")[0] not in before]
+
     # -- reports -------------------------------------------------------------------------------------------------------
 
     def seconds(self, now: float) -> float:
@@ -239,6 +253,19 @@ class RunStats:
     def _totals(self, now: float) -> Totals:
         return Totals(now, self.busy.worked, self.counters.frames, self.counters.version)
 
+    def symptoms(self) -> Figures:
+        counters = self.counters
+        return Figures(
+            mean_return=self.score,
+            best_return=self.window.best_return,
+            entropy=self._losses.values.get("entropy"),
+            frames=counters.frames,
+            episodes=counters.episodes,
+            applied=counters.gradients,
+            unused=counters.stale + counters.refused,
+            not_finite=self._not_finite,
+        )
+
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
         """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""
         lag_mean, lag_p95 = self._lag.overall() if whole_run else self._lag.recent()
@@ -259,5 +286,6 @@ class RunStats:
             "actors_wanted": self.decision.wanted,
             "why": self.decision.why,
             "losses": dict(self._losses.values),
+            "health": self.health,
             "warnings": list(self._warnings),
         }

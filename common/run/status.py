@@ -132,6 +132,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
     """The last few errors that the learner recovered from."""
     checkpoint: CheckpointStatus = CheckpointStatus()
+    health: list[str] = []
+    """What is wrong with the learning, or with an actor's gradients, now, and what to try."""
     quarantined: list[QuarantineStatus] = []
     """Who is kept out for a while."""
     actors: list[PeerStatus] = []

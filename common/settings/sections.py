@@ -170,6 +170,9 @@ class Exchange(Section, frozen=True):
     """Gradients that one actor may have unanswered; 0: no limit (collapses under load; for experiments)."""
     accumulate: Annotated[int, Meta(ge=1, le=64)] = 4
     """Gradients that an actor without credit adds up before it waits."""
+    robust: Literal["none", "agreement"] = "none"
+    """agreement: a gradient counts up to twice the usual length, and an actor whose gradients point against the others'
+    is left out and named (gradients of four and more actors only)."""
     coalesce: Annotated[int, Meta(ge=1, le=256)] = 16
     """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
     drain_ms: Positive = 5.0

@@ -32,6 +32,8 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield from _trajectories(settings)
     if exchange.kind == "actions":
         yield from _actions(settings)
+    if exchange.robust != "none":
+        yield from _robust(settings)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 
@@ -149,6 +151,16 @@ def _trajectories(settings: Settings) -> Iterator[str]:
         yield f"{why} packs nothing with loss: leave exchange.error_feedback = true out"
     if settings.staleness.policy == "compensate":
         yield f'{why}: staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"'
+
+
+def _robust(settings: Settings) -> Iterator[str]:
+    exchange = settings.exchange
+    robust = f'exchange.robust = "{exchange.robust}"'
+    kinds = possible(exchange.kind, settings.algorithm.kind, settings.network.kind, settings.optimizer.device)
+    if set(kinds) != {"gradients"}:
+        yield f'{robust} judges gradients of actors: it needs exchange.kind = "gradients"'
+    if settings.record.gradients:
+        yield f"{robust} depends on gradients that are not applied, which record.gradients = true does not record"
 
 
 def _actions(settings: Settings) -> Iterator[str]:

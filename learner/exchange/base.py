@@ -13,6 +13,7 @@ from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
+from learner.parameters.agreement import AgainstOthersError
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
@@ -79,6 +80,10 @@ class Exchange(abc.ABC):
         """Whatever actors wait for that needs no optimizer step."""
         return []
 
+    def named(self) -> list[str]:
+        """Actors whose contributions do not fit the others', in words."""
+        return []
+
     def left(self, routing_id: bytes) -> None:  # noqa: B027
         """An actor is gone."""
 
@@ -128,8 +133,8 @@ class ContributionExchange(Exchange):
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
 
     @abc.abstractmethod
-    def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
-        """Adds a contribution to the next step; raises CodecError, with nothing added."""
+    def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:
+        """Adds a contribution of the actor `source` to the next step; raises CodecError, with nothing added."""
 
     @property
     def deadline(self) -> float:
@@ -176,7 +181,10 @@ class ContributionExchange(Exchange):
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
         weight = self._staleness.weight(lag)
         try:
-            self.add(message, body, weight, lag, seen)
+            self.add(message, body, weight, lag, seen, source=peer.hello.name)
+        except AgainstOthersError as error:
+            self._run.stats.refused(peer, str(error))
+            return [self._answer(routing_id, message, "refused", str(error))]
         except CodecError as error:
             return self._refuse(now, routing_id, peer, message, str(error))
         if not self._waiting:
@@ -208,6 +216,7 @@ class ContributionExchange(Exchange):
             else:
                 effects.append(self._answer(one.routing_id, one.header, "refused", why))
         if not result.to_blame:
+            self._run.stats.not_finite()
             effects.append(Log("warning", f"{len(waiting)} {self.plural} together: {NOBODY}", key="step"))
         return effects
 
@@ -218,9 +227,11 @@ class ContributionExchange(Exchange):
         counted = self._run.spec.counted
         return Moments.merge_all(header.moments, counted, rollouts=header.count, steps=header.steps)
 
-    def add(self, header: Contribution, body: Buffer, weight: float, lag: int, seen: Moments) -> None:
+    def add(
+        self, header: Contribution, body: Buffer, weight: float, lag: int, seen: Moments, *, source: str = ""
+    ) -> None:
         """Adds a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
-        self._add(header, body, weight, lag)
+        self._add(header, body, weight, lag, source)
         self._seen.append(seen)
 
     def advance(self, *, scale: float, frames: int) -> StepResult:

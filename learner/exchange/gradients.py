@@ -29,5 +29,8 @@ class GradientExchange(ContributionExchange):
             link_mbit=exchange.link_mbit,
         )
 
-    def _add(self, header: Contribution, body: Buffer, weight: float, lag: int) -> None:
-        self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag)
+    def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:
+        self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag, source=source)
+
+    def named(self) -> list[str]:
+        return self._sum.named()

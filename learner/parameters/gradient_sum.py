@@ -7,6 +7,7 @@ import torch
 from common.settings.codec_names import NAMES, TOP_K
 from common.wire.codecs.registry import PackedCodec, make
 from common.wire.frames import Buffer
+from learner.parameters.agreement import Agreement
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.step_result import StepResult
@@ -27,11 +28,12 @@ class GradientSum:
         compensation: DelayCompensation | None = None,
         top_k: float = TOP_K,
         bound: GradientBound | None = None,
+        agreement: Agreement | None = None,
     ) -> None:
         """`average`: a step is taken with the mean of the gradients instead of their normalised sum.
 
         `compensation` corrects each gradient before it is added; `top_k`: fraction of the elements that top-k sends.
-        `bound`: how long a gradient may be.
+        `bound`: how long a gradient may be; `agreement` judges it by the others'.
         """
         size = weights.vector.numel()
         self.weights = weights
@@ -39,6 +41,7 @@ class GradientSum:
         self._compensation = compensation
         self._top_k = top_k
         self._bound = bound or GradientBound()
+        self._agreement = agreement
         self._codecs: dict[str, PackedCodec] = {}
         self._decoded = torch.zeros(size)
         self._sum = torch.zeros(size)
@@ -56,11 +59,17 @@ class GradientSum:
         """Length that no body exceeds, whatever its codec."""
         return max(self._codec(name).max_bytes for name in NAMES)
 
-    def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0) -> None:
+    def named(self) -> list[str]:
+        """Actors whose gradients do not fit the others', in words."""
+        return [] if self._agreement is None else self._agreement.named()
+
+    def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0, source: str = "") -> None:
         """Adds `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` is at most `reach`.
 
+        `source`: the name of the actor.
+
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
-        any honest gradient.
+        any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
         self._codec(codec).decode(body, self._decoded)
         # One pass over the vector: NaN and infinity survive in the norm.
@@ -69,7 +78,10 @@ class GradientSum:
         if self._compensation is not None:
             self._compensation.apply(self._decoded, lag)
             UNBOUNDED.check(float(torch.linalg.vector_norm(self._decoded)), codec, count, self._decoded.numel())
-        self._sum.add_(self._decoded, alpha=weight)
+        shortened = 1.0
+        if self._agreement is not None:
+            shortened = self._agreement.judge(source, self._decoded, norm, count)
+        self._sum.add_(self._decoded, alpha=weight * shortened)
         self._gradients += 1
         self._rollouts += count
         self._weight += weight

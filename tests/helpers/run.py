@@ -78,7 +78,9 @@ class NotedSum(GradientSum):
     def reach(self) -> int | None:
         return self.largest_lag
 
-    def add(self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0) -> None:
+    def add(
+        self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0, source: str = ""
+    ) -> None:
         if bytes(body) == BAD:
             raise CodecError("not finite (NaN or infinity)")
         self.added.append((bytes(body), codec, weight))

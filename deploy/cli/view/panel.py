@@ -189,7 +189,7 @@ def launchers_table(launchers: list[FleetStatus]) -> Table:
 def notes(status: RunStatus) -> list[str]:
     """What is to be told besides figures, the most important last."""
     out = [f"{one.name} is kept out, {one.seconds_left:.0f} s more: {one.why}" for one in status.quarantined]
-    return [*status.warnings, *out]
+    return [*status.warnings, *out, *status.health]
 
 
 def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:

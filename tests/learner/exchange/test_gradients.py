@@ -1,11 +1,29 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from common.errors import RefusedError
+from common.settings.sections import Optimizer
+from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement, Observe, Refused
 from learner.exchange.base import Exchange
-from tests.helpers.run import CODEC, NotedSum, exchange_of, gradient_of, hello_of, run_of, sent, settings_of
+from learner.parameters.agreement import Agreement
+from learner.parameters.gradient_sum import GradientSum
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.weights import Weights
+from tests.helpers.run import (
+    CODEC,
+    NotedSum,
+    core_of,
+    exchange_of,
+    gradient_of,
+    hello_of,
+    logged,
+    run_of,
+    sent,
+    settings_of,
+)
 
 BODY = b"gradient"
 
@@ -57,3 +75,31 @@ def test_observations_are_refused() -> None:
     message = Observe(run="a-run", epoch=1, group=0, step=1)
     (refused,) = sent(exchange_of(run, NotedSum()).handle(0.0, b"x", peer, message, b"o"), Refused)
     assert refused.code == "role"
+
+
+def test_an_actor_that_points_against_the_others_is_refused_named_and_stays_in_the_run() -> None:
+    """Real gradients through the real sum: nine honest ones of a direction and noise, and one of flipped sign."""
+    size, generator = 200, torch.Generator().manual_seed(0)
+    weights = Weights(make_optimizer(Optimizer(kind="sgd"), torch.zeros(size), 0), torch.zeros(0))
+    run = run_of(settings_of("exchange.robust=agreement"))
+    core = core_of(run, GradientSum(weights, agreement=Agreement(size)), 0.0)
+    names = [f"honest-{number}" for number in range(9)] + ["flipper"]
+    for name in names:
+        core.handle(0.0, name.encode(), hello_of(name, host="gpu-box"), None)
+    direction = torch.ones(size) / size**0.5
+    lines: list[str] = []
+    for number in range(1, 121):
+        for name in names:
+            noise = torch.randn(size, generator=generator) / size**0.5
+            gradient = (direction + 2 * noise) * (-1.0 if name == "flipper" else 1.0)
+            header = gradient_of(number, run.stats.counters.version)
+            effects = core.handle(0.1 * number, name.encode(), header, make_codec("none", size).encode(gradient))
+        lines += logged(core.tick(0.1 * number))
+    assert sent(effects, Acknowledgement, b"flipper")[0].verdict == "refused"
+    status = core.run.status(13.0)
+    assert len(status.actors) == 10, "it is judged on, and may come back"
+    assert [line.split(":")[0] for line in status.health] == ["flipper"]
+    assert "point against the others'" in status.health[0]
+    assert len([line for line in lines if "point against" in line]) == 1
+    assert {peer.name for peer in status.actors if peer.refused} == {"flipper"}
+    assert weights.vector.dot(direction) < -1

@@ -1,0 +1,119 @@
+"""Whether the run still learns: a pure function of its figures, with a memory so that it does not flap.
+
+Each symptom is told when it has lasted for HOLD_SECONDS, with what to try, until it has been absent for as long.
+"""
+
+import math
+from dataclasses import dataclass
+
+HOLD_SECONDS = 60.0
+FAR = 0.5
+"""Of the way from the lowest mean return to the best, that it is below the best."""
+GONE = 0.02
+"""Of the largest entropy so far."""
+UNUSED = 0.9
+"""Share of what actors sent that was refused or too old."""
+LEAST_SENT = 20
+"""Contributions before their share means anything."""
+NO_EPISODE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of a run now; counts are since its beginning."""
+
+    mean_return: float | None
+    best_return: float | None
+    entropy: float | None
+    frames: int
+    episodes: int
+    applied: int
+    unused: int
+    """Stale or refused."""
+    not_finite: int
+    """Steps in which no gradient was finite."""
+
+
+@dataclass
+class _Symptom:
+    since: float
+    """When it was first seen without a break, or was last seen."""
+    told: bool = False
+
+
+class Health:
+    def __init__(self) -> None:
+        self._lowest = math.inf
+        self._entropy = 0.0
+        self._symptoms: dict[str, _Symptom] = {}
+        self._looked: list[tuple[float, Figures]] = []
+        """The last HOLD_SECONDS."""
+        self._episode_at: float | None = None
+        """When an episode ended, or the first frame was played."""
+
+    def look(self, now: float, figures: Figures) -> list[str]:
+        """What is wrong, and what to try; to be called about once a second."""
+        before = self._looked[-1][1] if self._looked else None
+        if self._episode_at is None or before is None or figures.episodes > before.episodes:
+            self._episode_at = now
+        self._looked.append((now, figures))
+        while self._looked[0][0] < now - HOLD_SECONDS:
+            self._looked.pop(0)
+        if figures.mean_return is not None:
+            self._lowest = min(self._lowest, figures.mean_return)
+        if figures.entropy is not None:
+            self._entropy = max(self._entropy, figures.entropy)
+        seen = self._seen(now, figures)
+        return [text for text in self._remembered(now, seen) if text]
+
+    def _remembered(self, now: float, seen: dict[str, str]) -> list[str]:
+        told = []
+        for name in [*self._symptoms, *(name for name in seen if name not in self._symptoms)]:
+            symptom = self._symptoms.setdefault(name, _Symptom(now))
+            if name in seen and not symptom.told:
+                symptom.told = now - symptom.since >= HOLD_SECONDS
+            elif name in seen:
+                symptom.since = now
+            elif not symptom.told or now - symptom.since >= HOLD_SECONDS:
+                del self._symptoms[name]
+                continue
+            if symptom.told:
+                told.append(seen.get(name, name))
+        return told
+
+    def _seen(self, now: float, figures: Figures) -> dict[str, str]:
+        """What to tell, by the symptom."""
+        first = self._looked[0][1]
+        seen = {}
+        worse = self._is_worse(figures)
+        if worse:
+            name = "the mean return is far below its best"
+            numbers = f"{figures.mean_return:.4g}, it was {figures.best_return:.4g}"
+            cure = "try a smaller optimizer.learning_rate; the best checkpoint is kept"
+            seen[name] = f"{name} ({numbers}): {cure}"
+        if worse and figures.entropy is not None and figures.entropy < GONE * self._entropy:
+            name = "the policy has no entropy left"
+            seen[name] = f"{name} ({figures.entropy:.2g}): it tries nothing new, try a larger algorithm.entropy_coef"
+        if (
+            self._episode_at is not None
+            and now - self._episode_at > NO_EPISODE_SECONDS
+            and figures.frames > first.frames
+        ):
+            name = "no episode has ended for long"
+            cure = "if the environment has no end of its own, set environment.max_episode_steps"
+            seen[name] = f"{name} ({now - self._episode_at:.0f} s): {cure}"
+        unused, applied = figures.unused - first.unused, figures.applied - first.applied
+        if unused + applied >= LEAST_SENT and unused >= UNUSED * (unused + applied):
+            name = "hardly anything that actors send is used"
+            cure = "see their errors, and the lag: fewer actors, or a larger staleness.refuse_factor"
+            seen[name] = f"{name} ({unused} of {unused + applied} refused or too old in the last minute): {cure}"
+        if figures.not_finite > first.not_finite:
+            name = "the loss is not finite"
+            seen[name] = f"{name}: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
+        return seen
+
+    def _is_worse(self, figures: Figures) -> bool:
+        mean, best = figures.mean_return, figures.best_return
+        if mean is None or best is None or math.isinf(self._lowest):
+            return False
+        return best > self._lowest and mean < best - FAR * (best - self._lowest)
