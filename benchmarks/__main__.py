@@ -26,6 +26,7 @@ TAKES = {
     "saving": "1 min",
     "week_of_metrics": "2 min",
     "poison": "30 min",
+    "recording": "20 s",
 }
 """On two cores with nothing else to do."""
 

@@ -37,6 +37,8 @@ class Replayed(msgspec.Struct, kw_only=True):
     exchange: str
     first: int
     """The record goes back to this version without a hole."""
+    hole: str = ""
+    """Why it goes no further back; empty: it begins there."""
     last: int
     """Its newest version."""
     lost: list[Lost] = []
@@ -108,6 +110,7 @@ class _Replay:
             first=self._history.first,
             last=self._history.last,
             lost=self._history.lost,
+            hole=self._history.hole,
         )
 
     def run(self, start: int | None) -> Replayed:
@@ -258,7 +261,11 @@ class _Replay:
             return False
         assert self._parts is not None
         paths, result = self._kept[version], self._result
-        apart = _apart(self._snapshot(), paths.read())
+        try:
+            saved = paths.read()
+        except DamagedCheckpointError:  # a learner is at work, and has removed it since
+            return False
+        apart = _apart(self._snapshot(), saved)
         if apart:
             text = f"at version {version} the checkpoint {paths.folder.name} differs: {apart}"
             self._differs(result.different_version or version, f"{result.difference}; {text}".removeprefix("; "))

@@ -33,6 +33,7 @@ def _lines(result: Replayed) -> list[str]:
         f"run {result.run}: {result.env}, {result.algorithm}, {result.exchange}; "
         f"recorded are versions {result.first:,} to {result.last:,}"
     ]
+    lines += [f"no further back, because {result.hole}"] if result.hole else []
     lines += [
         f"lost when epoch {lost.epoch} ended: versions {lost.after + 1:,} to {lost.until:,}, which no later weights "
         "stand on"
