@@ -29,7 +29,11 @@ class TrainedRun:
 
 
 def open_run(path: Path, which: Which) -> TrainedRun:
-    """Read a run folder; raises ConfigurationError without a run, or without a checkpoint that is whole."""
+    """Read a run folder.
+
+    Raises ConfigurationError without a run or a checkpoint, DamagedCheckpointError if none is whole, and
+    UnavailableError if the disk does not give them.
+    """
     folder = RunFolder(path)
     settings = folder.settings()
     paths = folder.best() if which == "best" else folder.newest()
