@@ -21,7 +21,7 @@ from common.host.service.standstill import Standstill
 from common.settings.codec_names import NAMES
 from common.wire import sockets
 from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
-from common.wire.membership import Membership
+from common.wire.membership import KEPT_OUT, Membership
 
 _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
@@ -136,7 +136,7 @@ class _Daemon:
         """The service manager and the operator, whether there is a learner and why not."""
         membership.give_up(now, self._wait_limit)
         obstacle = membership.obstacle
-        waiting = obstacle or f"waiting for the learner at {self._access.address}"
+        waiting = f"{KEPT_OUT}{obstacle}" if obstacle else f"waiting for the learner at {self._access.address}"
         told = self._playing if membership.member else waiting
         if told != self._told:
             self._told = told

@@ -186,7 +186,8 @@ access() {
 # What runs is what was sent.
 current() { [ "$changed" = no ] && [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; }
 
-# state_of UNIT: `state` is up, waits (for its learner), starts, over (a run that is) or down; `status` its exit code.
+# state_of UNIT: `state` is up, waits (for its learner), refused (by it; the unit goes on trying), starts, over (a run
+# that is) or down; `status` its exit code.
 state_of() {
     active='' sub='' result='' status='' text=''
     while IFS='=' read -r key value; do
@@ -201,6 +202,7 @@ state_of() {
 $(ctl show --property=ActiveState,SubState,Result,ExecMainStatus,StatusText "$1")
 EOF
     case $active/$sub/$result/$text in
+    */success/"kept out: "*) state=refused ;;
     */auto-restart/success/* | *activ*/*/success/"waiting for "*) state=waits ;;
     */auto-restart*) state=down ;;
     active/* | reloading/*) state=up ;;
@@ -232,6 +234,7 @@ stays() {
             case $state in
             starts) good=0 ;;
             waits) [ $seconds -ge "$PATIENCE" ] || good=0 ;;
+            refused) echo "$unit runs, but is $text" && return 78 ;;
             down)
                 echo "$unit does not run: $result, exit code $status; its last lines:"
                 timeout 60 journalctl "$scope" -q -u "$unit" -n 10 -o cat

@@ -15,7 +15,7 @@ from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
 from common.host.service.standstill import Standstill
 from common.wire.client import LearnerLink, introduce
-from common.wire.membership import Membership
+from common.wire.membership import KEPT_OUT, Membership
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Refused, Stop, Welcome
 from deploy.backends.background_loop import BackgroundLoop, close_all
 from deploy.backends.base import Place, actor_name
@@ -196,7 +196,9 @@ class _Launcher:
             _log.info("actors can run again")
         self._gave_up = report.gave_up
         if self._connected:
-            self._notifier.status(f"{report.running} of {report.slots} actors {report.why}".rstrip())
+            why = "" if self._membership.member else self._membership.obstacle
+            text = f"{report.running} of {report.slots} actors {report.why}".rstrip()
+            self._notifier.status(f"{KEPT_OUT}{why}" if why else text)
             if self._membership.member:
                 self._link.send(report)
 
@@ -209,11 +211,8 @@ class _Launcher:
         waited = self._membership.notice(now)
         if waited is None:
             return
-        why = self._membership.obstacle
-        text = (
-            f"{why}; trying again, ever more slowly"
-            if why
-            else f"no learner at {self._address} for {waited:.0f} s; waiting"
-        )
-        self._notifier.status(text)
+        text = f"no learner at {self._address} for {waited:.0f} s; waiting"
+        if why := self._membership.obstacle:
+            text = f"{why}; trying again, ever more slowly"
+            self._notifier.status(f"{KEPT_OUT}{why}")
         _log.warning(logs.line(text, actors=actors))

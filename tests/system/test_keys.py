@@ -73,6 +73,7 @@ def test_a_key_to_look_with_can_do_nothing_else(daemons: Daemons) -> None:
     learner = daemons.start(
         *("learner", "--config", config, "--bind", address, "--keys", keys, "--run-dir", daemons.folder / "run")
     )
+    learner.wait_for("listens on")
     words = ("keys", "--keys", keys, "invite", "screen", "--learner", address, "--role", "observer")
     (line,) = daemons.run(*words).printed.splitlines()
     _, command, invitation = shlex.split(line)

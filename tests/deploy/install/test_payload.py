@@ -209,6 +209,13 @@ def test_a_unit_that_does_not_stay_up_fails_the_deployment(
         take(actors)
 
 
+def test_a_unit_that_is_refused_is_told_and_goes_on_trying(fake: Fake, take: Take, actors: Payload) -> None:
+    fake.say("a3cd-actor@1.service", WAITS.replace("waiting for the learner", "kept out: the key of box is not let in"))
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"a3cd-actor@1.service runs, but is kept out: the key of box"):
+            take(actors)
+
+
 def test_a_unit_that_waits_for_its_learner_is_told(fake: Fake, actors: Payload) -> None:
     fake.say("a3cd-actor@1.service", WAITS)
     told = list(fake.target.apply(actors, list(fake.target.apply(actors))))
