@@ -212,7 +212,7 @@ class _Replay:
                 case Added():
                     try:
                         seen = exchange.moments(entry.header)
-                        exchange.add(entry.header, body, entry.weight, entry.lag, seen)
+                        exchange.add(entry.header, body, entry.weight, entry.lag, seen, source=entry.peer)
                     except CodecError as error:
                         text = f"the contribution {_name(entry)} cannot be used: {error}"
                         self._differs(self._at[0] + 1, text)

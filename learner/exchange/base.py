@@ -128,8 +128,8 @@ class ContributionExchange(Exchange):
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
-        self._seen: list[Moments] = []
-        """Of what was added since the last step."""
+        self._seen: list[tuple[str, Moments]] = []
+        """Actor and moments of what was added since the last step."""
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
 
     @abc.abstractmethod
@@ -232,14 +232,14 @@ class ContributionExchange(Exchange):
     ) -> None:
         """Adds a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
         self._add(header, body, weight, lag, source)
-        self._seen.append(seen)
+        self._seen.append((source, seen))
 
     def advance(self, *, scale: float, frames: int) -> StepResult:
         """Takes the step to the next version with what has been added since the last one."""
         result = self._collected.step(scale=scale, frames=frames)
-        for number, seen in enumerate(self._seen):
+        for number, (source, seen) in enumerate(self._seen):
             if number not in result.left_out:
-                self._collected.weights.merge(seen)
+                self._collected.weights.merge(seen, source)
         self._seen.clear()
         self._collected.weights.end_version()
         return result

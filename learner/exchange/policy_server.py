@@ -55,8 +55,8 @@ class PolicyServer:
         )
         return GroupBuffer(buffer, self._stack, sampler(seed, group))
 
-    def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool) -> int | None:
-        """Reads a group's observations; a rollout that is complete with them is given to the trainer.
+    def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool, source: str = "") -> int | None:
+        """Reads the observations of a group of the actor `source`; a rollout that they complete goes to the trainer.
 
         Returns the version that acted in that rollout, on average; None: no rollout is complete. Raises CodecError,
         with nothing taken in, for a body that does not decode, and for rewards that are not finite.
@@ -72,7 +72,7 @@ class PolicyServer:
         if completed is None:
             return None
         if completed.moments is not None:
-            self._trainer.weights.merge(completed.moments)
+            self._trainer.weights.merge(completed.moments, source)
         self._trainer.add(completed.rollout)
         return completed.version
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 from common.rl.rewards import UNCHANGED
+from learner.parameters.moments_guard import MomentsGuard
 from learner.parameters.optimizers import FlatOptimizer
 
 TARGET = "target"
@@ -60,13 +61,17 @@ class Weights:
         self._normalization = normalization
         self._statistics = extras[: normalization.size]
         self._moments = Moments.empty(normalization.counted) if saved is None else saved
+        self._guard = MomentsGuard()
         self._merged = self._moments
         """With those of contributions to the next version."""
         self.end_version()
 
-    def merge(self, more: Moments) -> None:
-        """Adds the moments of one contribution to the next version; nothing changes before its `end_version`."""
-        self._merged = self._merged.merged(more)
+    def merge(self, more: Moments, source: str = "") -> None:
+        """Adds the moments that the actor `source` counted to the next version, as far as they are believed.
+
+        Nothing changes before its `end_version`.
+        """
+        self._merged = self._merged.merged(self._guard.believed(source, more))
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
         self.optimizer.step(gradient, scale=scale, frames=frames)

@@ -1,0 +1,64 @@
+"""Running statistics that one actor cannot spoil: what an actor counted is held against what the others count.
+
+Each element of its means is clipped to SIGMAS deviations around what another actor counts, and its variance likewise.
+What has been counted so far is no bound: whoever stays just within it widens it without end. The others' figures are
+taken as they came, so a region of the state space that is new to all is new to nobody for long, and a liar only widens
+what others may say. An actor that is alone is believed.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.rl.moments import Moments
+
+SIGMAS = 4.0
+"""Deviations of another actor's numbers around its mean."""
+REMEMBERED = 50
+"""Contributions of an actor over which its own mean and deviation are taken."""
+SOURCES = 64
+"""Actors remembered: those that sent last."""
+_Doubles = NDArray[np.float64]
+
+
+@dataclass
+class _Known:
+    means: _Doubles
+    variances: _Doubles
+    count: int = 1
+
+
+class MomentsGuard:
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def believed(self, source: str, seen: Moments) -> Moments:
+        """What counts of the moments that the actor `source` has `seen`."""
+        if not seen.count:
+            return seen
+        others = [known for name, known in self._known.items() if name != source]
+        self._note(source, seen)
+        if not others:
+            return seen
+        means = np.stack([one.means for one in others])
+        variances = np.stack([one.variances for one in others])
+        reach = SIGMAS * np.sqrt(variances)
+        low, high = (means - reach).min(axis=0), (means + reach).max(axis=0)
+        most = np.maximum(SIGMAS**2 * variances.max(axis=0), (high - low) ** 2 / 4)
+        return Moments(seen.count, np.clip(seen.means, low, high), np.minimum(seen.squares, most * seen.count))
+
+    def _note(self, source: str, seen: Moments) -> None:
+        known = self._known.get(source)
+        if known is None:
+            self._known[source] = _Known(seen.means.copy(), seen.variances.copy())
+            if len(self._known) > SOURCES:
+                self._known.popitem(last=False)
+        else:
+            known.count = min(known.count + 1, REMEMBERED)
+            weight = 1 / known.count
+            apart = seen.means - known.means
+            known.variances += weight * (seen.variances + (1 - weight) * apart**2 - known.variances)
+            known.means += weight * apart
+        self._known.move_to_end(source)
