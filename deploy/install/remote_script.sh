@@ -266,7 +266,7 @@ start() {
     running a3cd.target || step a3cd.target ctl start --no-block a3cd.target
     for unit; do
         state_of "$unit"
-        [ "$state" != waits ] || note "$unit waits for its learner"
+        [ "$state" != waits ] || note "$unit waits for its learner: $text"
     done
 }
 

@@ -219,7 +219,7 @@ def test_a_unit_that_is_refused_is_told_and_goes_on_trying(fake: Fake, take: Tak
 def test_a_unit_that_waits_for_its_learner_is_told(fake: Fake, actors: Payload) -> None:
     fake.say("a3cd-actor@1.service", WAITS)
     told = list(fake.target.apply(actors, list(fake.target.apply(actors))))
-    assert told[-1] == "note: a3cd-actor@1.service waits for its learner"
+    assert told[-1] == "note: a3cd-actor@1.service waits for its learner: waiting for the learner at tcp://x:1"
     assert list(fake.target.apply(actors)) == []
 
 
