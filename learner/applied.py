@@ -42,6 +42,8 @@ class Added(Entry, frozen=True):
     header: Gradient | Trajectory
     weight: float
     lag: int
+    against: bool = False
+    """It was not added, as it points against the others (`exchange.robust`); but later ones are judged by it, too."""
 
 
 class Stepped(Entry, frozen=True):

@@ -20,6 +20,7 @@ from common.settings.sections import Settings
 from learner.applied import Added, AnyEntry, Began, Stepped
 from learner.build import Parts, assemble, set_arithmetic
 from learner.exchange.base import ContributionExchange
+from learner.parameters.agreement import AgainstOthersError
 from learner.record.gradient_history import History, Lost
 from learner.run_stats import Counters
 
@@ -148,13 +149,9 @@ class _Replay:
         return begin, paths.read(), paths.folder.name
 
     def _can_begin(self, version: int) -> bool:
-        """Delay compensation needs earlier weights, which no checkpoint has; an epoch begins without them."""
-        for piece in self._history.pieces:
-            if piece.first <= version <= piece.last:
-                section = piece.epoch.began.settings["staleness"]
-                if section["policy"] != "compensate" or version == piece.first:
-                    return True
-        return False
+        """Some of what a learner remembers is in no checkpoint; an epoch begins without it."""
+        pieces = [piece for piece in self._history.pieces if piece.first <= version <= piece.last]
+        return any(version == piece.first or not _unsaved(piece.epoch.began) for piece in pieces)
 
     def _cannot(self, start: int | None, possible: list[int]) -> str:
         history = self._history
@@ -164,9 +161,8 @@ class _Replay:
         if possible:
             return f"{reach}; a replay can begin at {', '.join(map(str, possible))}, not at {start}"
         why = "no checkpoint that is kept is on what it holds"
-        compensate = any(piece.epoch.began.settings["staleness"]["policy"] == "compensate" for piece in history.pieces)
-        if compensate:
-            why = 'with staleness.policy = "compensate" a replay begins where an epoch began, and that is not kept'
+        if unsaved := next((text for piece in history.pieces if (text := _unsaved(piece.epoch.began))), ""):
+            why = f"with {unsaved} a replay begins where an epoch began, and that is not kept"
         return f"{reach}, and {why}: a larger record.keep_mib or checkpoint.keep reaches further back"
 
     def _epoch(self, began: Began, checkpoint: Checkpoint | None) -> None:
@@ -210,14 +206,10 @@ class _Replay:
                 case Began():
                     self._compare_checksum(entry.version, entry.checksum)
                 case Added():
-                    try:
-                        seen = exchange.moments(entry.header)
-                        exchange.add(entry.header, body, entry.weight, entry.lag, seen, source=entry.peer)
-                    except CodecError as error:
-                        text = f"the contribution {_name(entry)} cannot be used: {error}"
-                        self._differs(self._at[0] + 1, text)
+                    if why := _added(exchange, entry, body):
+                        self._differs(self._at[0] + 1, f"the contribution {_name(entry)} {why}")
                         return
-                    added.append(entry)
+                    added += [] if entry.against else [entry]
                 case Stepped():
                     result = exchange.advance(scale=entry.scale, frames=entry.frames)
                     self._at = entry.version, entry.frames
@@ -314,6 +306,32 @@ class _Kept:
             else:
                 found.append(cls(paths, checkpoint.version, int(checkpoint.state.get("epoch", 0))))
         return found
+
+
+def _added(exchange: ContributionExchange, entry: Added, body: bytes) -> str:
+    """Adds a contribution as the run did; what went otherwise, or an empty text."""
+    against = False
+    try:
+        seen = exchange.moments(entry.header)
+        exchange.add(entry.header, body, entry.weight, entry.lag, seen, source=entry.peer)
+    except AgainstOthersError:
+        against = True
+    except CodecError as error:
+        return f"cannot be used: {error}"
+    return "" if against == entry.against else "was left out by either the run or the replay, and not by the other"
+
+
+def _unsaved(began: Began) -> str:
+    """The setting by which the steps of an epoch depend on more than its checkpoints hold; empty: they do not."""
+    settings = began.settings
+    if settings["staleness"]["policy"] == "compensate":
+        return 'staleness.policy = "compensate"'
+    if (robust := settings["exchange"].get("robust", "none")) != "none":
+        return f'exchange.robust = "{robust}"'
+    for section, key in (("network", "normalize"), ("environment", "reward_normalize")):
+        if settings[section][key]:  # an actor's statistics are held against what the others counted
+            return f"{section}.{key} = true"
+    return ""
 
 
 def _apart(replayed: Checkpoint, saved: Checkpoint) -> str:

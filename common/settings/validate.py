@@ -159,8 +159,6 @@ def _robust(settings: Settings) -> Iterator[str]:
     kinds = possible(exchange.kind, settings.algorithm.kind, settings.network.kind, settings.optimizer.device)
     if set(kinds) != {"gradients"}:
         yield f'{robust} judges gradients of actors: it needs exchange.kind = "gradients"'
-    if settings.record.gradients:
-        yield f"{robust} depends on gradients that are not applied, which record.gradients = true does not record"
 
 
 def _actions(settings: Settings) -> Iterator[str]:

@@ -184,7 +184,10 @@ class ContributionExchange(Exchange):
             self.add(message, body, weight, lag, seen, source=peer.hello.name)
         except AgainstOthersError as error:
             self._run.stats.refused(peer, str(error))
-            return [self._answer(routing_id, message, "refused", str(error))]
+            told = self._answer(routing_id, message, "refused", str(error))
+            if self._recorder is None:
+                return [told]
+            return [*self._recorder.added(peer, message, body, weight, lag, against=True), told]
         except CodecError as error:
             return self._refuse(now, routing_id, peer, message, str(error))
         if not self._waiting:

@@ -39,10 +39,12 @@ class Recorder:
         )
         return [Record(entry)]
 
-    def added(self, peer: Peer, header: Contribution, body: Buffer, weight: float, lag: int) -> list[Record]:
+    def added(
+        self, peer: Peer, header: Contribution, body: Buffer, weight: float, lag: int, *, against: bool = False
+    ) -> list[Record]:
         name, incarnation = peer.incarnation
         message = cast(Gradient | Trajectory, header)
-        entry = Added(peer=name, incarnation=incarnation, header=message, weight=weight, lag=lag)
+        entry = Added(peer=name, incarnation=incarnation, header=message, weight=weight, lag=lag, against=against)
         return [Record(entry, body)]
 
     def stepped(self, scale: float, frames: int, result: StepResult) -> list[Record]:

@@ -42,7 +42,7 @@ def contributions(folder: Path, peer: str = "") -> Iterator[Applied]:
             match entry:
                 case Began():
                     norms = norms or _Norms(entry)
-                case Added():
+                case Added(against=False):
                     assert norms is not None
                     waiting.append(_applied(entry, norms.of(entry, body)) if peer in ("", entry.peer) else None)
                 case Stepped():

@@ -38,6 +38,8 @@ class RecordedRun:
     def __init__(self, path: Path, *assignments: str, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.settings = settings_of(*RECORDED, *assignments)
         self.folder = RunFolder(path)
+        self.agreeing = False
+        """Whether gradients point in about one direction."""
         self.verdicts: list[tuple[str, int, str]] = []
         self.core: LearnerCore
         self.weights_at: dict[int, bytes] = {}
@@ -82,17 +84,17 @@ class RecordedRun:
         for actor in actors:
             self._do(self.core.handle(self._now, actor.encode(), hello_of(actor), None))
 
-    def send(self, actor: str = "a", lag: int = 0, again: bool = False) -> None:
+    def send(self, actor: str = "a", lag: int = 0, again: bool = False, flipped: bool = False) -> None:
         """One contribution of weights `lag` versions old, at most the epoch's first.
 
-        `again`: the last one once more, as it was, also in a later epoch.
+        `again`: the last one once more, as it was, also in a later epoch; `flipped`: with the opposite sign.
         """
         if actor not in self._welcomes:
             self.join(actor)
         if not again:
             sequence = self._sequences.get(actor, 0) + 1
             self._sequences[actor] = sequence
-            self._last[actor] = self._contribution(actor, sequence, max(self._begun, self.version - lag))
+            self._last[actor] = self._contribution(actor, sequence, max(self._begun, self.version - lag), flipped)
         if actor in self._last:
             header, body = self._last[actor]
             self._do(self.core.handle(self._now, actor.encode(), header, memoryview(body)))
@@ -116,7 +118,9 @@ class RecordedRun:
         self._do(self.core.stop(self._now))
         self.die()
 
-    def _contribution(self, actor: str, sequence: int, version: int) -> tuple[Gradient | Trajectory, bytes]:
+    def _contribution(
+        self, actor: str, sequence: int, version: int, flipped: bool
+    ) -> tuple[Gradient | Trajectory, bytes]:
         spec, welcome = self.core.run.spec, self._welcomes[actor]
         fields = {"run": spec.run, "epoch": spec.epoch, "model": spec.model, "codec": welcome.codec}
         header = gradient_of(sequence, version, **fields, steps=8, emulator_frames=8)
@@ -126,7 +130,8 @@ class RecordedRun:
             header = msgspec.structs.replace(header, moments=moments)
         if spec.settings.exchange.kind == "gradients":
             gradient = torch.randn(spec.parameters, generator=self._generator)
-            gradient *= NORM / gradient.norm()
+            gradient += self.agreeing
+            gradient *= (-NORM if flipped else NORM) / gradient.norm()
             return header, make_codec(welcome.codec, spec.parameters).encode(gradient)
         played, body = self._played(welcome)[sequence % BODIES]
         changed = {name: getattr(header, name) for name in ("run", "epoch", "sequence", "version", "codec", "model")}

@@ -128,7 +128,7 @@ def test_whatever_happens_each_is_applied_once_and_the_weights_are_those_of_the_
         shutil.rmtree(path)
 
 
-@pytest.mark.parametrize("assignments", [(), VALUES, PPO, (*SYNCHRONOUS, *COUNTED)], ids=["a3c", "q", "ppo", "counted"])
+@pytest.mark.parametrize("assignments", [(), VALUES, PPO, SYNCHRONOUS], ids=["a3c", "q", "ppo", "synchronous"])
 def test_a_resumed_learner_goes_on_as_it_would_have(tmp_path: Path, assignments: tuple[str, ...]) -> None:
     """The same contributions, with and without a restart between them."""
     ends = []
@@ -317,6 +317,27 @@ def test_delay_compensation_begins_where_an_epoch_began(tmp_path: Path) -> None:
     run = recorded(tmp_path, *COMPENSATE)
     with pytest.raises(ConfigurationError, match="a replay can begin at 0, not at 6"):
         replay(run.folder.path, 6)
+
+
+def test_what_points_against_the_others_is_left_out_again(tmp_path: Path) -> None:
+    """One of five actors flips the sign; once it is left out it is still judged, and so are the others by it."""
+    run = RecordedRun(tmp_path / "run", "exchange.robust=agreement", "checkpoint.keep=5")
+    run.agreeing = True
+    for _ in range(120):
+        for name in "abcd":
+            run.send(name)
+        run.send("e", flipped=True)
+        run.flush()
+    run.save()
+    run.start()
+    run.steps(5, "a", "b")
+    run.end()
+    assert ("e", 120, "refused") in run.verdicts
+    result = replay(run.folder.path)
+    equal(run, result)
+    assert 0 < result.actors["e"] < 120 and result.actors["a"] == 125
+    with pytest.raises(ConfigurationError, match="a replay can begin at 0"):
+        replay(run.folder.path, 1)
 
 
 def test_a_run_that_recorded_nothing_is_refused(tmp_path: Path) -> None:

@@ -70,10 +70,6 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'exchange.robust = "agreement" judges gradients of actors: it needs exchange.kind = "gradients"',
         ),
         (
-            {"exchange": {"robust": "agreement", "kind": "gradients"}, "record": {"gradients": True}},
-            "which record.gradients = true does not record",
-        ),
-        (
             {"scaling": {"policy": "load", "minimum": 5, "maximum": 4}},
             "scaling.maximum = 4 must be at least scaling.minimum = 5",
         ),
