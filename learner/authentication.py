@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.allowed import WatchedList
 from common.host.security.keys import KeyPair
 from common.host.service.logs import Limited, Throttle, again, held_back
-from common.wire import sockets
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
@@ -28,8 +27,8 @@ CHECK_SECONDS = 1.0
 """Between two readings of the list of allowed peers."""
 LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 20
 """Lines about peers that were refused, from however many addresses."""
-_FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-"""Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
+MOST_ADDRESSES = 256
+"""That are kept of one key."""
 _log = logging.getLogger("learner")
 
 
@@ -78,7 +77,9 @@ class Authenticator:
         self._throttle = Throttle(LINES_PER_SECOND, LINES_AT_ONCE)
         self._check_due = 0.0
         self._revoked: set[str] = set()
-        self._monitors: dict[zmq.Socket[bytes], zmq.Socket[bytes]] = {}
+        self._addresses: dict[str, dict[str, None]] = {}
+        """From which each key was let in, newest last."""
+        self._banned: dict[str, float] = {}
         self.socket = context.socket(zmq.REP)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.bind(ZAP_ENDPOINT)
@@ -88,21 +89,37 @@ class Authenticator:
         zsocket.setsockopt(zmq.CURVE_SERVER, 1)
         zsocket.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret.encode())
         zsocket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
-        self._monitors[zsocket] = zsocket.get_monitor_socket(_FAILED)
 
-    def serve(self) -> None:
+    def ban(self, name: str, until: float) -> None:
+        """The key is not let in before that time, whatever the list says."""
+        self._banned[name] = until
+
+    def addresses(self, names: Collection[str]) -> set[str]:
+        """From which these keys were let in."""
+        return {address for name in names for address in self._addresses.get(name, ())}
+
+    def serve(self, now: float) -> None:
         while int(self.socket.get(zmq.EVENTS)) & zmq.POLLIN:
             request = self.socket.recv_multipart()
             reply, refused = answer(request, self._names)
             if refused and self._reread():  # it may have been allowed a moment ago
                 reply, refused = answer(request, self._names)
+            if not refused and now < self._banned.get(reply[4].decode(), 0.0):
+                self.socket.send_multipart([*reply[:2], b"300", b"banned for a while", b"", b""])  # it tries again
+                continue
             self.socket.send_multipart(reply)
+            address = request[3].decode(errors="replace").removeprefix("::ffff:")
             if refused:
-                peer = request[3].decode(errors="replace")
-                self._warn(f"key from {peer}", f"the key {refused}, shown from {peer}, is not allowed here")
-        for monitor in self._monitors.values():
-            for _ in sockets.events(monitor):
-                self._warn("handshake", "a peer without a key, or with another learner's, was refused")
+                self._warn(f"key from {address}", f"the key {refused}, shown from {address}, is not allowed here")
+            else:
+                self._let_in(reply[4].decode(), address)
+
+    def _let_in(self, name: str, address: str) -> None:
+        known = self._addresses.setdefault(name, {})
+        known.pop(address, None)
+        known[address] = None
+        if len(known) > MOST_ADDRESSES:
+            del known[next(iter(known))]
 
     @property
     def _names(self) -> Mapping[str, str]:
@@ -140,12 +157,6 @@ class Authenticator:
         _log.info("allowed now: %s", ", ".join(map(str, after.values())) or "nobody")
         self._revoked |= {peer.name for key, peer in before.items() if after.get(key) != peer}
         return True
-
-    def release(self, *guarded: zmq.Socket[bytes]) -> None:
-        """To be called before these sockets are closed."""
-        for zsocket in guarded:
-            zsocket.disable_monitor()
-            self._monitors.pop(zsocket).close(linger=0)
 
     def close(self) -> None:
         self.socket.close(linger=0)

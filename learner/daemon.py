@@ -23,12 +23,12 @@ from common.host.addresses import Address
 from common.host.service.logs import Limited, Throttle, again, cut, held_back
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
-from common.settings.sections import Settings
+from common.settings.sections import Exchange, Settings
 from common.wire import sockets
-from common.wire.frames import pack, split
-from common.wire.messages import AnyMessage, Hello, Status
-from learner.authentication import Authenticator, LearnerKeys
+from common.wire.frames import split
+from learner.authentication import LearnerKeys
 from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
+from learner.ports import Ports
 from learner.record import run_lock
 from learner.record.gradient_log import GradientLog
 from learner.record.run_lock import LockedRun
@@ -41,14 +41,12 @@ LINES_AT_ONCE = 100
 """A fleet that joins is seen host by host."""
 REPEAT_SECONDS = 60.0
 """A line that repeats is written once in this time, with the number of its repetitions."""
-SHARED_BYTES = 2**16
-"""A longer frame is not copied for each peer."""
 DISMISS_SECONDS = 3.0
 """Longest time in which actors and launchers may say goodbye at the end of a run."""
 REMIND_SECONDS = 0.5
 """Between two stops to those that have not."""
-FAREWELL_MS = 300
-"""Time for the last messages to leave."""
+PROGRESS_SECONDS = 1.0
+"""Between two looks at which connections are at work."""
 LAST_SAVE_SECONDS = 60.0
 """For the last checkpoint to reach the disk: less than systemd waits for the learner's end."""
 CLOSE_SECONDS = 20.0
@@ -90,6 +88,13 @@ def run(
         return daemon.run()
 
 
+def unread_messages(exchange: Exchange) -> int:
+    """Messages of the longest kind that an honest actor may send while the learner is busy for a minute."""
+    if exchange.kind == "actions":
+        return 32 * exchange.groups  # each is sent again every two seconds
+    return 8 * exchange.credit if exchange.credit else 1024  # every ten seconds; without credit as they come
+
+
 class _Daemon:
     def __init__(
         self, run: LockedRun, listeners: tuple[socket.socket, socket.socket], keys: LearnerKeys | None, signals: Signals
@@ -111,58 +116,32 @@ class _Daemon:
         self._notifier = Notifier()
         self._header_bytes = self._core.run.spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
-        self._status: tuple[Status, bytes] | None = None
         self._finish: Finish | None = None
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._listeners = listeners
-        self._authenticator = None if keys is None else Authenticator(self._context, keys, REPEAT_SECONDS)
+        self._address = listeners[0].getsockname()
+        self._ports = Ports(
+            listeners,
+            keys,
+            max_bytes=self._core.max_bytes,
+            unread_messages=unread_messages(settings.exchange),
+            repeat_seconds=REPEAT_SECONDS,
+        )
+        self._progress_due = 0.0
         self._poller = zmq.Poller()
-        self._poller.register(signals, zmq.POLLIN)
-        if self._authenticator is not None:
-            self._poller.register(self._authenticator.socket, zmq.POLLIN)
-        self._open()
-
-    def _open(self) -> None:
-        self._router = sockets.router(self._context, self._core.max_bytes)
-        self._publisher = sockets.publisher(self._context)
-        for zsocket, listener in zip((self._router, self._publisher), self._listeners, strict=True):
-            if self._authenticator is not None:
-                self._authenticator.guard(zsocket)
-            sockets.bind(zsocket, listener.dup())  # ours stays, for the next
-        self._poller.register(self._router, zmq.POLLIN)
-
-    def _close(self, linger: int) -> None:
-        self._poller.unregister(self._router)
-        if self._authenticator is not None:
-            self._authenticator.release(self._router, self._publisher)
-        self._router.close(linger=linger)
-        self._publisher.close(linger=0)
-
-    def _authenticate(self, authenticator: Authenticator, now: float) -> None:
-        """Answers requests, and ends every connection when a key is not allowed any more.
-
-        ZeroMQ cannot close a single one. All but the key's holder are back in a moment, and send again what was lost.
-        """
-        authenticator.serve()
-        self._core.key_roles = authenticator.roles
-        if authenticator.problem:
-            self._core.run.stats.warn(authenticator.problem)
-        if revoked := authenticator.revoked(now):
-            self._do(self._core.revoke(now, revoked))
-            self._close(linger=FAREWELL_MS)
-            self._open()
+        for one in (signals, *self._ports.pollable):
+            self._poller.register(one, zmq.POLLIN)
 
     def run(self) -> int:
         spec = self._core.run.spec
         counters = self._core.run.stats.counters
-        host, port = self._listeners[0].getsockname()[:2]
+        host, port = self._address[:2]
         listening = f"tcp://{host}:{port}"
+        with_keys = " with keys" if self._ports.authenticator else ""
         _log.info(
-            f"run {spec.run} epoch {spec.epoch} listens on {listening}{' with keys' if self._authenticator else ''}: "
+            f"run {spec.run} epoch {spec.epoch} listens on {listening}{with_keys}: "
             f"{spec.settings.environment.id}, {spec.settings.algorithm.kind}, {spec.settings.network.kind} with "
             f"{spec.parameters} parameters on {spec.device}, folder {spec.run_dir}"
         )
-        if self._authenticator is None and not Address(host, port).loopback:
+        if self._ports.authenticator is None and not Address(host, port).loopback:
             _log.warning(f"without keys: whoever reaches {listening} can take part in this run, and spoil it")
         if counters.frames:
             _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
@@ -176,10 +155,7 @@ class _Daemon:
         finally:
             self._writer.close(CLOSE_SECONDS)
             self._gradient_log.close()
-            self._close(linger=FAREWELL_MS)
-            if self._authenticator is not None:
-                self._authenticator.close()
-            self._context.term()
+            self._ports.close()
 
     def _loop(self) -> Finish:
         while self._finish is None:
@@ -189,18 +165,32 @@ class _Daemon:
             if self._signals.requested is not None:
                 self._do(self._core.stop(begun))
                 continue
-            if self._authenticator is not None:
-                self._authenticate(self._authenticator, begun)
+            self._admit(begun)
             heard_all = self._drain(begun)
             self._heed_writer(begun)
             self._do(self._core.answer(time.monotonic()))
             now = time.monotonic()
+            if now >= self._progress_due:
+                self._progress_due = now + PROGRESS_SECONDS
+                self._core.alive(self._ports.progress())
             self._do(self._core.flush(now))
             self._do(self._core.tick(now, heard_all=heard_all))
             self._notifier.watchdog(now)
             now = time.monotonic()
             self._core.run.stats.busy.working(now, now - begun)
         return self._finish
+
+    def _admit(self, now: float) -> None:
+        """Lets peers in, and cuts those off whose key is not allowed any more."""
+        authenticator = self._ports.authenticator
+        if authenticator is None:
+            return
+        revoked = self._ports.admit(now)
+        self._core.key_roles = authenticator.roles
+        if authenticator.problem:
+            self._core.run.stats.warn(authenticator.problem)
+        if revoked:
+            self._do(self._core.revoke(now, revoked))
 
     def _dismiss(self) -> None:
         """Tells actors and launchers that the run is over until all have said goodbye, for a bounded time.
@@ -211,8 +201,7 @@ class _Daemon:
         remind = time.monotonic() + REMIND_SECONDS
         while self._core.present and time.monotonic() < until and self._signals.requested is None:
             self._poller.poll(int(1e3 * REMIND_SECONDS / 4))
-            if self._authenticator is not None:
-                self._authenticator.serve()
+            self._admit(time.monotonic())
             self._drain(time.monotonic())
             now = time.monotonic()
             self._notifier.watchdog(now)
@@ -223,32 +212,27 @@ class _Daemon:
     def _drain(self, begun: float) -> bool:
         """Reads what is there, for a bounded time: more keeps coming while it reads. Returns whether none is left."""
         now = begun
-        while now - begun <= self._drain_seconds:
-            try:
-                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return True
-            routing_id = frames[0].bytes
-            key_name = str(frames[-1].get("User-Id")) if self._authenticator else ""
+        for routing_id, frames, key_name, address in self._ports.receive():
             now = time.monotonic()
             try:
-                message, body = split([frame.buffer for frame in frames[1:]], self._header_bytes, by_learner=True)
+                message, body = split(frames, self._header_bytes, by_learner=True)
             except WireError as error:
                 self._do(self._core.malformed(routing_id, error))
-                continue
-            address = str(frames[-1].get("Peer-Address")) if isinstance(message, Hello) else ""
-            self._do(self._core.handle(now, routing_id, message, body, key_name, address))
-        return False
+            else:
+                self._do(self._core.handle(now, routing_id, message, body, key_name, address))
+            if now - begun > self._drain_seconds:
+                return False
+        return True
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send():
-                    self._send(effect)
+                    self._ports.send(effect)
                 case Disconnect():
-                    pass
+                    self._ports.disconnect(effect)
                 case Publish():
-                    self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < 65536)
+                    self._ports.publish(effect)
                 case WriteMetrics():
                     self._write_metrics(effect.row)
                 case Record():
@@ -259,26 +243,6 @@ class _Daemon:
                     self._write_log(effect)
                 case Finish():
                     self._finish = effect
-
-    def _send(self, effect: Send) -> None:
-        frames = [effect.peer, self._packed(effect.message)]
-        if effect.body is not None:
-            frames.append(effect.body if isinstance(effect.body, bytes) else bytes(effect.body))
-        try:
-            # A long frame is shared by all that it is sent to.
-            self._router.send_multipart(frames, zmq.NOBLOCK, copy=len(frames[-1]) < SHARED_BYTES)
-        except zmq.ZMQError as error:
-            # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
-            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
-                raise
-
-    def _packed(self, message: AnyMessage) -> bytes:
-        """The header of a message; a status, which goes to all who ask for it, is packed once."""
-        if not isinstance(message, Status):
-            return pack(message)
-        if self._status is None or self._status[0] is not message:
-            self._status = message, pack(message)
-        return self._status[1]
 
     def _write_log(self, effect: Log) -> None:
         now = time.monotonic()

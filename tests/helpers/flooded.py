@@ -57,7 +57,6 @@ def main(kind: str, owner: str, keys: str) -> None:
         attacks.join()
         _honest(context, zsocket, guard, kind, port, credential)
         if guard is not None:
-            guard.release(zsocket)
             guard.close()
     context.destroy(linger=0)
     print("served")
@@ -65,7 +64,7 @@ def main(kind: str, owner: str, keys: str) -> None:
 
 def _serve(zsocket: zmq.Socket[bytes], guard: Authenticator | None, kind: str, most: int) -> None:
     if guard is not None:
-        guard.serve()
+        guard.serve(time.monotonic())
     if kind == "weights":
         zsocket.send(b"weights", zmq.NOBLOCK)
         return
@@ -139,7 +138,7 @@ def _honest(
         if time.monotonic() > until:
             sys.exit("an honest peer is not served afterwards")
         if guard is not None:
-            guard.serve()
+            guard.serve(time.monotonic())
         if kind == "weights":
             zsocket.send(b"weights", zmq.NOBLOCK)
             served = bool(peer.poll(10))

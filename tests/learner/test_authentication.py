@@ -96,13 +96,12 @@ class House:
         for one in (self.authenticator.socket, self.router, *others):
             poller.register(one, zmq.POLLIN)
         while ready := {one for one, _ in poller.poll(PATIENCE_MS)}:
-            self.authenticator.serve()
+            self.authenticator.serve(0.0)
             if ready - {self.authenticator.socket}:
                 return ready - {self.authenticator.socket}
         raise AssertionError("nobody said anything")
 
     def close(self) -> None:
-        self.authenticator.release(self.router)
         for guest in self.guests:
             monitor = guest.get_monitor_socket()
             guest.disable_monitor()
@@ -125,7 +124,7 @@ def house(folder: Path) -> Iterator[House]:
 def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair) -> None:
     guest = house.guest(pair)
     while not guest.poll(10, zmq.POLLOUT):
-        house.authenticator.serve()
+        house.authenticator.serve(0.0)
     guest.send(b"hello")
     assert house.attend() == {house.router}
     frames = house.router.recv_multipart(copy=False)
@@ -136,8 +135,8 @@ def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair
     ("pair", "learner", "said"),
     [
         (STRANGER, OWN.public, f"the key {STRANGER.public}, shown from 127.0.0.1, is not allowed here"),
-        (PEER, STRANGER.public, "a peer without a key, or with another learner's, was refused"),
-        (None, "", "a peer without a key, or with another learner's, was refused"),
+        (PEER, STRANGER.public, ""),
+        (None, "", ""),
     ],
 )
 def test_others_do_not_and_it_is_said_once(
@@ -146,12 +145,10 @@ def test_others_do_not_and_it_is_said_once(
     for _ in range(3):
         guest = house.guest(pair, learner)
         assert house.attend(guest.get_monitor_socket()) == {guest.get_monitor_socket()}
-        house.authenticator.serve()
-    with caplog.at_level(logging.WARNING):
-        for monitor in house.authenticator._monitors.values():
-            monitor.poll(100)
-        house.authenticator.serve()
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said]
+        house.authenticator.serve(0.0)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [said] * bool(
+        said
+    )
     assert not house.router.poll(50)
 
 
@@ -205,7 +202,7 @@ def test_whoever_was_let_in_a_moment_ago_comes_in(house: House, folder: Path) ->
     allowed.revoke(folder / "allowed", "lab7")
     guest = house.guest(STRANGER)
     while not guest.poll(10, zmq.POLLOUT):
-        house.authenticator.serve()
+        house.authenticator.serve(0.0)
     assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}, "what was seen at the door is not forgotten"
 
 
@@ -213,3 +210,24 @@ def test_a_name_with_another_key_is_another_peer(house: House, folder: Path) -> 
     house.authenticator.revoked(0.0)
     (folder / "allowed").write_text(f"{STRANGER.public} lab7\n")
     assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}
+
+
+def test_a_banned_key_is_let_in_later(house: House) -> None:
+    house.authenticator.ban(PEER.name, 60.0)
+    guest = house.guest(PEER)
+    monitor = guest.get_monitor_socket()
+    while not monitor.poll(10):
+        house.authenticator.serve(59.0)
+    event = next(sockets.events(monitor))
+    assert event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, "and not AUTH, which is for good"
+    while not guest.poll(10, zmq.POLLOUT):
+        house.authenticator.serve(60.0)
+
+
+def test_the_addresses_of_a_key_are_known(house: House) -> None:
+    assert house.authenticator.addresses({PEER.name}) == set()
+    guest = house.guest(PEER)
+    while not guest.poll(10, zmq.POLLOUT):
+        house.authenticator.serve(0.0)
+    assert house.authenticator.addresses({PEER.name}) == {"127.0.0.1"}
+    assert house.authenticator.addresses({OWN.name}) == set()

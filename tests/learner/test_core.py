@@ -125,8 +125,11 @@ def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered
     (refused,) = sent(effects, Refused, b"x")
     assert refused.code == "protocol"
     assert refused.reason == "protocol 99 is not 1"
-    (line,) = core.malformed(b"x", WireError("a header that is no msgpack"))
-    assert "no msgpack" in logged([line])[0]
+    noise = WireError("a header that is no msgpack")
+    line, ended = core.malformed(b"x", noise)
+    assert ("no msgpack" in logged([line])[0], ended) == (True, Disconnect(b"x"))
+    joined(core, "x")
+    assert core.malformed(b"x", noise) == [line]
 
 
 def test_goodbye_is_told_with_its_reason() -> None:

@@ -7,6 +7,6 @@ peer's public key in its list, which is checked by ZAP (RFC 27) before the peer'
 arrives with the name of the key it was encrypted under. A hello under another name is refused with the code `name`; a
 message under another key than the hello's is answered like a stranger's. The learner names each connection itself, and
 a hello's incarnation has 128 random bits and is encrypted, so nobody else can take a peer's place. When a key is
-revoked, the learner closes both sockets and opens new ones on the same ports: all other peers connect again, and send
-again what was not answered.
+revoked, the learner ends its connections; subscribers do not say who they are, so those of the same addresses are ended
+too, and the others are back in a moment.
 """

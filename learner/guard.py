@@ -1,0 +1,237 @@
+"""Sees each connection to the learner's ports, and ends those that `learner.connections` chooses.
+
+libzmq's monitors tell the descriptor of each connection, Linux counts its bytes (TCP_INFO), and shutdown(2) ends it:
+libzmq then reads the end and cleans up. In a thread of its own, since a step of the daemon's may take long.
+"""
+
+import contextlib
+import logging
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import zmq
+
+from common.host.process import resident_bytes
+from common.host.service.logs import Limited, again
+from learner.connections import Bounds, Connection, Doorkeeper, Port
+from learner.door import keep_out
+
+LOOK_SECONDS = 0.05
+"""Between two looks at the memory, and at who came and went."""
+YOUNG_SECONDS, YOUNG_LOOK_SECONDS = 1.0, 0.005
+"""Connections younger than this are looked at more often: a flood need not last long."""
+PAUSE_SECONDS = 0.002
+"""After each look: many connections at once are seen together."""
+SCAN_SECONDS = 0.5
+"""Between two looks at all connections' bytes."""
+SCAN_BYTES = 8 * 2**20
+"""Growth of memory after which the bytes are looked at at once."""
+FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+"""Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+_EVENT = struct.Struct("=Hi")
+"""Of the first frame from a monitor: which event, and here its descriptor."""
+_COUNTED = struct.Struct("=QQ")
+_COUNTED_AT = 120
+"""Offset in Linux' struct tcp_info of tcpi_bytes_acked and tcpi_bytes_received."""
+_TCP_INFO: int = getattr(socket, "TCP_INFO", 0)
+_log = logging.getLogger("learner")
+
+counts_bytes = _TCP_INFO > 0
+
+
+class Guard:
+    """A thread of its own; the daemon's may ask it things meanwhile."""
+
+    def __init__(self, bounds: Bounds, repeat_seconds: float, *, with_keys: bool) -> None:
+        """`with_keys`: a handshake that fails is worth a line; without keys it is a port scanner's."""
+        self._events = _EVENTS | FAILED if with_keys else _EVENTS
+        self._keeper = Doorkeeper(bounds)
+        self._limited = Limited(repeat_seconds)
+        self._monitors: dict[zmq.Socket[bytes], tuple[zmq.Socket[bytes], Port]] = {}
+        self._connections: dict[tuple[Port, int], Connection] = {}
+        """By port and descriptor, oldest first: the events of one port come in order, those of two do not."""
+        self._listeners: dict[Port, socket.socket] = {}
+        self._kept_out: dict[Port, set[str]] = {}
+        self._lock = threading.Lock()
+        """Held by whoever uses monitors or connections."""
+        self._all_read = False
+        self._young: list[Connection] = []
+        self._leaving: list[tuple[float, Connection]] = []
+        """When each is to be ended, the next first."""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
+
+    def watch(self, zsocket: zmq.Socket[bytes], port: Port, listener: socket.socket) -> None:
+        """To be called before the socket is bound, and before `start`; the guard has `listener` for itself."""
+        self._monitors[zsocket] = zsocket.get_monitor_socket(self._events), port
+        self._listeners[port] = listener
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """To be called before the sockets that it watches are closed."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for zsocket, (monitor, _) in self._monitors.items():
+            zsocket.disable_monitor()
+            monitor.close(linger=0)
+        self._monitors.clear()
+        for listener in self._listeners.values():
+            keep_out(listener, ())
+            listener.close()
+        self._listeners.clear()
+
+    # -- asked by the daemon -------------------------------------------------------------------------------------------
+
+    def connection(self, descriptor: int) -> Connection | None:
+        """The one that a message came on."""
+        with self._lock:
+            self._take_events()
+            return self._connections.get(("control", descriptor))
+
+    def end(self, why: str, chosen: Callable[[Connection], bool], after_seconds: float = 0.0) -> int:
+        """Ends the chosen connections, once what was sent to them has had time to leave; returns how many."""
+        with self._lock:
+            self._take_events()
+            some = [one for one in self._connections.values() if not one.closing and chosen(one)]
+            for one in some:
+                one.closing = True
+                if after_seconds > 0.0:
+                    self._leaving.append((time.monotonic() + after_seconds, one))
+                else:
+                    self._end(one, why)
+            return len(some)
+
+    def all_read(self) -> None:
+        """No message waits: what memory the process has now, it needs."""
+        self._all_read = True
+
+    def ban(self, address: str, seconds: float) -> None:
+        with self._lock:
+            now = time.monotonic()
+            self._keeper.ban(address, now + seconds)
+            self._close_doors(now)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        scan_due, scanned = 0.0, 0
+        with selectors.DefaultSelector() as selector:
+            for monitor, _ in self._monitors.values():
+                selector.register(int(monitor.get(zmq.FD)), selectors.EVENT_READ)
+            while not self._closing.wait(PAUSE_SECONDS):
+                selector.select(YOUNG_LOOK_SECONDS if self._young else LOOK_SECONDS)
+                now, memory = time.monotonic(), resident_bytes()
+                with self._lock:
+                    if self._all_read:
+                        self._all_read = False
+                        self._keeper.all_read(memory)
+                    came = self._take_events()
+                    if now >= scan_due or memory > scanned + SCAN_BYTES:
+                        scan_due, scanned = now + SCAN_SECONDS, memory
+                        self._count(now, self._connections.values())
+                        came = True
+                    elif self._young:
+                        self._count(now, self._young)
+                        came = True
+                    self._young = [one for one in self._young if now - one.since < YOUNG_SECONDS and not one.closing]
+                    if came:
+                        self._close_some(now, memory)
+                    self._close_doors(now)
+                    while self._leaving and self._leaving[0][0] <= now:
+                        self._end(self._leaving.pop(0)[1], "")
+
+    def _take_events(self) -> bool:
+        """Who came and went; returns whether anyone came."""
+        came = False
+        for monitor, port in self._monitors.values():
+            for event, descriptor in _events(monitor):
+                if event == zmq.EVENT_ACCEPTED:
+                    came = True
+                    self._accepted(descriptor, port)
+                elif event == zmq.EVENT_DISCONNECTED:
+                    self._gone(port, descriptor)
+                else:
+                    self._say("handshake", "a peer without a key, or with another learner's, was refused")
+        return came
+
+    def _gone(self, port: Port, descriptor: int) -> None:
+        if one := self._connections.pop((port, descriptor), None):
+            one.gone = time.monotonic()
+
+    def _accepted(self, descriptor: int, port: Port) -> None:
+        self._gone(port, descriptor)
+        peer = _peer(descriptor)
+        if peer is None:  # it is gone
+            return
+        now = time.monotonic()
+        one = self._connections[port, descriptor] = Connection(descriptor, peer, port, since=now, moved=now)
+        self._young.append(one)
+        if why := self._keeper.refuses(now, port, one.address):
+            self._end(one, why)
+
+    def _count(self, now: float, connections: Iterable[Connection]) -> None:
+        for one in connections:
+            if counts_bytes:
+                with contextlib.suppress(OSError), _borrowed(one.descriptor) as tcp:
+                    info = tcp.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _COUNTED_AT + _COUNTED.size)
+                    acknowledged, received = _COUNTED.unpack_from(info, _COUNTED_AT)
+                    one.count(now, received, acknowledged)
+
+    def _close_some(self, now: float, memory: int) -> None:
+        for one, why in self._keeper.to_close(now, list(self._connections.values()), memory):
+            self._end(one, why)
+
+    def _close_doors(self, now: float) -> None:
+        for port, listener in self._listeners.items():
+            addresses = self._keeper.kept_out(now, port)
+            if addresses != self._kept_out.get(port, set()):
+                self._kept_out[port] = addresses
+                keep_out(listener, addresses)
+
+    def _end(self, one: Connection, why: str) -> None:
+        one.closing = True
+        if _peer(one.descriptor) != one.peer:  # it has gone by itself, and the descriptor may be another's by now
+            return
+        with contextlib.suppress(OSError), _borrowed(one.descriptor) as tcp:
+            tcp.shutdown(socket.SHUT_RDWR)
+        if why:
+            self._say(f"{one.address} {one.port}", f"a connection from {one.address} was ended: it {why}")
+
+    def _say(self, key: str, text: str) -> None:
+        repeated = self._limited.admit(key, time.monotonic())
+        if repeated is not None:
+            _log.warning("%s%s", text, again(repeated))
+
+
+@contextlib.contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """The connection as a socket of Python's, which leaves it open."""
+    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    try:
+        yield tcp
+    finally:
+        tcp.detach()
+
+
+def _peer(descriptor: int) -> tuple[str, int] | None:
+    try:
+        with _borrowed(descriptor) as tcp:
+            host, port = tcp.getpeername()[:2]
+    except (OSError, ValueError):  # closed, or another kind of file by now
+        return None
+    return str(host).removeprefix("::ffff:"), int(port)
+
+
+def _events(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:
+    while int(monitor.get(zmq.EVENTS)) & zmq.POLLIN:
+        head, _ = monitor.recv_multipart(zmq.NOBLOCK)
+        event, value = _EVENT.unpack(head)
+        yield event, value

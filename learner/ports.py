@@ -1,0 +1,194 @@
+"""The learner's two ports: one for messages (ROUTER), one for broadcasts (PUB); who may use them, and how much.
+
+Keys are `learner.authentication`'s, single connections `learner.guard`'s.
+"""
+
+import socket
+import time
+from collections.abc import Collection, Iterable, Iterator
+
+import zmq
+
+from common.host.process import open_descriptors, raise_descriptor_limit
+from common.wire import sockets
+from common.wire.frames import Buffer, pack
+from common.wire.messages import AnyMessage, Status
+from learner.authentication import Authenticator, LearnerKeys
+from learner.connections import PORTS, SUBSCRIPTION_BYTES, Bounds, Connection
+from learner.effects import Disconnect, Publish, Send
+from learner.guard import Guard, counts_bytes
+
+FAREWELL_MS = 300
+"""Time for the last messages to leave."""
+SHARED_BYTES = 65536
+"""A body at least as long is not copied for each peer that it is sent to."""
+SPARE_DESCRIPTORS = 48
+"""For files, and for connections that come faster than they can be ended."""
+SLACK_BYTES = 2**18
+"""What else may be unread besides the longest messages: heartbeats, hellos."""
+KEY_BYTES = 33
+"""By which CurveZMQ makes a frame longer."""
+KEPT_SECONDS = 300.0
+"""After which the record of a connection that is gone is dropped: no message of it is left by then."""
+
+
+class Ports:
+    """To be used by one thread."""
+
+    def __init__(
+        self,
+        listeners: Iterable[socket.socket],
+        keys: LearnerKeys | None,
+        *,
+        max_bytes: int,
+        unread_messages: int,
+        repeat_seconds: float,
+    ) -> None:
+        """Listens, on sockets that stay the caller's.
+
+        max_bytes: of one frame of a message, and about of one message.
+        unread_messages: of this size that one honest peer may send while the learner is busy.
+        """
+        room = raise_descriptor_limit() - open_descriptors() - SPARE_DESCRIPTORS
+        bounds = Bounds(
+            message_bytes=max_bytes + SLACK_BYTES,
+            unread_bytes=unread_messages * max_bytes + SLACK_BYTES,
+            connections=max(1, room),
+            counts_bytes=counts_bytes,
+        )
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)
+        """Without keys there is none."""
+        self._guard = Guard(bounds, repeat_seconds, with_keys=keys is not None)
+        self._router = sockets.router(self._context, max_bytes)
+        self._publisher = sockets.publisher(self._context)
+        self._connections: dict[bytes, Connection] = {}
+        """On which a message has come, by routing id."""
+        self._status: tuple[Status, bytes] | None = None
+        self._asked = self._tidied = time.monotonic()
+        for zsocket, port, listener in zip((self._router, self._publisher), PORTS, listeners, strict=True):
+            self._guard.watch(zsocket, port, listener.dup())
+            if port == "weights":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SUBSCRIPTION_BYTES)
+            if self.authenticator is not None:
+                self.authenticator.guard(zsocket)
+            sockets.bind(zsocket, listener.dup())
+        self._guard.start()
+
+    @property
+    def pollable(self) -> list[zmq.Socket[bytes]]:
+        """Readable when there is something to do."""
+        return [self._router] if self.authenticator is None else [self._router, self.authenticator.socket]
+
+    def admit(self, now: float) -> set[str]:
+        """Answers who asks to be let in; ends the connections of keys that are not allowed any more: their names."""
+        if self.authenticator is None:
+            return set()
+        self.authenticator.serve(now)
+        revoked = self.authenticator.revoked(now)
+        if revoked:
+            self._end_keys(revoked, "came with a key that is not allowed any more, or from the address of one that did")
+        return revoked
+
+    def _end_keys(self, names: Collection[str], why: str) -> None:
+        """Others from the same address lose their connections too, since a subscriber never says who it is."""
+        assert self.authenticator is not None
+        addresses = self.authenticator.addresses(names)
+        self._guard.end(why, lambda one: one.key_name in names or (not one.key_name and one.address in addresses))
+
+    def receive(self) -> Iterator[tuple[bytes, list[Buffer], str, str]]:
+        """The messages that are there, of connections that are not being ended.
+
+        Of each its routing id, its frames, the name of the key (empty: none) and the address it came from.
+        """
+        while True:
+            try:
+                routing_id, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                self._guard.all_read()
+                return
+            connection = self._connections.get(routing_id.bytes) or self._new(routing_id.bytes, frames)
+            connection.delivered += self._bytes(frames)
+            if not connection.closing:
+                yield routing_id.bytes, [frame.buffer for frame in frames], connection.key_name, connection.address
+
+    def _new(self, routing_id: bytes, frames: list[zmq.Frame]) -> Connection:
+        """The connection of this first message on it. libzmq knows what no function of it tells but this property."""
+        descriptor = int(frames[-1].get("__fd"))
+        connection = self._guard.connection(descriptor)
+        if connection is None or connection.spoke:  # it is gone, and another may have its descriptor by now
+            now = time.monotonic()
+            connection = Connection(descriptor, (_address(frames[-1]), 0), "control", since=now, gone=now)
+        connection.spoke = True
+        if self.authenticator is not None:
+            connection.key_name = str(frames[-1].get("User-Id"))
+        self._connections[routing_id] = connection
+        return connection
+
+    def _bytes(self, frames: list[zmq.Frame]) -> int:
+        """As the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""
+        extra = KEY_BYTES if self.authenticator is not None else 0
+        sizes = [len(frame) + extra for frame in frames]
+        return sum(sizes) + sum(2 if size < 256 else 9 for size in sizes)
+
+    def send(self, effect: Send) -> None:
+        frames: list[Buffer] = [effect.peer, self._packed(effect.message)]
+        if effect.body is not None:
+            frames.append(effect.body)
+        try:
+            self._router.send_multipart(frames, zmq.NOBLOCK, copy=len(effect.body or b"") < SHARED_BYTES)
+        except zmq.ZMQError as error:
+            # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
+
+    def _packed(self, message: AnyMessage) -> bytes:
+        """The header of a message; a status, which goes to all who ask for it, is packed once."""
+        if not isinstance(message, Status):
+            return pack(message)
+        if self._status is None or self._status[0] is not message:
+            self._status = message, pack(message)
+        return self._status[1]
+
+    def publish(self, effect: Publish) -> None:
+        self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < SHARED_BYTES)
+
+    def disconnect(self, effect: Disconnect) -> None:
+        """Ends the connection of a peer, after a last message to it; those of its key too if that is banned."""
+        connection = self._connections.get(effect.peer)
+        if connection is None:
+            return
+        self._guard.end("", lambda one: one is connection, after_seconds=FAREWELL_MS / 1e3)
+        connection.closing = True  # also if it is gone: what is left of it is not looked at
+        if effect.ban_seconds > 0.0 and connection.key_name and self.authenticator is not None:
+            self.authenticator.ban(connection.key_name, time.monotonic() + effect.ban_seconds)
+            self._end_keys({connection.key_name}, "came with a key that is banned for a while")
+        elif effect.ban_seconds > 0.0 and connection.address:
+            self._guard.ban(connection.address, effect.ban_seconds)
+
+    def progress(self) -> dict[bytes, float]:
+        """When bytes were last under way, of the connections where some were since the last call, by routing id.
+
+        A long message takes a slow link minutes, in which its sender or receiver says nothing else.
+        """
+        asked, self._asked = self._asked, time.monotonic()
+        if self._asked > self._tidied + KEPT_SECONDS:
+            self._tidied = self._asked
+            old = self._asked - KEPT_SECONDS
+            self._connections = {
+                one: connection for one, connection in self._connections.items() if connection.gone > old
+            }
+        return {one: connection.moved for one, connection in self._connections.items() if connection.moved > asked}
+
+    def close(self) -> None:
+        """After the last messages have left."""
+        self._guard.close()
+        self._router.close(linger=FAREWELL_MS)
+        self._publisher.close(linger=0)
+        if self.authenticator is not None:
+            self.authenticator.close()
+        self._context.term()
+
+
+def _address(frame: zmq.Frame) -> str:
+    return str(frame.get("Peer-Address")).removeprefix("::ffff:")

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from common.host import process
+
+
+def limited(soft: int, hard: int, script: str) -> str:
+    """What it prints in a process with this limit of descriptors."""
+    head = f"import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+    head += "from common.host.process import *\n"
+    return subprocess.run([sys.executable, "-c", head + script], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one() -> None:
+    script = "print(raise_descriptor_limit(), raise_descriptor_limit(), resource.getrlimit(resource.RLIMIT_NOFILE))"
+    assert limited(100, 300, script).strip() == "300 300 (300, 300)"
+    assert limited(300, 300, script).strip() == "300 300 (300, 300)"
+
+
+def test_descriptors_and_memory_are_counted() -> None:
+    before = process.open_descriptors()
+    with open("/dev/null") as _:  # noqa: PTH123
+        assert process.open_descriptors() == before + 1
+    assert 2**20 < process.resident_bytes() < 2**40
+
+
+def test_where_the_system_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_STATUS", process.Path("/no/such/file"))
+    monkeypatch.setattr(process, "_OPEN", process.Path("/no/such/folder"))
+    monkeypatch.setattr(process, "resource", None)
+    assert (process.resident_bytes(), process.open_descriptors()) == (0, 0)
+    assert process.raise_descriptor_limit() == process.DESCRIPTORS_UNKNOWN

@@ -1,0 +1,211 @@
+"""Both ports on loopback TCP, with peers that are honest and others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+
+from common.host.addresses import Address
+from common.host.security import allowed
+from common.host.security.access import LEARNER_PAIR
+from common.host.security.credential import Credential
+from common.host.security.keys import KeyPair
+from common.wire import sockets
+from common.wire.frames import unpack
+from common.wire.messages import Heartbeat
+from learner.authentication import LearnerKeys
+from learner.effects import Disconnect, Publish, Send
+from learner.ports import SHARED_BYTES, Ports
+from tests.helpers.stranger import Stranger, frame
+
+Context = zmq.Context[zmq.Socket[bytes]]
+Socket = zmq.Socket[bytes]
+MAX_BYTES = 200_000
+OWN = KeyPair.generate("learner")
+LABS = [KeyPair.generate(f"lab{number}") for number in range(2)]
+
+
+class House:
+    """The ports, and peers of their own making."""
+
+    def __init__(self, context: Context, keys: LearnerKeys | None) -> None:
+        pair = sockets.reserve_pair(Address("127.0.0.1", 0))
+        self.context, self.port, self.keys = context, pair[0].getsockname()[1], keys
+        self.ports = Ports(pair, keys, max_bytes=MAX_BYTES, unread_messages=2, repeat_seconds=60.0)
+        self.revoked: set[str] = set()
+        for listener in pair:
+            listener.close()
+
+    def credential(self, pair: KeyPair | None) -> Credential | None:
+        return pair and Credential(Address("127.0.0.1", self.port), OWN.public, pair)
+
+    def dealer(self, pair: KeyPair | None = None) -> Socket:
+        return sockets.dealer(self.context, f"tcp://127.0.0.1:{self.port}", MAX_BYTES, self.credential(pair))
+
+    def subscriber(self, pair: KeyPair | None = None) -> Socket:
+        one = sockets.subscriber(self.context, f"tcp://127.0.0.1:{self.port + 1}", MAX_BYTES, self.credential(pair))
+        self.until(lambda: self.hears(one))
+        return one
+
+    def hears(self, subscriber: Socket) -> bool:
+        self.ports.publish(Publish(b"weights"))
+        return bool(subscriber.poll(20)) and subscriber.recv(zmq.NOBLOCK) == b"weights"
+
+    def serve(self) -> list[tuple[bytes, list[bytes], str]]:
+        """What came."""
+        self.revoked |= self.ports.admit(time.monotonic())
+        return [(peer, [bytes(frame) for frame in frames], key) for peer, frames, key, _ in self.ports.receive()]
+
+    def until(self, happens: Callable[[], object], seconds: float = 20.0) -> None:
+        end = time.monotonic() + seconds
+        while not happens():
+            assert time.monotonic() < end, "it never happened"
+            self.serve()
+            time.sleep(0.01)
+
+    def say(self, dealer: Socket, content: bytes = b"hello") -> tuple[bytes, str]:
+        """The routing id and the key under which it is heard."""
+        heard: list[tuple[bytes, list[bytes], str]] = []
+        end = time.monotonic() + 20.0
+        while not heard:
+            assert time.monotonic() < end, "it was not heard"
+            if dealer.poll(0, zmq.POLLOUT) and not heard:
+                dealer.send(content, zmq.NOBLOCK)
+            time.sleep(0.01)
+            heard = [one for one in self.serve() if one[1] == [content]]
+        return heard[0][0], heard[0][2]
+
+
+@pytest.fixture
+def house(context: Context) -> Iterator[House]:
+    one = House(context, None)
+    yield one
+    one.ports.close()
+
+
+@pytest.fixture
+def guarded(context: Context, tmp_path: Path) -> Iterator[House]:
+    """With keys."""
+    OWN.write(tmp_path / LEARNER_PAIR)
+    for lab in LABS:
+        allowed.allow(tmp_path / "allowed", lab.public, lab.name)
+    one = House(context, LearnerKeys(OWN, tmp_path / "allowed"))
+    yield one
+    one.ports.close()
+
+
+def test_there_and_back_and_to_all(house: House) -> None:
+    peer = house.dealer()
+    routing_id, key = house.say(peer)
+    assert key == ""
+    for body in (None, b"short", bytes(SHARED_BYTES)):
+        house.ports.send(Send(routing_id, Heartbeat(), body))
+        assert peer.poll(10_000)
+        header, *rest = peer.recv_multipart()
+        assert unpack(header) == Heartbeat()
+        assert rest == ([] if body is None else [body])
+    house.ports.send(Send(b"nobody", Heartbeat()))
+    house.subscriber()
+
+
+def test_a_long_body_to_many_peers_is_in_memory_once(house: House) -> None:
+    import gc
+    import sys
+
+    body = bytes(SHARED_BYTES)
+    peers = [house.dealer() for _ in range(5)]
+    routing_ids = [house.say(peer)[0] for peer in peers]
+    before = sys.getrefcount(body)
+    for routing_id in routing_ids:
+        house.ports.send(Send(routing_id, Heartbeat(), body))
+    for peer in peers:
+        assert peer.poll(10_000)
+        assert peer.recv_multipart()[1] == body
+
+    def released() -> bool:
+        gc.collect()
+        return sys.getrefcount(body) == before
+
+    house.until(released)
+
+
+def test_a_peer_is_disconnected_and_comes_back(house: House) -> None:
+    one, other = house.dealer(), house.dealer()
+    first, _ = house.say(one)
+    second, _ = house.say(other)
+    house.ports.send(Send(first, Heartbeat()))
+    house.ports.disconnect(Disconnect(first))
+    house.ports.disconnect(Disconnect(b"nobody"))
+    assert one.poll(10_000), "a last message leaves"
+    one.send(b"after it", zmq.NOBLOCK)
+    house.until(lambda: not one.poll(0, zmq.POLLOUT))
+    assert house.say(one)[0] not in (first, second)
+    assert house.say(other)[0] == second
+
+
+def test_bytes_under_way_are_progress(house: House) -> None:
+    with Stranger(house.port) as peer:
+        peer.socket.sendall(frame(b"hello"))
+        heard: list[bytes] = []
+        house.until(lambda: heard.extend(one for one, *_ in house.serve()) or heard)
+        time.sleep(1.2)
+        house.ports.progress()
+        time.sleep(1.2)
+        assert house.ports.progress() == {}
+        peer.socket.sendall(frame(bytes(100_000))[:50_000])
+        moved: dict[bytes, float] = {}
+        house.until(lambda: moved.update(house.ports.progress()) or moved)
+        assert list(moved) == heard
+        assert not list(house.ports.receive()), "it is half a message"
+
+
+def test_much_that_is_read_is_no_flood_with_keys_or_without(house: House, guarded: House) -> None:
+    """Ten times the bound, of every length of frame headers."""
+    for one, pair in ((house, None), (guarded, LABS[0])):
+        peer = one.dealer(pair)
+        routing_id, _ = one.say(peer)
+        sent = 0
+        while sent < 10 * 2 * MAX_BYTES:
+            for size in (0, 1, 200, 222, 223, 255, 256, 50_000):
+                assert peer.poll(10_000, zmq.POLLOUT)
+                peer.send_multipart([b"x", bytes(size)], zmq.NOBLOCK)
+                sent += size
+                one.serve()
+        assert one.say(peer, b"last")[0] == routing_id
+        connection = one.ports._connections[routing_id]
+        one.until(lambda connection=connection: abs(connection.received - connection.delivered) < 1000)
+
+
+def test_a_revoked_key_loses_its_connections_and_others_are_back_in_a_moment(guarded: House) -> None:
+    one, other = (guarded.dealer(pair) for pair in LABS)
+    assert [guarded.say(peer)[1] for peer in (one, other)] == ["lab0", "lab1"]
+    second, _ = guarded.say(other)
+    news, others_news = (guarded.subscriber(pair) for pair in LABS)
+    assert guarded.keys is not None
+    allowed.revoke(guarded.keys.allowed, "lab0")
+    guarded.until(lambda: guarded.revoked)
+    assert guarded.revoked == {"lab0"}
+    guarded.until(lambda: not one.poll(0, zmq.POLLOUT))
+    guarded.until(lambda: guarded.hears(others_news))
+    assert guarded.say(other) == (second, "lab1"), "whose connection for messages stayed"
+    while news.poll(100):
+        news.recv(zmq.NOBLOCK)  # from before
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        guarded.serve()
+        assert not guarded.hears(news) and not one.poll(0, zmq.POLLOUT)
+
+
+def test_a_banned_key_is_let_in_again_after_its_time(guarded: House) -> None:
+    one = guarded.dealer(LABS[0])
+    routing_id, _ = guarded.say(one)
+    guarded.ports.disconnect(Disconnect(routing_id, ban_seconds=1.0))
+    begun = time.monotonic()
+    guarded.until(lambda: not one.poll(0, zmq.POLLOUT))
+    again, key = guarded.say(one)
+    assert (again != routing_id, key) == (True, "lab0")
+    assert time.monotonic() - begun >= 0.9
