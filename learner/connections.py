@@ -78,7 +78,7 @@ class Connection:
 @dataclass(frozen=True)
 class Bounds:
     message_bytes: int
-    """Of the longest message."""
+    """Of the longest message: who has said nothing yet may have sent no more."""
     unread_bytes: int
     """Of one connection."""
     connections: int
@@ -167,7 +167,8 @@ class Doorkeeper:
         if one.port == "weights":
             return f"sent {one.received} bytes to a port that only sends" if one.received > SUBSCRIPTION_BYTES else ""
         unread = one.unread(now)
-        return f"has sent {unread} bytes that are unread or unfinished" if unread > self.bounds.unread_bytes else ""
+        most = self.bounds.unread_bytes if one.spoke else self.bounds.message_bytes
+        return f"has sent {unread} bytes that are unread or unfinished" if unread > most else ""
 
     def _is_silent(self, now: float, one: Connection) -> bool:
         stranger = one.port == "control" and not (one.spoke or one.closing)

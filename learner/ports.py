@@ -24,7 +24,7 @@ SHARED_BYTES = 65536
 """A body at least as long is not copied for each peer that it is sent to."""
 SPARE_DESCRIPTORS = 48
 """For files, and for connections that come faster than they can be ended."""
-SLACK_BYTES = 2**18
+SLACK_BYTES = 2**16
 """What else may be unread besides the longest messages: heartbeats, hellos."""
 KEY_BYTES = 33
 """By which CurveZMQ makes a frame longer."""

@@ -170,7 +170,7 @@ def test_a_connection_that_closes_without_a_word_is_not_told(house: House, caplo
     guest = house.guest(STRANGER)
     monitor = guest.get_monitor_socket()
     while not monitor.poll(10):
-        house.authenticator.serve()
+        house.authenticator.serve(0.0)
     assert [record.message.partition(", shown")[0] for record in caplog.records] == [f"the key {STRANGER.public}"]
 
 

@@ -47,6 +47,8 @@ def test_what_is_unread_or_unfinished_is_bounded() -> None:
     assert closed(Doorkeeper(BOUNDS), one) == []
     one.count(NOW, 9_000_001, 0)
     assert closed(Doorkeeper(BOUNDS), one) == [0]
+    strangers = connection(received=BOUNDS.message_bytes), connection(received=BOUNDS.message_bytes + 1)
+    assert closed(Doorkeeper(BOUNDS), *strangers) == [1], "before its first message nobody has sent more than one"
 
 
 def test_pings_that_are_never_delivered_are_no_unread_messages() -> None:
