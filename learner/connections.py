@@ -102,7 +102,7 @@ class Doorkeeper:
     _flooded: bool = False
     """Unread messages take more memory than they should."""
     _flooding: set[tuple[Port, str]] = field(default_factory=set)
-    """Who has come meanwhile: kept out until all is read, since a connection that is ended at once brings messages too."""
+    """Who has come meanwhile: kept out until all is read, since what is ended at once has brought messages too."""
 
     def ban(self, address: str, until: float) -> None:
         """No new connections from there; a loopback address is never banned, since everybody here shares it."""
