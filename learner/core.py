@@ -127,14 +127,13 @@ class LearnerCore:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
-        """Who says no hello but noise is cut off at the first of it: reading a flood of it takes time too."""
         if isinstance(error, ProtocolError):
             return [
                 refuse(routing_id, "protocol", str(error)),
                 Log("warning", f"a peer was refused: {error}", key="protocol"),
             ]
         effects: list[Effect] = [Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")]
-        return effects if self.run.peers.get(routing_id) else [*effects, Disconnect(routing_id)]
+        return effects if self.run.peers.get(routing_id) else [*effects, Disconnect(routing_id)]  # reading takes time
 
     def answer(self, now: float) -> list[Effect]:
         """Answers that need no optimizer step; to be sent before `flush`, which takes its time."""
@@ -202,12 +201,6 @@ class LearnerCore:
     def present(self) -> int:
         """Actors and launchers that have not left."""
         return self.run.peers.actors + len(self.run.peers.role("launcher"))
-
-    def alive(self, progress: Mapping[bytes, float]) -> None:
-        """When bytes from or to a peer were last under way: a message that takes minutes is a sign of life too."""
-        for routing_id, moved in progress.items():
-            if peer := self.run.peers.get(routing_id):
-                peer.seen = max(peer.seen, moved)
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""

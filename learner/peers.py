@@ -2,7 +2,7 @@
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -192,6 +192,12 @@ class Peers:
             if not place:
                 del self._by_place[_place(peer.hello)]
         return peer
+
+    def alive(self, progress: Mapping[bytes, float]) -> None:
+        """When bytes from or to a peer were last under way: a message that takes minutes is a sign of life too."""
+        for routing_id, moved in progress.items():
+            if peer := self._by_id.get(routing_id):
+                peer.seen = max(peer.seen, moved)
 
     def silent(self, now: float, seconds: float) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]

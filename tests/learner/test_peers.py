@@ -174,3 +174,12 @@ def test_a_process_that_connects_anew_keeps_its_record() -> None:
     assert peers.moved(b"new", peer.hello) == b"x"
     assert peers.join(b"new", peer.hello, 1.0) == (peer, False)
     assert (peers.get(b"x"), peers.actors, peers.everyone()) == (None, 1, [b"new"])
+
+
+def test_bytes_under_way_are_a_sign_of_life() -> None:
+    peers = Peers()
+    join(peers, "x")
+    join(peers, "y").seen = 50.0
+    peers.alive({b"x": 40.0, b"y": 40.0, b"nobody": 40.0})
+    assert peers.silent(60.0, 15.0) == [b"x"]
+    assert peers.silent(60.0, 20.0) == []
