@@ -13,6 +13,8 @@ BUCKETS = 20
 """Slices of a sliding window: the oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
 LARGEST_FIGURE = 1e30
 """Figures come from other hosts; one beyond this is taken for damage: it would drown all others in a sum."""
+SEVERAL = 50
+OUTLYING = 5.0
 LARGEST_LAG = 10_000
 """Larger lags are counted as this one in the percentile over all gradients."""
 
@@ -97,15 +99,28 @@ def _rank95(count: int) -> int:
 
 
 class Smoothed:
-    """Exponential means of named figures, the losses for example; the first of a name counts in full."""
+    """Exponential means of named figures, the losses for example; the first of a name counts in full.
+
+    Figures come from other hosts: once SEVERAL of a name are known, one counts at most OUTLYING mean deviations from
+    the mean. With five, one that always lies among ten widens the deviation about twofold; with twenty, without end.
+    """
 
     def __init__(self, weight: float = 0.02) -> None:
         """`weight` of a new figure, 0 to 1: 0.02 remembers about the last 50."""
         self._weight = weight
         self.values: dict[str, float] = {}
+        self._spread: dict[str, tuple[int, float]] = {}
+        """How many figures there were of a name, and their mean deviation."""
 
     def add(self, figures: Mapping[str, float]) -> None:
         """One gradient's statistics, each finite."""
         for name, value in figures.items():
             before = self.values.get(name, value)
-            self.values[name] = before + self._weight * (value - before)
+            count, spread = self._spread.get(name, (0, 0.0))
+            apart = value - before
+            if count >= SEVERAL:
+                most = OUTLYING * max(spread, abs(before) * 1e-3)
+                apart = min(max(apart, -most), most)
+            self.values[name] = before + self._weight * apart
+            weight = max(self._weight, 1 / (count + 1))
+            self._spread[name] = min(count + 1, SEVERAL), spread + weight * (abs(apart) - spread)

@@ -1,4 +1,5 @@
 import math
+import random
 from statistics import fmean
 
 import pytest
@@ -98,3 +99,13 @@ def test_smoothed_starts_at_the_first_figure_and_moves_towards_the_next() -> Non
     losses.add({"policy_loss": 1.0, "entropy": 5.0})
     losses.add({"policy_loss": 2.0})
     assert losses.values == {"policy_loss": pytest.approx(1.1), "entropy": 5.0}
+
+
+def test_one_liar_among_ten_does_not_drown_the_losses_and_a_real_change_passes() -> None:
+    generator, losses = random.Random(0), Smoothed()
+    for number in range(5000):
+        losses.add({"entropy": 1e30 if number % 10 == 0 and number > 50 else generator.gauss(0.6, 0.1)})
+    assert 0.5 < losses.values["entropy"] < 1.5
+    for _ in range(1000):
+        losses.add({"entropy": generator.gauss(500.0, 10.0)})
+    assert losses.values["entropy"] == pytest.approx(500.0, abs=20.0)
