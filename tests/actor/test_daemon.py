@@ -200,6 +200,22 @@ def test_without_a_limit_on_credit_nothing_is_waited_for(act: Callable[..., int]
     assert act(script) == 0
 
 
+def test_what_was_under_way_when_the_connection_broke_is_sent_again_at_once(
+    act: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actor.core.RESEND_SECONDS", 1e6)
+
+    def script(learner: Learner) -> None:
+        first = learner.welcome()
+        lost, body = learner.hear(Gradient)
+        learner.cut()
+        assert learner.welcome().incarnation == first.incarnation
+        assert learner.hear(Gradient) == (lost, body)
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+
+
 def test_one_that_is_refused_plays_when_the_learner_has_been_upgraded(
     act: Callable[..., int], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import msgspec
 import numpy as np
 import zmq
 
+from common.errors import UnavailableError
 from common.host.addresses import Address
 from common.rl.environments.make import make
 from common.rl.model import build
@@ -27,6 +29,7 @@ class Learner:
     """Says what the test wants; `heard` are the actor's messages but for those it was waited for."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], settings: Settings) -> None:
+        self._context = context
         listeners = sockets.reserve_pair(Address("127.0.0.1", 0))
         self.address = Address("127.0.0.1", listeners[0].getsockname()[1])
         self._router, self._publisher = sockets.router(context, 2**20), sockets.publisher(context)
@@ -51,6 +54,19 @@ class Learner:
     def say(self, message: AnyMessage, body: bytes | None = None) -> None:
         header = [self._actor, pack(message)]
         self._router.send_multipart(header if body is None else [*header, body])
+
+    def cut(self) -> None:
+        """Every connection breaks, and peers may connect again."""
+        self._router.close(linger=0)
+        self._router = sockets.router(self._context, 2**20)
+        until = time.monotonic() + PATIENCE_MS / 1000
+        while True:
+            try:
+                sockets.bind(self._router, sockets.reserve(self.address))
+                return
+            except UnavailableError:  # ZeroMQ's thread has not closed the listener yet
+                assert time.monotonic() < until, "the port stays taken"
+                time.sleep(0.01)
 
     def weights(self, value: float) -> bytes:
         return np.full(self.size, value, np.float32).tobytes()
