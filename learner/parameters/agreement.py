@@ -81,7 +81,7 @@ class Agreement:
         lengths = [one.length for one in self.sources.values() if one.length]
         usual = median(lengths) if len(lengths) > 2 else math.inf
         source.length += (length - source.length) * max(0.05, 1 / (source.count + 1))
-        sample = gradient[:: self._stride]
+        sample = gradient[:: self._stride].contiguous()
         part = float(torch.linalg.vector_norm(sample))
         if part > 0.0:
             self._compare(source, sample, part)
