@@ -17,6 +17,7 @@ import zmq
 
 from common.host.process import resident_bytes
 from common.host.service.logs import Limited, again
+from common.wire import tcp
 from learner.connections import Bounds, Connection, Doorkeeper, Port
 from learner.door import keep_out
 
@@ -35,13 +36,7 @@ FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _EVENT = struct.Struct("=Hi")
 """Of the first frame from a monitor: which event, and here its descriptor."""
-_COUNTED = struct.Struct("=QQ")
-_COUNTED_AT = 120
-"""Offset in Linux' struct tcp_info of tcpi_bytes_acked and tcpi_bytes_received."""
-_TCP_INFO: int = getattr(socket, "TCP_INFO", 0)
 _log = logging.getLogger("learner")
-
-counts_bytes = _TCP_INFO > 0
 
 
 class Guard:
@@ -168,7 +163,7 @@ class Guard:
 
     def _accepted(self, descriptor: int, port: Port) -> None:
         self._gone(port, descriptor)
-        peer = _peer(descriptor)
+        peer = tcp.peer(descriptor)
         if peer is None:  # it is gone
             return
         now = time.monotonic()
@@ -179,11 +174,8 @@ class Guard:
 
     def _count(self, now: float, connections: Iterable[Connection]) -> None:
         for one in connections:
-            if counts_bytes:
-                with contextlib.suppress(OSError), _borrowed(one.descriptor) as tcp:
-                    info = tcp.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _COUNTED_AT + _COUNTED.size)
-                    acknowledged, received = _COUNTED.unpack_from(info, _COUNTED_AT)
-                    one.count(now, received, acknowledged)
+            if found := tcp.counted(one.descriptor):
+                one.count(now, *found)
 
     def _close_some(self, now: float, memory: int) -> None:
         for one, why in self._keeper.to_close(now, list(self._connections.values()), memory):
@@ -198,10 +190,10 @@ class Guard:
 
     def _end(self, one: Connection, why: str) -> None:
         one.closing = True
-        if _peer(one.descriptor) != one.peer:  # it has gone by itself, and the descriptor may be another's by now
+        if tcp.peer(one.descriptor) != one.peer:  # it has gone by itself, and the descriptor may be another's by now
             return
-        with contextlib.suppress(OSError), _borrowed(one.descriptor) as tcp:
-            tcp.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError), tcp.borrowed(one.descriptor) as connection:
+            connection.shutdown(socket.SHUT_RDWR)
         if why:
             self._say(f"{one.address} {one.port}", f"a connection from {one.address} was ended: it {why}")
 
@@ -209,25 +201,6 @@ class Guard:
         repeated = self._limited.admit(key, time.monotonic())
         if repeated is not None:
             _log.warning("%s%s", text, again(repeated))
-
-
-@contextlib.contextmanager
-def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """The connection as a socket of Python's, which leaves it open."""
-    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
-    try:
-        yield tcp
-    finally:
-        tcp.detach()
-
-
-def _peer(descriptor: int) -> tuple[str, int] | None:
-    try:
-        with _borrowed(descriptor) as tcp:
-            host, port = tcp.getpeername()[:2]
-    except (OSError, ValueError):  # closed, or another kind of file by now
-        return None
-    return str(host).removeprefix("::ffff:"), int(port)
 
 
 def _events(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:

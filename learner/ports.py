@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator
 import zmq
 
 from common.host.process import open_descriptors, raise_descriptor_limit
-from common.wire import sockets
+from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack
 from common.wire.messages import AnyMessage, Status
 from learner.authentication import Authenticator, LearnerKeys
 from learner.connections import PORTS, SUBSCRIPTION_BYTES, Bounds, Connection
 from learner.effects import Disconnect, Publish, Send
-from learner.guard import Guard, counts_bytes
+from learner.guard import Guard
 
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
@@ -54,7 +54,7 @@ class Ports:
             message_bytes=max_bytes + SLACK_BYTES,
             unread_bytes=unread_messages * max_bytes + SLACK_BYTES,
             connections=max(1, room),
-            counts_bytes=counts_bytes,
+            counts_bytes=tcp.counts_bytes,
         )
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)

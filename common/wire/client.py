@@ -11,7 +11,7 @@ import zmq
 from common.errors import ConfigurationError, WireError
 from common.host.security.access import LearnerEndpoint
 from common.host.versions import own_version, versions
-from common.wire import sockets
+from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack, split
 from common.wire.membership import HELLO_SECONDS, REFUSED_SECONDS, Membership
 from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
@@ -22,11 +22,13 @@ MAX_DRAIN = 64
 """Messages that one `receive` reads."""
 MAX_FAILED_HANDSHAKES = 50
 """Without a reason and in a row, about five seconds, before it is believed; one or two occur when a learner stops."""
-_HANDSHAKES = (
+_WATCHED = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
     | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_CONNECTED
+    | zmq.EVENT_DISCONNECTED
 )
 
 
@@ -64,12 +66,15 @@ class LearnerLink:
         self._failures = 0
         self._refusals = 0
         """Failed handshakes in a row, and those of them that are believed."""
+        self._descriptor = -1
+        self._counted: tuple[int, int] | None = None
+        """Bytes of the connection both ways, when they were last looked at."""
         self._connect_due = math.inf
         """When a connection that was refused is tried again."""
         self._unreadable = ""
         """Why the last message was none."""
         self.socket = sockets.dealer(
-            context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_HANDSHAKES
+            context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_WATCHED
         )
         self.monitor = self.socket.get_monitor_socket()
         """Readable when `watch` has something to do."""
@@ -97,18 +102,25 @@ class LearnerLink:
                 self._unreadable = str(error)
 
     def watch(self, now: float, membership: Membership) -> bool:
-        """Tells `membership` what keeps this peer out; True: there is a new connection.
+        """Tells `membership` what keeps this peer out, and that bytes go on; True: there is a new connection.
 
         Raises RefusedError if the peer is not patient and the keys of the two ends do not match. A patient one connects
         again, ever more slowly.
         """
         connected = False
-        for event in sockets.events(self.monitor):
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+        for event, value in sockets.events_with_values(self.monitor):
+            if event == zmq.EVENT_CONNECTED:
+                self._descriptor = value
+            elif event == zmq.EVENT_DISCONNECTED:
+                self._descriptor = -1
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._failures = self._refusals = 0
                 connected = True
             else:
                 self._failed(now, event, membership)
+        if self._descriptor >= 0 and (counted := tcp.counted(self._descriptor)) != self._counted:
+            self._counted = counted
+            membership.alive(now)
         if now >= self._connect_due:
             self._connect_due = math.inf
             self.socket.connect(str(self._access.address))

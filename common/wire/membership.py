@@ -77,6 +77,11 @@ class Membership:
             self.obstacle = why
             self._notice_due = now
 
+    def alive(self, now: float) -> None:
+        """Bytes come or arrive: a long message is under way on a slow link."""
+        if self.member:
+            self._heard = now
+
     def connected(self, now: float) -> None:
         """There is a new connection, on which the learner does not know this peer yet."""
         self._unsent = UNSENT_SECONDS

@@ -98,8 +98,15 @@ def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
 
 def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
     """The events that a monitor socket has received (`zmq.EVENT_...`)."""
+    for event, _ in events_with_values(monitor):
+        yield event
+
+
+def events_with_values(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:
+    """The same, each with its value: of a connection its descriptor."""
     while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
-        yield recv_monitor_message(monitor)["event"]
+        message = recv_monitor_message(monitor)
+        yield message["event"], int(message["value"])
 
 
 def reserve(address: Address) -> socket.socket:

@@ -267,3 +267,30 @@ def test_a_learner_that_cannot_be_understood(context: Context, learner: Learner,
     else:
         with pytest.raises(RefusedError, match="is not understood here"):
             link.watch(100.0, membership)
+
+
+def test_half_a_message_is_a_sign_of_life(context: Context, learner: Learner) -> None:
+    """Of the largest messages a slow link brings a piece at a time."""
+    link, peer = connect(context, learner)
+    heard: list[float] = []
+
+    class Noted(Membership):
+        def alive(self, now: float) -> None:
+            heard.append(now)
+
+    membership = Noted(introduce("actor", NOBODY, "lab7"), 0.0)
+    until = time.monotonic() + 10.0
+    while not heard:
+        assert time.monotonic() < until
+        link.watch(1.0, membership)
+    time.sleep(0.3)  # what is under way arrives
+    link.watch(2.0, membership)
+    heard.clear()
+    link.watch(3.0, membership)
+    assert heard == []
+    learner.socket.send_multipart([peer, bytes(100_000)])
+    until = time.monotonic() + 10.0
+    while not heard:
+        assert time.monotonic() < until
+        link.watch(4.0, membership)
+    link.close()

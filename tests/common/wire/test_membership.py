@@ -251,3 +251,13 @@ def test_notices_begin_anew_when_the_learner_is_lost(joining: Membership) -> Non
     joining.lost(BEGIN + 50)
     assert joining.notice(BEGIN + 50 + FIRST_NOTICE_SECONDS - 0.1) is None
     assert joining.notice(BEGIN + 50 + FIRST_NOTICE_SECONDS) == FIRST_NOTICE_SECONDS
+
+
+def test_bytes_under_way_are_a_sign_of_life(member: Membership) -> None:
+    late = BEGIN + 10 * WELCOME.expiry_seconds
+    member.alive(late - 1.0)
+    assert isinstance(member.tick(late), Heartbeat)
+    assert member.member
+    assert member.tick(late + WELCOME.expiry_seconds) == member.hello
+    member.alive(late + WELCOME.expiry_seconds)
+    assert not member.member, "it joins again by a welcome alone"
