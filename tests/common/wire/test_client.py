@@ -157,7 +157,6 @@ class Guarded:
 
     def close(self) -> None:
         if self.authenticator is not None and self.router is not None:
-            self.authenticator.release(self.router)
             self.authenticator.close()
         if self.router is not None:
             self.router.close(linger=0)
@@ -179,7 +178,7 @@ class Guarded:
 
     def look(self) -> None:
         if self.authenticator is not None:
-            self.authenticator.serve()
+            self.authenticator.serve(time.monotonic())
         if self.link.watch(self.now, self.membership):
             self.connected = True
             self.membership.connected(self.now)
