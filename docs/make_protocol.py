@@ -25,7 +25,7 @@ CONSTANTS = {
         "FIRST_NOTICE_SECONDS",
     ),
     "actor.core": ("RESEND_SECONDS", "PULL_SECONDS", "SLOW_PULL_SECONDS"),
-    "learner.core": ("STATUS_SECONDS", "ASKED_SECONDS"),
+    "learner.reports": ("STATUS_SECONDS", "ASKED_SECONDS"),
     "learner.parameters.publisher": ("WELCOME_BYTES",),
     "learner.parameters.pulls": ("UNDER_WAY_SECONDS",),
     "learner.daemon": ("DISMISS_SECONDS", "REMIND_SECONDS"),

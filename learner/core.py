@@ -25,7 +25,6 @@ from common.wire.messages import (
     Inspect,
     Observe,
     Pull,
-    Status,
     Stop,
     Welcome,
 )
@@ -39,14 +38,11 @@ from learner.limits import ending
 from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peer
+from learner.reports import Reports
 from learner.run import Run
 
 RECORD_SECONDS = 1.0
 """Between two rows of metrics, and two searches for silent peers."""
-STATUS_SECONDS = 0.25
-"""Age at which a report is made anew: with a thousand actors it takes milliseconds, and anybody may ask."""
-ASKED_SECONDS = 0.05
-"""An observer that asks again sooner gets no second answer."""
 TOLD_STALL_SECONDS = 10.0
 """A longer time in which the learner did not listen is told to the operator."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
@@ -65,13 +61,12 @@ class LearnerCore:
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._health = Health()
+        self._reports = Reports(run)
         self._fleet = Fleet(run)
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
         self._saved_best = run.stats.window.best_return
-        self._made: tuple[float, Status | None] = (now, None)
-        """The last report, and when it was made."""
         self._finished = False
         self._last_word = Stop(reason="", final=False)
 
@@ -120,7 +115,7 @@ class LearnerCore:
             case FleetReport():
                 return self._fleet.reported(now, routing_id, peer, message)
             case Inspect():
-                return self._inspected(now, routing_id, peer)
+                return self._reports.asked(now, routing_id, peer)
             case Goodbye():
                 return self._gone(now, routing_id, "info", cut(f"left: {message.reason}"))
             case _:
@@ -217,7 +212,7 @@ class LearnerCore:
         self._finished = True
         self.run.stats.state = ending
         told = reason if final else "the learner was stopped; it may come back"
-        status = self._status(now, fresh=True)
+        status = self._reports.fresh(now)
         effects: list[Effect] = [Send(routing_id, status) for routing_id, _ in self.run.peers.role("observer")]
         self._last_word = Stop(reason=told, final=final)
         effects += self.remind()
@@ -384,17 +379,3 @@ class LearnerCore:
         if peer is None or peer.hello.role == "observer":
             return []
         return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
-
-    def _inspected(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        """One report serves all who ask within a moment; who asks again sooner still has the answer before."""
-        if now - peer.reported < ASKED_SECONDS:
-            return []
-        peer.reported = now
-        return [Send(routing_id, self._status(now))]
-
-    def _status(self, now: float, *, fresh: bool = False) -> Status:
-        made, status = self._made
-        if status is None or fresh or not 0 <= now - made < STATUS_SECONDS:
-            status = Status(report=msgspec.to_builtins(self.run.status(now)))
-            self._made = now, status
-        return status

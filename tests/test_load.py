@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from common.wire.messages import Goodbye, Heartbeat, Inspect, Pull, Status, Stop, Weights, Welcome
-from learner.core import ASKED_SECONDS, STATUS_SECONDS, LearnerCore
+from common.wire.messages import Goodbye, Heartbeat, Pull, Stop, Weights, Welcome
+from learner.core import LearnerCore
 from learner.effects import Send
 from learner.parameters import publisher
-from learner.run import Run
 from tests.helpers.run import gradient_of, hello_of, learner_of, sent, version_of
 
 BODY = b"gradient"
@@ -70,22 +69,6 @@ def test_so_does_a_hello(routing_id: bytes) -> None:
     hello = hello_of("7" if routing_id == b"7" else "new")
     few, many = (instructions(partial(house(actors).handle, 1.0, b"z", hello, None)) for actors in (FEW, MANY))
     assert many < 1.1 * few + 50
-
-
-def test_a_flood_of_questions_is_answered_with_few_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    status = Run.status
-    monkeypatch.setattr(Run, "status", lambda self, now, **more: made.append(now) or status(self, now, **more))
-    core = house(3)
-    for name in "ab":
-        core.handle(0.0, name.encode(), hello_of(name, "observer"), None)
-    answers: list[Status] = []
-    for thousandth in range(1000):
-        answers += sent(core.handle(1.0 + thousandth / 1000, b"ab"[thousandth % 2 :][:1], Inspect(), None), Status)
-    assert len(made) <= 1 / STATUS_SECONDS + 1
-    assert len({id(one) for one in answers}) == len(made), "one report serves all"
-    assert 2 * 0.5 / ASKED_SECONDS < len(answers) <= 2 * (1 / ASKED_SECONDS + 1)
-    assert sent(core.handle(9.0, b"a", Inspect(), None), Status)[0].report["time"] == pytest.approx(9.0)
 
 
 def bodies(effects: list[Any]) -> list[int]:

@@ -1,0 +1,35 @@
+"""Answers to who asks for the state of the run: one report serves all, however often they ask."""
+
+import msgspec
+
+from common.wire.messages import Status
+from learner.effects import Effect, Send
+from learner.peers import Peer
+from learner.run import Run
+
+STATUS_SECONDS = 0.25
+"""Age at which a report is made anew: with a thousand actors it takes milliseconds, and anybody may ask."""
+ASKED_SECONDS = 0.05
+"""An observer that asks again sooner gets no second answer."""
+
+
+class Reports:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._made = 0.0
+        self._status: Status | None = None
+        """The last report."""
+
+    def asked(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
+        """The answer to an observer; who asks again sooner still has the one before."""
+        if now - peer.reported < ASKED_SECONDS:
+            return []
+        peer.reported = now
+        if self._status is None or not 0 <= now - self._made < STATUS_SECONDS:
+            self._status = self.fresh(now)
+            self._made = now
+        return [Send(routing_id, self._status)]
+
+    def fresh(self, now: float) -> Status:
+        """As it stands now."""
+        return Status(report=msgspec.to_builtins(self._run.status(now)))
