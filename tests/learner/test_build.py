@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import learner.build
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
-from common.wire.messages import Welcome
+from common.wire.messages import Pull, Welcome
 from learner.build import build, check
 from learner.core import LearnerCore
 from learner.effects import SaveCheckpoint, Send
@@ -57,21 +58,28 @@ def train(core: LearnerCore, steps: int = 3) -> None:
             epoch=spec.epoch,
             model=welcome.model,
             codec=welcome.codec,
+            emulator_frames=20,
             episodes=[(float(sequence), 10, 0.1)],
             moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := spec.counted) else [],
         )
-        core.handle(11.0, b"x", header, codec.encode(torch.randn(size, generator=generator)))
+        core.handle(11.0, b"x", header, codec.encode(0.01 * torch.randn(size, generator=generator)))
 
 
 def weights_of(parts: LearnerCore) -> Weights:
     return parts._weights
 
 
+_numbers = itertools.count()
+
+
 def body_of(parts: LearnerCore) -> bytes:
     """Of the weights, as a new actor gets them."""
-    effects = parts.handle(10.0, b"new", hello_of("new"), None)
-    (body,) = (effect.body for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome))
-    return bytes(body or b"")
+    name = f"new{next(_numbers)}"
+    effects = parts.handle(10.0, name.encode(), hello_of(name), None)
+    if all(effect.body is None for effect in effects if isinstance(effect, Send)):
+        effects += parts.handle(11.0, name.encode(), Pull(version=0, whole=True), None)
+    (body,) = (effect.body for effect in effects if isinstance(effect, Send) and effect.body is not None)
+    return bytes(body)
 
 
 def checkpoint_of(parts: LearnerCore) -> Checkpoint:
@@ -247,7 +255,12 @@ COMPENSATE = ("staleness.policy=compensate", "algorithm.refresh=false", "exchang
 
 
 def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
-    optimizer = ("optimizer.kind=sgd", "optimizer.learning_rate=1.0", "exchange.codec=none")
+    optimizer = (
+        "optimizer.kind=sgd",
+        "optimizer.learning_rate=1.0",
+        "exchange.codec=none",
+        "algorithm.max_grad_norm=0",
+    )
     compensated = start(*optimizer, *COMPENSATE)
     train(compensated)
     assert compensated._exchange._collected.reach == 3  # type: ignore[attr-defined]
@@ -259,7 +272,8 @@ def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
         (welcome,) = sent(synchronous.handle(10.0, name, hello_of(name.decode()), None), Welcome)
     for name in names:
         spec = synchronous.run.spec
-        header = gradient_of(run=spec.run, epoch=spec.epoch, model=welcome.model, codec=welcome.codec)
+        fields = {"model": welcome.model, "codec": welcome.codec, "emulator_frames": 20}
+        header = gradient_of(run=spec.run, epoch=spec.epoch, **fields)
         synchronous.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
     assert torch.allclose(weights_of(synchronous).vector, begun - 1.0)
 
@@ -273,11 +287,12 @@ def test_the_target_network_survives_a_resume(start: Start) -> None:
     assert weights_of(parts).target is not None
     kept = weights_of(parts).target.vector.clone()
     assert not torch.equal(kept, weights_of(parts).vector)
+    body = body_of(parts)
     restored = start(*VALUES, checkpoint=checkpoint_of(parts))
     assert weights_of(restored).target is not None
     assert torch.equal(weights_of(restored).target.vector, kept)
     assert weights_of(restored).extras.tolist() == [parts.run.stats.counters.frames]
-    assert body_of(restored) == body_of(parts)
+    assert body_of(restored) == body
 
 
 @pytest.mark.parametrize("parameters", [0, 1])
