@@ -1,12 +1,13 @@
 # `make train` and `make test` are all a fresh machine needs; both install into .venv first.
 PYTHON ?= python3
 ENV ?= FlappyBird-v0
+MINUTES ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/installed
 AUDIT := .venv/audit/bin
 UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train quick quick-common quick-rest test fuzz check audit format bench clean
+.PHONY: install train quick quick-common quick-rest test fuzz examples check audit format bench clean
 
 install: $(INSTALLED)
 
@@ -31,9 +32,14 @@ quick-rest:
 test: install
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 
-# The tests that read bytes from outside and the fake link, with random examples for an hour or so.
+# Every reader of bytes from outside, and the cores under sequences of messages, led by coverage.
 fuzz: install
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m '$(UNIT)' --timeout 7200
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt atheris
+	$(BIN)/python -P tests/fuzz/run.py --minutes $(MINUTES)
+
+# The unit tests with twenty times as many random examples: an hour or so.
+examples: install
+	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -m '$(UNIT)' --timeout 7200
 
 check: install
 	$(BIN)/ruff format --check .
@@ -57,4 +63,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv fuzz-found .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and the profiles of Hypothesis: `random`, `ci`, `quick` (make quick), `fuzz` (make fuzz)."""
+"""Fixtures for all tests, and the profiles of Hypothesis: random, ci, quick (make quick), many (make examples)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANY_SPEED: dict[str, Any] = {"deadline": None, "suppress_health_check": [Health
 settings.register_profile("random", **_ANY_SPEED)
 settings.register_profile("ci", derandomize=True, **_ANY_SPEED)  # a change fails by what it changes, not by chance
 settings.register_profile("quick", max_examples=10, **_ANY_SPEED)
-settings.register_profile("fuzz", max_examples=2000, **_ANY_SPEED)
+settings.register_profile("many", max_examples=2000, **_ANY_SPEED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "random"))
 
 PATIENCE_SECONDS = 5.0

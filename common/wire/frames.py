@@ -120,13 +120,23 @@ def _no_msgpack(error: Exception) -> WireError:
     return WireError(f"a header that is no msgpack: {str(error)[:MAX_DETAIL] or type(error).__name__}")
 
 
+def _quoted(protocol: msgspec.Raw) -> str:
+    """What a hello has for the number of its protocol, which may be anything."""
+    if len(protocol) > MAX_QUOTED:
+        return f"of {len(protocol)} bytes"
+    try:
+        return repr(msgspec.msgpack.decode(protocol))
+    except Exception:  # a map with keys that Python cannot hash, text that is no UTF-8
+        return "that cannot be read"
+
+
 def _foreign_hello(protocol: msgspec.Raw, error: Exception | None = None) -> ProtocolError:
     mend = "install the same a3cd on both ends"
     if bytes(protocol) == _encode(PROTOCOL):
         return ProtocolError(f"a3cd {own_version()} cannot read its hello ({str(error)[:MAX_DETAIL]}): {mend}")
-    size = len(protocol)
-    theirs = repr(msgspec.msgpack.decode(protocol)) if size <= MAX_QUOTED else f"of {size} bytes"
-    return ProtocolError(f"protocol {theirs} is not {PROTOCOL}, the one spoken here by a3cd {own_version()}: {mend}")
+    return ProtocolError(
+        f"protocol {_quoted(protocol)} is not {PROTOCOL}, the one spoken here by a3cd {own_version()}: {mend}"
+    )
 
 
 def split(

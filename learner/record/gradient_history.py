@@ -7,6 +7,7 @@ with the restart: the history goes through each epoch up to there, and then on w
     epoch 2                   120 -------------- 300
 """
 
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,13 +30,14 @@ def frames(path: Path) -> Iterator[tuple[AnyEntry, bytes]]:
     at = 0
     try:
         with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
             while len(head := file.read(FRAME.size)) == FRAME.size:
                 entry_bytes, body_bytes, lengths_checksum, checksum = FRAME.unpack(head)
                 if zlib.crc32(head[:8]) != lengths_checksum:
                     raise DamagedRecordError(f"{path}: damaged at byte {at:,}: no frame begins there")
+                if file.tell() + entry_bytes + body_bytes > size:
+                    return  # unread: room for so much would be taken first
                 data = file.read(entry_bytes + body_bytes)
-                if len(data) < entry_bytes + body_bytes:
-                    return
                 if zlib.crc32(data) != checksum:
                     raise DamagedRecordError(f"{path}: damaged at byte {at:,}: the frame has another checksum")
                 yield decoder.decode(memoryview(data)[:entry_bytes]), data[entry_bytes:]

@@ -241,6 +241,14 @@ def test_a_hello_of_another_protocol_is_told_apart_whatever_else_it_holds(theirs
     assert len(str(caught.value)) < MAX_DETAIL
 
 
+@pytest.mark.parametrize(
+    "theirs", [b"\x81\x80\x01", b"\xa1\xff"], ids=["a map with a map for a key", "text of no UTF-8"]
+)
+def test_a_protocol_that_cannot_be_read(theirs: bytes) -> None:
+    with pytest.raises(ProtocolError, match="protocol that cannot be read is not"):
+        unpack(b"\x82\xa4type\xa5hello\xa8protocol" + theirs, by_learner=True)
+
+
 def test_a_hello_of_a_newer_a3cd_is_told_so() -> None:
     fields = json.loads(GOLDEN.read_text())["messages"]["Hello"]["fields"]
     with pytest.raises(
