@@ -20,6 +20,7 @@ TAKES = {
     "growth": "3 min",
     "memory": "12 min",
     "staleness": "20 min",
+    "strangers": "4 min",
     "join_storm": "30 s",
     "faults": "25 min",
     "soak": "60 min",

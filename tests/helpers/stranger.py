@@ -25,13 +25,21 @@ class Stranger:
         """`kind`: what it says it is; without a handshake it connects and says nothing."""
         self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if handshake:
-            ready = b"\5READY"
-            for name, value in ((b"Socket-Type", kind.encode()), (b"Identity", identity)):
-                ready += bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
-            self.socket.sendall(_GREETING + b"\4" + bytes([len(ready)]) + ready)
-            self._take(len(_GREETING) + 1)
-            self._take(self._take(1)[0])
+        if not handshake:
+            return
+        try:
+            self._shake_hands(kind, identity)
+        except (OSError, AssertionError):
+            self.socket.close()
+            raise
+
+    def _shake_hands(self, kind: str, identity: bytes) -> None:
+        ready = b"\5READY"
+        for name, value in ((b"Socket-Type", kind.encode()), (b"Identity", identity)):
+            ready += bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
+        self.socket.sendall(_GREETING + b"\4" + bytes([len(ready)]) + ready)
+        self._take(len(_GREETING) + 1)
+        self._take(self._take(1)[0])
 
     def _take(self, count: int) -> bytes:
         taken = b""
