@@ -11,9 +11,9 @@ UNIT := not (slow or system or hosts or learning)
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml deploy/install/constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint deploy/install/constraints.txt --editable '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
 
 train: install
