@@ -1,8 +1,9 @@
 """Every error that a3cd raises for a person to read, each with the exit code the process ends with."""
 
 EXIT_DONE = 0
-EXIT_DIFFERENT = 3
 EXIT_USAGE = 2
+EXIT_DIFFERENT = 3
+"""A replay found that a run is not what its record says: other weights, or something applied twice."""
 EXIT_TRY_LATER = 75
 EXIT_CONFIGURATION = 78
 HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
@@ -47,6 +48,10 @@ class ProtocolError(WireError):
 
 class CodecError(A3cdError):
     """A body does not decode with the codec in its header."""
+
+
+class AgainstOthersError(CodecError):
+    """An actor's gradients point against the others': this one is left out. It comes back when it agrees again."""
 
 
 class NonFiniteError(A3cdError):

@@ -14,13 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from common.errors import CodecError, ConfigurationError, DamagedCheckpointError, DamagedRecordError
+from common.errors import (
+    AgainstOthersError,
+    CodecError,
+    ConfigurationError,
+    DamagedCheckpointError,
+    DamagedRecordError,
+)
 from common.run.folder import Checkpoint, CheckpointPaths, RunFolder
 from common.settings.sections import Settings
 from learner.applied import Added, AnyEntry, Began, Stepped
 from learner.build import Parts, assemble, set_arithmetic
 from learner.exchange.base import ContributionExchange
-from learner.parameters.agreement import AgainstOthersError
 from learner.record.gradient_history import History, Lost
 from learner.run_stats import Counters
 

@@ -39,8 +39,9 @@ class Network:
         self.seen[len(self.seen)] = []
         return len(self.seen) - 1
 
-    def observe(self, memory: int, body: Buffer, *, begins: bool) -> int | None:
+    def observe(self, memory: int, body: Buffer, *, begins: bool, source: str) -> int | None:
         actor, group, step = json.loads(bytes(body))
+        assert source == actor
         self.seen[memory].append(((actor, group, step), begins))
         return None
 

@@ -43,6 +43,7 @@ class Synchronous(Exchange):
             "staleness.policy=synchronous",
             f"staleness.share={share}",
             f"staleness.wait_seconds={wait_seconds}",
+            "record.gradients=true",
             actors=actors,
         )
         self.saved = Counters()

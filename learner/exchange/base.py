@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from common.errors import CodecError
+from common.errors import AgainstOthersError, CodecError
 from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
@@ -13,7 +13,6 @@ from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
-from learner.parameters.agreement import AgainstOthersError
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion

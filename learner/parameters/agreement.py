@@ -18,7 +18,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from common.errors import CodecError
+from common.errors import AgainstOthersError
 
 SAMPLE = 2**14
 """Elements of a gradient that are compared, evenly spaced."""
@@ -36,10 +36,6 @@ TOO_LONG = 3.0
 """Times the median length at which an actor is named."""
 SOURCES = 256
 """Actors remembered: those that sent last."""
-
-
-class AgainstOthersError(CodecError):
-    """A gradient of an actor that is left out; it is judged on, and comes back when it agrees."""
 
 
 @dataclass

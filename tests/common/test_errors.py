@@ -22,7 +22,15 @@ from common.errors import (
     WireError,
 )
 
-EXIT_CODES = {0: "done", 2: "usage", 75: "try later", 78: "configuration", 130: "SIGINT", 143: "SIGTERM"}
+EXIT_CODES = {
+    0: "done",
+    2: "usage",
+    3: "different",
+    75: "try later",
+    78: "configuration",
+    130: "SIGINT",
+    143: "SIGTERM",
+}
 
 
 def _all_errors() -> set[type[A3cdError]]:
@@ -42,7 +50,8 @@ def _all_errors() -> set[type[A3cdError]]:
 def test_the_exit_codes_are_the_ones_promised() -> None:
     named = {name: value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     assert set(named.values()) == set(EXIT_CODES)
-    assert (errors.EXIT_DONE, errors.EXIT_USAGE, errors.EXIT_TRY_LATER, errors.EXIT_CONFIGURATION) == (0, 2, 75, 78)
+    assert (errors.EXIT_DONE, errors.EXIT_USAGE, errors.EXIT_DIFFERENT) == (0, 2, 3)
+    assert (errors.EXIT_TRY_LATER, errors.EXIT_CONFIGURATION) == (75, 78)
     assert errors.EXIT_SIGINT == 128 + signal.SIGINT
     assert errors.EXIT_SIGTERM == 128 + signal.SIGTERM
 

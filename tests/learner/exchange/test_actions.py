@@ -43,7 +43,7 @@ class NotedServer:
         self.opened.append((seed, group))
         return []
 
-    def observe(self, memory: list[bytes], body: Buffer, *, begins: bool) -> int | None:
+    def observe(self, memory: list[bytes], body: Buffer, *, begins: bool, source: str) -> int | None:
         if bytes(body) == BAD:
             raise CodecError("it does not decode")
         if begins:

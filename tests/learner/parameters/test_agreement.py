@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from learner.parameters.agreement import LEAST, LONG, SOURCES, AgainstOthersError, Agreement
+from common.errors import AgainstOthersError
+from learner.parameters.agreement import LEAST, LONG, SOURCES, Agreement
 
 SIZE = 2000
 
