@@ -20,14 +20,14 @@ TAKES = {
     "growth": "3 min",
     "memory": "12 min",
     "staleness": "20 min",
-    "strangers": "4 min",
-    "join_storm": "30 s",
-    "faults": "25 min",
-    "soak": "60 min",
+    "recording": "20 s",
     "saving": "1 min",
     "week_of_metrics": "2 min",
+    "join_storm": "30 s",
+    "strangers": "4 min",
     "poison": "30 min",
-    "recording": "20 s",
+    "faults": "25 min",
+    "soak": "60 min",
 }
 """On two cores with nothing else to do."""
 
@@ -36,7 +36,7 @@ def main() -> None:
     if len(sys.argv) == 1:
         print("python -m benchmarks NAME; each prints a table\n")
         for name, takes in TAKES.items():
-            print(f"  {name:14}{takes:>7}  {purpose(path(name))}")
+            print(f"  {name:15}{takes:>7}  {purpose(path(name))}")
         return
     name = sys.argv[1]
     if name not in TAKES:

@@ -1,6 +1,6 @@
 """Every codec on dense and on sparse gradients of a small and a large model: bytes, error, time; frames to a goal.
 
-    python benchmarks/codecs.py [--learn 0,1,2]
+    python -m benchmarks codecs [--learn 0,1,2]
 
 Times are medians on one thread. "sparse" is the gradient of a dense layer behind rectifiers after a few updates:
 whole rows and columns are zero, about 85 % of all elements. "error" is the L2 norm of the loss over that of the

@@ -1,6 +1,6 @@
 """Every algorithm by every way to exchange, to the same goal: frames, seconds, bytes, the learner's load.
 
-    python benchmarks/compare.py [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
+    python -m benchmarks compare [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
 
 A table for each environment; --only takes algorithms, or algorithm/exchange. Two actors, the environment's preset
 with its settings for each algorithm. A seed that does not reach the goal in time has no "frames" and no "seconds"

@@ -1,6 +1,6 @@
 """Steps per second of each kind of batch, random actions, resets included, beside gymnasium's SyncVectorEnv.
 
-    python benchmarks/environments.py [--seconds S] [--num-envs N]
+    python -m benchmarks environments [--seconds S] [--num-envs N]
 
 One process, one thread. `us` is what a step of the batch takes, `one copy` is a batch of one.
 """

@@ -1,6 +1,6 @@
 """A run under random faults: daemons killed and stopped, links cut, slowed and reset, strangers on the ports.
 
-    python benchmarks/faults.py [--faults 200] [--seconds 1200] [--seed 0]
+    python -m benchmarks faults [--faults 200] [--seconds 1200] [--seed 0]
 
 Six actors, four of two launchers and two started by hand, train CartPole-v1 at a pace of 20 ms a step. After the last
 fault everything is mended, the run is to be solved (a mean return of 475), and `a3cd replay` proves from the record of
@@ -12,31 +12,29 @@ For each kind of fault: how often, and the longest time in which the learner too
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import zmq
+from dataclasses import dataclass
 
 from benchmarks import tables
 from benchmarks.crew import Crew
-from benchmarks.runs import Command, RunFailedError
+from benchmarks.fault_injection import WEIGHTS, FaultInjector
+from benchmarks.runs import RunFailedError
 from common.run.status import RunStatus
 
 GOAL = 475.0
 ACTORS = 6
 SOLVED_SECONDS = 300.0
 """After the last fault: longest wait for the goal."""
+MOST_PAUSE_SECONDS = 120.0
+"""After any fault, until the learner takes a step."""
 PACE_SECONDS = 0.02
 """Of a step, so that six actors leave room on two cores, and the run lasts."""
 CONFIG = """
@@ -63,176 +61,6 @@ expiry_seconds = 15.0
 gradients = true
 """
 
-Undo = Callable[[], object]
-
-
-@dataclass
-class Script:
-    """What happens when: faults, and what mends them."""
-
-    crew: Crew
-    chance: random.Random
-    undo: list[tuple[float, Undo]] = field(default_factory=list)
-
-    def later(self, seconds: float, action: Undo) -> None:
-        self.undo.append((time.monotonic() + seconds, action))
-
-    def mend_due(self, now: float) -> None:
-        due = [entry for entry in self.undo if entry[0] <= now]
-        self.undo = [entry for entry in self.undo if entry[0] > now]
-        for _, action in due:
-            action()
-
-    # -- the faults: each begins something, and books its end ----------------------------------------------------------
-
-    def kill_learner(self) -> None:
-        self.crew.learner.signal(signal.SIGKILL)
-
-    def kill_learner_that_saves(self) -> None:
-        """With SIGKILL, while a checkpoint is written."""
-        until = time.monotonic() + 12.0
-        while time.monotonic() < until:
-            if any(self.crew.folder.checkpoints.glob(".*.partial")):
-                break
-            time.sleep(0.0005)
-        self.crew.learner.signal(signal.SIGKILL)
-
-    def kill_launcher(self) -> None:
-        self._any("launcher").signal(signal.SIGKILL)
-
-    def kill_actor(self) -> None:
-        self._actor(signal.SIGKILL)
-
-    def kill_everybody(self) -> None:
-        for member in self.crew.members.values():
-            member.signal(signal.SIGKILL)
-
-    def end_learner(self) -> None:
-        self.crew.learner.signal(signal.SIGTERM)
-
-    def end_launcher(self) -> None:
-        self._any("launcher").signal(signal.SIGTERM)
-
-    def stop_learner(self) -> None:
-        """SIGSTOP, for up to 30 s."""
-        self._suspend(self.crew.learner.process.pid, self.chance.choice((2, 5, 30)))
-
-    def stop_launcher(self) -> None:
-        self._suspend(self._any("launcher").process.pid, self.chance.choice((2, 10, 20)))
-
-    def stop_actor(self) -> None:
-        actors = self.crew.actors()
-        if actors:
-            self._suspend(self.chance.choice(actors).pid, self.chance.choice((2, 10, 20)))
-
-    def slow_actor(self) -> None:
-        """A hundred times slower than the others, for some seconds."""
-        actors = self.crew.actors()
-        if not actors:
-            return
-        pid = self.chance.choice(actors).pid
-        for tenth in range(60):
-            self.later(tenth * 0.1, lambda: _signal(pid, signal.SIGSTOP))
-            self.later(tenth * 0.1 + 0.099, lambda: _signal(pid, signal.SIGCONT))
-        self.later(6.1, lambda: _signal(pid, signal.SIGCONT))
-
-    def cut_link(self) -> None:
-        link = self.chance.choice(list(self.crew.links.values()))
-        link.cut()
-        self.later(self.chance.choice((1, 5, 20)), link.mend)
-
-    def slow_link(self) -> None:
-        link = self.chance.choice(list(self.crew.links.values()))
-        link.slow(20_000)
-        self.later(5, link.mend)
-
-    def reset_links(self) -> None:
-        for link in self.crew.links.values():
-            link.reset()
-
-    def move_learner(self) -> None:
-        """Restarted elsewhere, behind the same names."""
-        self.crew.move()
-
-    def second_learner(self) -> None:
-        """On the same folder, on another port; it is to be refused."""
-        if self.crew.status() is None:
-            return  # it would be the first
-        words = [*self.crew.learner_words()]
-        words[words.index("--bind") + 1] = "tcp://127.0.0.1:0"
-        second = Command(*words)
-        self.later(6, lambda: second.__exit__())
-
-    def strangers(self) -> None:
-        """Bytes that are no message, idle connections, and a flood that ends in a reset, on both ports."""
-        for port in (self.crew.port, self.crew.port + 1):
-            for number in range(20):
-                stranger = socket.socket()
-                stranger.settimeout(1.0)
-                try:
-                    stranger.connect((self.crew.home, port))
-                    stranger.sendall(self.chance.randbytes(1 + 50 * number))
-                except OSError:
-                    stranger.close()
-                    continue
-                self.later(self.chance.uniform(0, 5), stranger.close)
-        self._flood()
-
-    def _flood(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        peer = context.socket(zmq.DEALER)
-        peer.setsockopt(zmq.LINGER, 0)
-        peer.setsockopt(zmq.SNDHWM, 0)
-        peer.connect(f"tcp://{self.crew.home}:{self.crew.port}")
-        for _ in range(3000):
-            peer.send_multipart([self.chance.randbytes(64), b""], zmq.NOBLOCK)
-
-        def end() -> None:
-            peer.close()
-            context.term()
-
-        self.later(0.5, end)
-
-    def _any(self, kind: str):
-        return self.chance.choice([member for name, member in self.crew.members.items() if name.startswith(kind)])
-
-    def _actor(self, number: int) -> None:
-        actors = self.crew.actors()
-        if not actors:
-            return
-        pid = self.chance.choice(actors).pid
-        for name, member in self.crew.members.items():
-            if name.startswith("by-hand") and member.process.pid == pid:
-                member.signal(number)
-                return
-        _signal(pid, number)
-
-    def _suspend(self, pid: int, seconds: float) -> None:
-        _signal(pid, signal.SIGSTOP)
-        self.later(seconds, lambda: _signal(pid, signal.SIGCONT))
-
-
-WEIGHTS: dict[Callable[[Script], None], int] = {
-    Script.kill_learner: 4,
-    Script.kill_learner_that_saves: 2,
-    Script.kill_launcher: 3,
-    Script.kill_actor: 5,
-    Script.kill_everybody: 1,
-    Script.end_learner: 2,
-    Script.end_launcher: 2,
-    Script.stop_learner: 2,
-    Script.stop_launcher: 2,
-    Script.stop_actor: 3,
-    Script.slow_actor: 3,
-    Script.cut_link: 4,
-    Script.slow_link: 3,
-    Script.reset_links: 3,
-    Script.move_learner: 1,
-    Script.second_learner: 1,
-    Script.strangers: 4,
-}
-"""How often each kind of fault is drawn."""
-
 
 @dataclass
 class Outcome:
@@ -252,40 +80,61 @@ def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callabl
     """
     with Crew(CONFIG.format(seed=seed, pace=PACE_SECONDS), launchers=(2, 2), by_hand=2) as crew:
         chance = random.Random(seed)
-        script = Script(crew, chance)
-        _wait(crew, script, 60.0, lambda status: status.actors_now == ACTORS, "six actors")
+        injector = FaultInjector(crew, chance)
+        _wait(injector, 60.0, lambda status: status.actors_now == ACTORS, "six actors")
         names: list[str] = []
-        pauses: dict[str, list[float]] = defaultdict(list)
-        waiting: list[tuple[str, float, tuple[int, int]]] = []
+        pauses = Pauses()
         due = time.monotonic()
-        while len(names) < faults or waiting or script.undo:
+        while len(names) < faults or pauses.open or injector.to_mend:
             now = time.monotonic()
             if len(names) < faults and now >= due:
                 fault = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-                name = fault.__name__.replace("_", " ")
-                names.append(name)
+                names.append(fault.__name__.replace("_", " "))
                 due = now + chance.expovariate(faults / seconds)
-                say(f"fault {len(names)}: {name}")
+                say(f"fault {len(names)}: {names[-1]}")
                 before = crew.status()
-                fault(script)
-                waiting.append((name, time.monotonic(), (before.epoch, before.version) if before else (0, 0)))
-            script.mend_due(now)
+                fault(injector)
+                pauses.begin(names[-1], before)
+            injector.mend_due(now)
             crew.look()
-            status = crew.status(0.3)
-            if status is not None:
-                done = [one for one in waiting if (status.epoch, status.version) > one[2]]
-                waiting = [one for one in waiting if one not in done]
-                for name, since, _ in done:
-                    pauses[name].append(time.monotonic() - since)
-            if waiting and now - waiting[0][1] > 120.0:
-                raise RunFailedError(f"no step for 120 s after: {waiting[0][0]}\n" + "\n".join(crew.unexpected))
+            pauses.end(crew.status(0.3))
+            if (late := pauses.longer_than(MOST_PAUSE_SECONDS)) is not None:
+                said = "\n".join(crew.unexpected)
+                raise RunFailedError(f"no step for {MOST_PAUSE_SECONDS:g} s after: {late}\n{said}")
             time.sleep(0.02)
         for link in crew.links.values():
             link.mend()
-        end = _wait(crew, script, SOLVED_SECONDS, lambda status: _is_over(status, goal), "six actors, and solved")
+        end = _wait(injector, SOLVED_SECONDS, lambda status: _is_over(status, goal), "six actors, and solved")
         crew.learner.signal(signal.SIGTERM)
-        crew.learner.command.process.wait(60)
-        return Outcome(names, pauses, end.mean_return, end.frames, crew.unexpected, _replay(crew))
+        crew.learner.process.wait(60)
+        return Outcome(names, pauses.seconds, end.mean_return, end.frames, crew.unexpected, _replay(crew))
+
+
+class Pauses:
+    """Times from each fault until the learner next took a step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+        """By the name of the fault."""
+        self.open: list[tuple[str, float, tuple[int, int]]] = []
+        """Name, time, epoch and version of faults after which no step was seen yet."""
+
+    def begin(self, name: str, status: RunStatus | None) -> None:
+        """A fault has happened; `status`: before it."""
+        self.open.append((name, time.monotonic(), (status.epoch, status.version) if status else (0, 0)))
+
+    def end(self, status: RunStatus | None) -> None:
+        if status is None:
+            return
+        now = time.monotonic()
+        for name, since, before in self.open:
+            if (status.epoch, status.version) > before:
+                self.seconds[name].append(now - since)
+        self.open = [one for one in self.open if (status.epoch, status.version) <= one[2]]
+
+    def longer_than(self, seconds: float) -> str | None:
+        """The oldest open fault, if it is as old as that."""
+        return self.open[0][0] if self.open and time.monotonic() - self.open[0][1] > seconds else None
 
 
 def _is_over(status: RunStatus, goal: float | None) -> bool:
@@ -293,10 +142,10 @@ def _is_over(status: RunStatus, goal: float | None) -> bool:
     return good and status.actors_now == ACTORS
 
 
-def _wait(crew: Crew, script: Script, seconds: float, good: Callable[..., bool], what: str):
-    until = time.monotonic() + seconds
+def _wait(injector: FaultInjector, seconds: float, good: Callable[[RunStatus], bool], what: str) -> RunStatus:
+    crew, until = injector.crew, time.monotonic() + seconds
     while True:
-        script.mend_due(time.monotonic())
+        injector.mend_due(time.monotonic())
         crew.look()
         status = crew.status()
         if status is not None and good(status):
@@ -314,11 +163,6 @@ def _replay(crew: Crew) -> dict[str, object]:
         raise RunFailedError(f"the replay ended with {ended.returncode}: {ended.stdout[-2000:]} {ended.stderr[-2000:]}")
     result: dict[str, object] = json.loads(ended.stdout)
     return result
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
 
 
 def show(outcome: Outcome) -> None:

@@ -1,6 +1,6 @@
 """A minute of FlappyBird-v0 from its features, then twenty episodes with the best weights, two actors.
 
-python benchmarks/flappy.py [--seeds 0,1,2] [--seconds 60]
+python -m benchmarks flappy [--seeds 0,1,2] [--seconds 60]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From the command to the goal: CartPole-v1 to a training mean of 475 over 100 episodes, two actors.
 
-    python benchmarks/goal.py [--seeds 0,1,2,3,4]
+    python -m benchmarks goal [--seeds 0,1,2,3,4]
 
 "seconds" is from starting the command to its exit, "reached after" to the goal, imports included in both.
 """

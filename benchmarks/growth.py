@@ -1,6 +1,6 @@
 """From 6 to 12 actors by how long episodes last.
 
-    python benchmarks/growth.py [--seconds 150]
+    python -m benchmarks growth [--seconds 150]
 
 CartPole-v1 at a fixed pace, with the default rule: 1 / 2 / 3 actors where the mean episode is 2 / 4 / 6 times as long
 as the first ones, at least so many episodes apart (1000; here 150). It shows when actors are added and why, in one run.

@@ -1,6 +1,6 @@
 """Resident memory of the learner and of its actors over time, dense network.
 
-    python benchmarks/memory.py [--actors 40] [--minutes 10] [--every 30]
+    python -m benchmarks memory [--actors 40] [--minutes 10] [--every 30]
 
 CartPole-v1 at a pace that forty actors keep on two cores. RSS counts shared libraries in every process, USS only what
 would be free if the process ended. The first sample is taken when all actors have joined.

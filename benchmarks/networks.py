@@ -1,4 +1,4 @@
-"""Frames per second of every network, acting and computing gradients: `python benchmarks/networks.py`.
+"""Frames per second of every network, acting and computing gradients: `python -m benchmarks networks`.
 
 One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
 `common.rl.gradient.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,

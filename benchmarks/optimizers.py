@@ -1,4 +1,4 @@
-"""Microseconds per step of every flat optimizer: `python benchmarks/optimizers.py [DEVICE]`.
+"""Microseconds per step of every flat optimizer: `python -m benchmarks optimizers [DEVICE]`.
 
 One thread, shortest of several repeats. The sizes are those of the dense network on CartPole, of 17.5k parameters,
 and of A3C's conv network. The last row is torch.optim.Adam on the conv network's eight separate parameters.

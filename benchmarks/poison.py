@@ -1,6 +1,6 @@
 """Ten actors on CartPole-v1, of which one flips the sign of its gradients and one sends huge ones: with the robust sum.
 
-    python benchmarks/poison.py [--seeds 0,1,2] [--actors 10] [--num-envs 8] [--frames 600000]
+    python -m benchmarks poison [--seeds 0,1,2] [--actors 10] [--num-envs 8] [--frames 600000]
 
 Honest actors and bad ones, each with and without exchange.robust = "agreement": frames until the mean return is 475
 ("-": not within --frames), whom `status` named, and microseconds of the learner's thread per gradient. The processes
@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
+from benchmarks.runs import Command, free_port
+from common.errors import A3cdError
+from common.host.addresses import Address
+from common.host.security.access import LearnerEndpoint
+from common.run import presets
+from common.settings.toml import dump, override
+from deploy.cli import observer
 
-A3CD = (sys.executable, "-m", "a3cd")
 BAD = Path(__file__).with_name("bad_actor.py")
 FACTORS = {"flipper": -1.0, "giant": 1000.0}
 LIMIT_SECONDS = 900.0
@@ -56,31 +61,19 @@ def run(seed: int, bad: bool, robust: str, options: Any) -> tuple[tables.Cell, .
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-poison-")))
-        address = f"tcp://127.0.0.1:{_free_port()}"
+        address = Address("127.0.0.1", free_port())
         config = folder / "run.toml"
-        config.write_text(subprocess.check_output([*A3CD, "presets", "show", "CartPole-v1"], text=True))
-        changes = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        command = (*A3CD, "learner", "--config", str(config), "--run-dir", str(folder / "run"), "--bind", address)
-        learner = _start(stack, [*command, *changes])
+        assigned = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+        config.write_text(dump(override(presets.show("CartPole-v1").settings(), assigned)), encoding="utf-8")
+        words = ("learner", "--config", str(config), "--run-dir", str(folder / "run"), "--bind", str(address))
+        learner = stack.enter_context(Command(*words))
         names = list(FACTORS) if bad else []
         names += [f"honest-{number}" for number in range(options.actors - len(names))]
-        actors = [_start(stack, _actor(name, address)) for name in names]
-        named: set[str] = set()
-        deadline = time.monotonic() + LIMIT_SECONDS
-        while learner.poll() is None and time.monotonic() < deadline:
-            time.sleep(1.0)
-            named |= _named(address)
-            for place, actor in enumerate(actors):
-                if actor.poll() not in (None, 0) and learner.poll() is None:  # as its launcher would
-                    actors[place] = _start(stack, _actor(names[place], address))
-        if learner.poll() is None:
-            learner.terminate()
-        learner.wait(30)
+        named = train(learner, address, names)
         summary = json.loads((folder / "run" / "summary.json").read_bytes())
     frames = summary["frames"] if summary["reached"] else "-"
-    microseconds = (
-        1e6 * summary["learner_busy"] * summary["seconds"] / max(1, summary["gradients"] + summary["refused"])
-    )
+    received = max(1, summary["gradients"] + summary["refused"])
+    microseconds = 1e6 * summary["learner_busy"] * summary["seconds"] / received
     best = summary["best_return"]
     return (
         "flipper, giant" if bad else "none", robust, seed, frames, "-" if best is None else round(best),
@@ -88,41 +81,37 @@ def run(seed: int, bad: bool, robust: str, options: Any) -> tuple[tables.Cell, .
     )  # fmt: skip
 
 
-def _actor(name: str, address: str) -> list[str]:
-    start = [sys.executable, str(BAD), str(FACTORS[name])] if name in FACTORS else list(A3CD)
-    return [*start, "actor", address, "--name", name]
+def train(learner: Command, address: Address, names: Sequence[str]) -> set[str]:
+    """Until the learner ends, with an actor of each name; whom its status named meanwhile."""
+    named: set[str] = set()
+    deadline = time.monotonic() + LIMIT_SECONDS
+    with ExitStack() as stack:
+        actors = {name: stack.enter_context(_actor(name, address)) for name in names}
+        while not learner.succeeded():
+            if time.monotonic() > deadline:
+                learner.process.terminate()
+                learner.process.wait(30)
+                break
+            time.sleep(1.0)
+            named |= _named(address)
+            for name, actor in actors.items():
+                if actor.process.poll() not in (None, 0) and learner.process.poll() is None:  # as its launcher would
+                    actors[name] = stack.enter_context(_actor(name, address))
+    return named
 
 
-def _named(address: str) -> set[str]:
+def _actor(name: str, address: Address) -> Command:
+    words = ("actor", str(address), "--name", name)
+    return Command(*words, program=(str(BAD), str(FACTORS[name]))) if name in FACTORS else Command(*words)
+
+
+def _named(address: Address) -> set[str]:
     """Whom the status names now."""
-    asked = subprocess.run([*A3CD, "status", address, "--json"], capture_output=True, check=False, timeout=60)
-    if asked.returncode:
+    try:
+        status = observer.fetch(LearnerEndpoint(address), 5.0, lambda _: None)
+    except A3cdError:
         return set()
-    status = json.loads(asked.stdout)
-    return {text.partition(":")[0] for text in status["health"]} | {one["name"] for one in status["quarantined"]}
-
-
-def _start(stack: ExitStack, command: list[str]) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def end() -> None:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    stack.callback(end)
-    return process
-
-
-def _free_port() -> int:
-    """Of two free ones in a row, most likely."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
+    return {text.partition(":")[0] for text in status.health} | {one.name for one in status.quarantined}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the record of gradients costs the learner: its time for a gradient with and without, and bytes.
 
-    python benchmarks/recording.py [--steps 2000]
+    python -m benchmarks recording [--steps 2000]
 
 Of the thread alone, by its processor time: the core takes the gradient and the step, and what it wants recorded
 is written below the folder for temporary files.

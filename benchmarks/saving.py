@@ -1,6 +1,6 @@
 """How long saving a checkpoint holds up the learner's thread: the copy, and the longest pause while it is written.
 
-    python -m benchmarks saving [--parameters 1000000 33000000] [--fsync 0.0 5.0]
+    python -m benchmarks saving [--parameters 1000000 33000000] [--fsync 0.0 2.0]
 
 A thread that should wake up each millisecond stands for the learner. --fsync: seconds by which each fsync is longer, as
 on a slow disk.

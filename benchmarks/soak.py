@@ -1,6 +1,6 @@
 """Memory, threads and descriptors of learner and launcher while actors come and go.
 
-    python benchmarks/soak.py [--minutes 60] [--every 4]
+    python -m benchmarks soak [--minutes 60] [--every 4]
 
 Six actors train CartPole-v1 without a goal, two of a launcher and four started by hand. Every few seconds one of the
 four is ended, by SIGTERM or by SIGKILL in turn, and another started. The first sample is taken after a minute.

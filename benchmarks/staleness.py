@@ -1,7 +1,7 @@
 """What many actors do to learning: returns after the same number of episodes with 4, 10, 20 and 40 actors.
 
-    python benchmarks/staleness.py [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N] [--pace S]
-    python benchmarks/staleness.py --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous,together
+    python -m benchmarks staleness [--tables AB] [--actors 4,10,20,40] [--seeds 0] [--episodes N] [--pace S]
+    python -m benchmarks staleness --policies none,inverse-sqrt,inverse,drop,compensate,refresh,synchronous,together
 
 CartPole-v1 at a fixed pace, so that two cores carry forty actors; episodes end at 200 steps. All actors wait for the
 learner before it starts, and so begin together. Returns are means of the last 100 episodes, medians over the seeds.

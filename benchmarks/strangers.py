@@ -1,6 +1,6 @@
 """What strangers cost a learner that trains with two actors: frames a second and its memory, before and during.
 
-    python benchmarks/strangers.py [--seconds 20]
+    python -m benchmarks strangers [--seconds 20]
 
 CartPole-v1 at a pace that leaves a core. The attacks: a thousand idle connections; a million subscriptions; one message
 without an end; a flood of noise whose connections are reset. They come from this machine and take their share of it.

@@ -1,6 +1,6 @@
 """Training speed of whole runs, two actors and a learner on this machine.
 
-    python benchmarks/throughput.py [--seconds 30]
+    python -m benchmarks throughput [--seconds 30]
 
 Rates are between a quarter and the end of the run, so that neither the imports nor the first steps count.
 """

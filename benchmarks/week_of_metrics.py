@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import tempfile
 import time
@@ -45,8 +46,6 @@ def measure(folder: RunFolder, seconds: int, *, old: bool) -> list[tuple[object,
 
     begun = time.perf_counter()
     if old:
-        import json
-
         with folder.metrics_file.open("w") as file:
             for second in range(seconds):
                 file.write(json.dumps({"time": 1e9 + second, **row_of(second)}) + "\n")

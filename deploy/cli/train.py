@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from common.run.status import RunStatus
 from common.settings.toml import dump
 from common.wire import sockets
 from deploy.children import Child, Children, a3cd
-from deploy.cli import look
+from deploy.cli import preflight
 from deploy.cli.elapsed import since_start
 from deploy.cli.observer import Observer
 from deploy.cli.request import TrainRequest
@@ -55,7 +56,7 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
     Nothing is started for a run that is over.
     """
     folder = RunFolder(request.run_dir)
-    end = look.over(request.settings, folder) if request.resume else ""
+    end = preflight.why_over(request.settings, folder) if request.resume else ""
     if end and (summary := _summary(request.run_dir)) is not None:
         click.echo(f"{folder.path}: the run is over: {end}; it goes on with a higher limit or goal", err=True)
         code = EXIT_DONE
@@ -75,9 +76,9 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
 
     Returns the learner's exit code, or that of a signal to this process, and the run's summary; None: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
-    ever could be, and as `look` before anything is started.
+    ever could be, and as `preflight.check` before anything is started.
     """
-    look.look(request.settings, RunFolder(request.run_dir), request.resume)
+    preflight.check(request.settings, RunFolder(request.run_dir), request.resume)
     earlier = _summary(request.run_dir)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals())
@@ -86,42 +87,78 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         folder = tempfile.TemporaryDirectory(prefix="a3cd-")
         config = Path(stack.enter_context(folder), "run.toml")
         config.write_text(dump(request.settings), encoding="utf-8")
+        others = _Lines(view.say)
 
-        refused = threading.Event()
-
-        def say(line: str) -> None:
-            if not refused.is_set():  # the learner's reason stays the last line
-                view.say(line)
-
-        def start(*words: str, keep_open: Sequence[int] = ()) -> Child:
+        def start(say: Callable[[str], None], *words: str, keep_open: Sequence[int] = ()) -> Child:
             return children.start(a3cd(*words, "--lifeline"), say, stdout=False, keep_open=keep_open)
 
-        learner, address = _start_learner(start, request, config)
-        launcher = _start_launcher(start, request, address)
+        learner, address = _start_learner(partial(start, view.say), request, config)
+        launcher = _start_launcher(partial(start, others.say), request, address)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         while learner.exit_code is None and signals.requested is None:
             status = observer.next(LOOK_SECONDS)
             if status is not None:
                 folder.cleanup()  # the learner has read it; now, so that a training that is killed leaves nothing
+                others.release()
                 view.show(status)
                 _check(status, launcher, learner)
             if launcher.exit_code:
+                others.release()
                 _stop(learner)
                 raise _died("launcher", launcher.exit_code, request.run_dir)
-        if learner.exit_code is None:
-            _stop(launcher, learner)
-            code = EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
-        else:
-            code = learner.exit_code
-            if code != EXIT_DONE:
-                refused.set()
-                launcher.terminate()  # it would wait for a learner that comes back
-            launcher.wait(STOP_SECONDS)
-            if code not in EXPLAINED:
-                raise _died("learner", code, request.run_dir)
+        code = _end(learner, launcher, signals, others)
+        if code not in EXPLAINED:
+            raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
     # A learner that was refused the folder leaves the summary of the run that the folder holds.
     return code, None if summary == earlier else summary
+
+
+class _Lines:
+    """What the launcher and its actors write: held back until the learner answers, and lost if it refuses the run.
+
+    So the learner's reason is the last line on the screen.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._lock = threading.Lock()
+        self._held: list[str] | None = []
+        """None: lines go through."""
+        self._muted = False
+
+    def say(self, line: str) -> None:
+        """On any thread."""
+        with self._lock:
+            if self._held is not None:
+                self._held.append(line)
+            elif not self._muted:
+                self._say(line)
+
+    def release(self) -> None:
+        with self._lock:
+            for line in self._held or ():
+                self._say(line)
+            self._held = None
+
+    def mute(self) -> None:
+        with self._lock:
+            self._held, self._muted = None, True
+
+
+def _end(learner: Child, launcher: Child, signals: Signals, others: _Lines) -> int:
+    """Ends whoever still runs; returns the exit code of the training."""
+    if learner.exit_code is None:
+        others.release()
+        _stop(launcher, learner)
+        return EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
+    if learner.exit_code == EXIT_DONE:
+        others.release()
+    else:
+        others.mute()
+        launcher.terminate()  # it would wait for a learner that comes back
+    launcher.wait(STOP_SECONDS)
+    return learner.exit_code
 
 
 def _start_learner(start: Start, request: TrainRequest, config: Path) -> tuple[Child, Address]:

@@ -65,8 +65,11 @@ class Stage:
         self.settings = ""
         self.looks: list[Callable[[], RunStatus | None]] = []
         self.address: Address
-        self.say: Callable[[str], None]
+        self.learner_says: Callable[[str], None]
+        self.launcher_says: Callable[[str], None]
         self.when_asked: Callable[[], object] = lambda: None
+        self.when_started: Callable[[], object] = lambda: None
+        """The launcher."""
         self.handed: list[int] = []
         """Ports that the learner inherited."""
 
@@ -96,16 +99,19 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             assert not stdout, "a result is the only output"
             assert command[:1] + command[-1:] == [*a3cd(), "--lifeline"]
             say("a line")
-            one.say = say
             arguments = tuple(command[1:-1])
             one.children.append(FakeChild(arguments))
             one.children[-1].when_asked = lambda: one.when_asked()
             if arguments[0] == "learner":
+                one.learner_says = say
                 handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
                 one.handed = [listener.getsockname()[1] for listener in handed]
                 for listener in handed:
                     listener.close()
                 one.settings = Path(one.learner.option("--config")).read_text()
+            else:
+                one.launcher_says = say
+                one.when_started()
             return one.children[-1]
 
     class Window:
@@ -121,7 +127,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             return one.looks.pop(0)()
 
     monkeypatch.setattr(module, "Children", Company)
-    monkeypatch.setattr(module.look, "look", lambda *_: None)
+    monkeypatch.setattr(module.preflight, "check", lambda *_: None)
     monkeypatch.setattr(module, "Observer", Window)
     return one
 
@@ -277,11 +283,11 @@ def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
 
 
 def test_nothing_is_started_that_looks_wrong(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(settings: Settings, folder: RunFolder, resume: bool) -> None:
+    def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
         assert (settings.seed, folder.path, resume) == (7, tmp_path, False)
         raise ConfigurationError("it cannot be")
 
-    monkeypatch.setattr(module.look, "look", look)
+    monkeypatch.setattr(module.preflight, "check", check)
     with pytest.raises(ConfigurationError, match="it cannot be"):
         train(planned(run_dir=tmp_path, seed=7), as_json=True)
     assert stage.children == []
@@ -296,7 +302,7 @@ def test_a_run_that_is_over_is_not_started_again(
 ) -> None:
     create(tmp_path, Settings()).close()
     write_summary(tmp_path, run_status(state="reached"))
-    monkeypatch.setattr(module.look, "over", lambda *_: "500 of 500 frames")
+    monkeypatch.setattr(module.preflight, "why_over", lambda *_: "500 of 500 frames")
     assert train(planned(run_dir=tmp_path, resume=True), as_json=True) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["exit_code"] == 0
@@ -306,14 +312,26 @@ def test_a_run_that_is_over_is_not_started_again(
 
 def test_the_learners_reason_is_the_last_line(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refuse() -> None:
-        stage.say("error: it cannot be")
+        stage.learner_says("error: it cannot be")
         ends(stage, 78)()
 
     stage.looks = [refuse]
-    stage.when_asked = lambda: stage.say("launcher leaving")
+    stage.when_asked = lambda: stage.launcher_says("launcher leaving")
     train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.launcher.asked
     assert capsys.readouterr().err.splitlines()[-1] == "error: it cannot be"
+
+
+def test_who_waits_for_a_learner_is_not_heard_before_it_answers(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for answers in (False, True):
+        stage.children.clear()
+        stage.looks = [run_status] if answers else []
+        stage.looks += [ends(stage, 78)]
+        stage.when_started = lambda: stage.launcher_says("warning: no learner")
+        train(planned(run_dir=tmp_path / str(answers)), as_json=True)
+        assert ("warning: no learner" in capsys.readouterr().err) is answers
 
 
 def test_the_hints_can_be_typed_as_they_are(

@@ -13,7 +13,7 @@ from learner.record.run_lock import require_empty
 from learner.run_stats import Counters, RunStats
 
 
-def look(settings: Settings, folder: RunFolder, resume: bool) -> None:
+def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
     """Raises ConfigurationError for what the learner would refuse: folder, environment, device.
 
     Whether network and algorithm fit the environment is left to the learner.
@@ -28,7 +28,7 @@ def look(settings: Settings, folder: RunFolder, resume: bool) -> None:
         resolve_device(settings.optimizer.device)
 
 
-def over(settings: Settings, folder: RunFolder) -> str:
+def why_over(settings: Settings, folder: RunFolder) -> str:
     """Why the run in the folder would end as soon as it is resumed; empty if it would go on, or cannot be read."""
     try:
         newest = folder.newest_read({})

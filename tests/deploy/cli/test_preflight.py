@@ -8,7 +8,7 @@ from common.errors import ConfigurationError, EnvironmentMissingError
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.settings.toml import override
-from deploy.cli.look import look, over
+from deploy.cli.preflight import check, why_over
 from learner.effects import SaveCheckpoint
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import create
@@ -19,7 +19,7 @@ def settings_of(*assignments: str) -> Settings:
 
 
 def test_what_can_be_trained_passes_and_leaves_nothing(tmp_path: Path) -> None:
-    look(settings_of(), RunFolder(tmp_path / "run"), resume=False)
+    check(settings_of(), RunFolder(tmp_path / "run"), resume=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -33,26 +33,26 @@ def test_what_can_be_trained_passes_and_leaves_nothing(tmp_path: Path) -> None:
 )
 def test_what_the_learner_would_refuse(assignment: str, kind: type[Exception], text: str, tmp_path: Path) -> None:
     with pytest.raises(kind, match=text):
-        look(settings_of(assignment), RunFolder(tmp_path / "run"), resume=False)
+        check(settings_of(assignment), RunFolder(tmp_path / "run"), resume=False)
 
 
 def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(ConfigurationError, match=r"is not empty and holds no run \(there is holiday.jpg\)"):
-        look(settings_of(), RunFolder(tmp_path), resume=False)
-    look(settings_of(), RunFolder(tmp_path), resume=True)
+        check(settings_of(), RunFolder(tmp_path), resume=False)
+    check(settings_of(), RunFolder(tmp_path), resume=True)
 
 
 def test_whether_a_run_is_over(tmp_path: Path) -> None:
     run = create(tmp_path / "run", settings_of())
-    assert over(settings_of("limits.frames=100"), run.folder) == "", "it has no checkpoint"
+    assert why_over(settings_of("limits.frames=100"), run.folder) == "", "it has no checkpoint"
     import torch
 
     state = {"counters": {"frames": 100, "recent": [[200.0, 200, 1.0], [190.0, 190, 1.0]]}}
     CheckpointWriter(run.folder, keep=1, best=True).write(SaveCheckpoint(1, torch.zeros(1), {}, state, 195.0))
     run.close()
-    assert over(settings_of("limits.frames=100"), run.folder) == "100 of 100 frames"
-    assert over(settings_of("limits.frames=101"), run.folder) == ""
+    assert why_over(settings_of("limits.frames=100"), run.folder) == "100 of 100 frames"
+    assert why_over(settings_of("limits.frames=101"), run.folder) == ""
     goal = ("limits.window=2", "limits.until_return=195.0")
-    assert over(settings_of(*goal), run.folder) == "mean return 195.0 over 2 episodes reached 195"
-    assert over(settings_of("limits.window=2", "limits.until_return=196.0"), run.folder) == ""
+    assert why_over(settings_of(*goal), run.folder) == "mean return 195.0 over 2 episodes reached 195"
+    assert why_over(settings_of("limits.window=2", "limits.until_return=196.0"), run.folder) == ""
