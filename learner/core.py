@@ -2,17 +2,14 @@
 
     hello -> welcome -> gradient, trajectory or observations -> optimizer step -> acknowledgement or actions
 
-Joining and leaving are here. The exchange (`learner.exchange`) turns the actors' messages into optimizer steps, weights
-go out by `learner.parameters.publisher`, and `learner.fleet` decides how many actors there are.
+Each message goes to the part that it is for: a hello to `learner.admission`, what actors played to the exchange
+(`learner.exchange`), which turns it into optimizer steps, a pull to `learner.parameters.publisher`, a launcher's report
+to `learner.fleet`. What is due at a time is here: metrics, checkpoints, silent peers, and the end of the run.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection
 
-import msgspec
-
-from common.errors import A3cdError, ProtocolError, WireError
-from common.host.security.keys import is_name_under
+from common.errors import ProtocolError, WireError
 from common.host.service.logs import cut
 from common.wire.frames import Buffer
 from common.wire.messages import (
@@ -26,9 +23,9 @@ from common.wire.messages import (
     Observe,
     Pull,
     Stop,
-    Welcome,
 )
 from common.wire.protocol import may_send
+from learner.admission import Admission
 from learner.attention import Attention
 from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
@@ -53,16 +50,14 @@ class LearnerCore:
         self.run = run
         self.max_bytes = run.spec.header_bytes + exchange.max_bytes
         """Of one message."""
-        self.key_roles: Mapping[str, Collection[str]] = {}
-        """What the holders of keys may be, by the key's name; a key that is not here may be anything."""
         self._settings = run.spec.settings
-        self._plain_settings = msgspec.to_builtins(run.spec.settings)
         self._weights = weights
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._health = Health()
         self._reports = Reports(run)
         self._fleet = Fleet(run)
+        self.admission = Admission(run, exchange, self._publisher, self._fleet)
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
@@ -96,7 +91,7 @@ class LearnerCore:
         if self._finished:
             return self._dismiss(routing_id, message)
         if isinstance(message, Hello):
-            return self._hello(now, routing_id, message, key_name, address)
+            return self.admission.hello(now, routing_id, message, key_name, address)
         peer = self.run.peers.get(routing_id)
         if peer is None or peer.key_name != key_name:
             return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
@@ -117,7 +112,7 @@ class LearnerCore:
             case Inspect():
                 return self._reports.asked(now, routing_id, peer)
             case Goodbye():
-                return self._gone(now, routing_id, "info", cut(f"left: {message.reason}"))
+                return self.admission.leave(now, routing_id, "info", cut(f"left: {message.reason}"))
             case _:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
@@ -171,11 +166,8 @@ class LearnerCore:
         """What became of the last checkpoint: with an `error` it is not on the disk, and is tried again soon."""
         if not error:
             mended = self.run.saves.saved(version)
-            return (
-                [Log("info", f"checkpoint of version {version} is written: all is well again", own=True)]
-                if mended
-                else []
-            )
+            line = Log("info", f"checkpoint of version {version} is written: all is well again", own=True)
+            return [line] if mended else []
         self.run.saves.failed(now, error)
         self._saved_best = None
         text = f"the checkpoint could not be written: {error}"
@@ -203,7 +195,7 @@ class LearnerCore:
 
     def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
-        return self._all_gone(now, self.run.peers.with_keys(key_names), "warning", text)
+        return self.admission.leave_all(now, self.run.peers.with_keys(key_names), "warning", text)
 
     def _finish(self, now: float, ending: Ending, reason: str, *, final: bool) -> list[Effect]:
         """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
@@ -245,93 +237,6 @@ class LearnerCore:
             return False
         return window.score is not None and self._saved_best != window.best_return == window.score
 
-    def _hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
-        if key_name and not is_name_under(key_name, hello.name):
-            reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
-            return [refuse(routing_id, "name", reason)]
-        roles = self.key_roles.get(key_name)
-        if roles is not None and hello.role not in roles:
-            reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"
-            return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
-        place = f"key {key_name}" if key_name else f"address {address}"
-        if hello.role == "actor":
-            proven = self.run.peers.has_worked(hello)
-            why = self.run.peers.quarantine.reason(now, place, hello.name, proven=proven)
-            if why:
-                return [refuse(routing_id, "quarantined", why)]
-        codec = ""
-        if hello.role == "actor":
-            try:
-                codec = self._exchange.choose_codec(hello)
-            except A3cdError as error:
-                return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
-        if (successor := self.run.peers.successor(hello)) is not None:
-            return self._yield(routing_id, hello, successor)
-        effects = self._replace(self.run.peers.replaced_by(hello))
-        before = self.run.peers.moved(routing_id, hello, key_name)
-        if before is not None:
-            self._exchange.left(before)
-            self._publisher.left(before)
-            effects.append(Disconnect(before))
-        peer, new = self.run.peers.join(routing_id, hello, now, key_name, place)
-        peer.codec = codec
-        self._fleet.joined(hello)
-        if new and hello.role != "observer":
-            origin = f" (by {hello.launcher})" if hello.launcher else ""
-            effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
-        self.run.stats.joined(self.run.peers.actors)
-        # One that is known has its first weights, or they are under way; else it pulls them.
-        effects += self._welcome(now, routing_id, peer, with_weights=new and before is None)
-        return effects + (self._fleet.orders(now) if hello.role == "launcher" else [])
-
-    def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
-        """Removes the predecessors of a peer that joins; the other launchers need no orders in between."""
-        effects: list[Effect] = []
-        for routing_id in routing_ids:
-            peer = self.run.peers.replace(routing_id)
-            effects += self._forgotten(routing_id, peer, "info", "was started again: the one before is removed")
-        return effects
-
-    def _yield(self, routing_id: bytes, hello: Hello, successor: Peer) -> list[Effect]:
-        """Tells a launcher that still lives that the newer one of its name has its place."""
-        text = (
-            f"launcher {hello.name} on {hello.host} is not let in: one of its name on {successor.hello.host} came later"
-        )
-        self.run.stats.warn(text)
-        reason = f"launcher {hello.name} on {successor.hello.host} came later; --name gives another name"
-        return [refuse(routing_id, "replaced", reason), Log("warning", text, key=f"replaced {hello.name}")]
-
-    def _welcome(self, now: float, routing_id: bytes, peer: Peer, *, with_weights: bool) -> list[Effect]:
-        spec, exchange = self.run.spec, self._settings.exchange
-        welcome = Welcome(
-            run=spec.run,
-            epoch=spec.epoch,
-            a3cd=spec.versions.get("a3cd", ""),
-            heartbeat_seconds=exchange.heartbeat_seconds,
-            expiry_seconds=exchange.expiry_seconds,
-        )
-        if peer.hello.role != "actor":
-            return [Send(routing_id, welcome)]
-        version, body = (
-            self._publisher.first(now, routing_id) if with_weights else (self.run.stats.counters.version, None)
-        )
-        welcome = msgspec.structs.replace(
-            welcome,
-            settings=self._plain_settings,
-            codec=peer.codec,
-            credit=exchange.credit,
-            model=spec.model,
-            weights_port=spec.weights_port,
-            weights_format=spec.weights_format,
-            version=version,
-            actors=self.run.peers.actors,
-            seed=spec.actor_seed(peer.seed),
-        )
-        effects: list[Effect] = [Send(routing_id, welcome, body)]
-        if body is not None and version < self.run.stats.counters.version:
-            effects += self._publisher.pulled(now, routing_id, Pull(version=version))
-        return effects
-
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         peer.state = message.state or peer.state
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
@@ -357,25 +262,4 @@ class LearnerCore:
         for routing_id in silent:
             if peer := self.run.peers.get(routing_id):
                 self._fleet.fell_silent(peer)
-        return self._all_gone(now, silent, "warning", f"has been silent for {seconds:g} s: it is removed")
-
-    def _all_gone(
-        self, now: float, routing_ids: Sequence[bytes], level: Literal["info", "warning"], text: str
-    ) -> list[Effect]:
-        return [effect for routing_id in routing_ids for effect in self._gone(now, routing_id, level, text)]
-
-    def _gone(self, now: float, routing_id: bytes, level: Literal["info", "warning"], text: str) -> list[Effect]:
-        """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
-        peer = self.run.peers.leave(routing_id)
-        effects = self._forgotten(routing_id, peer, level, text)
-        return effects + (self._fleet.orders(now) if peer is not None and peer.hello.role == "launcher" else [])
-
-    def _forgotten(
-        self, routing_id: bytes, peer: Peer | None, level: Literal["info", "warning"], text: str
-    ) -> list[Effect]:
-        """What follows from a peer's leaving, and a line about it."""
-        self._exchange.left(routing_id)
-        self._publisher.left(routing_id)
-        if peer is None or peer.hello.role == "observer":
-            return []
-        return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
+        return self.admission.leave_all(now, silent, "warning", f"has been silent for {seconds:g} s: it is removed")

@@ -186,7 +186,7 @@ class _Daemon:
         if authenticator is None:
             return
         revoked = self._ports.admit(now)
-        self._core.key_roles = authenticator.roles
+        self._core.admission.key_roles = authenticator.roles
         if authenticator.problem:
             self._core.run.stats.warn(authenticator.problem)
         if revoked:

@@ -19,12 +19,11 @@ from common.wire.messages import (
     Status,
     Stop,
     Weights,
-    Welcome,
 )
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
 from learner.run_stats import Counters
-from tests.helpers.run import CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
 
 BODY = b"gradient"
 
@@ -47,56 +46,6 @@ def kinds(effects: list[Effect], kind: type[Effect]) -> list[Effect]:
     return [effect for effect in effects if isinstance(effect, kind)]
 
 
-def test_an_actor_is_told_everything_it_needs_and_given_the_weights() -> None:
-    core, _ = learner_of("seed=3", "exchange.credit=2", counters=Counters(version=7))
-    effects = core.handle(0.0, b"x", hello_of("x", launcher="gpu-box"), None)
-    (send,) = kinds(effects, Send)
-    assert isinstance(send, Send) and send.body == body_of(7)
-    (welcome,) = sent(effects, Welcome, b"x")
-    assert (welcome.run, welcome.epoch, welcome.version, welcome.credit) == ("a-run", 1, 7, 2)
-    assert (welcome.codec, welcome.model, welcome.weights_port, welcome.weights_format) == (CODEC, MODEL, 5556, "fp32")
-    assert welcome.settings == msgspec.to_builtins(core.run.spec.settings)
-    assert welcome.actors == 1
-    assert unpack(pack(welcome)) == welcome
-    assert logged(effects) == ["info: actor x on lab joined (by gpu-box)"]
-    assert core.run.stats.counters.weight_bytes == len(body_of(7))
-
-
-def test_every_actor_has_a_seed_of_its_own_and_keeps_it_when_it_says_hello_again() -> None:
-    core, _ = learner_of("seed=3")
-    seeds = [
-        sent(core.handle(0.0, name, hello_of(name.decode()), None), Welcome)[0].seed for name in (b"x", b"y", b"z")
-    ]
-    assert len(set(seeds)) == 3
-    again = core.handle(1.0, b"y", hello_of("y"), None)
-    assert sent(again, Welcome)[0].seed == seeds[1]
-    assert logged(again) == []
-    other, _ = learner_of("seed=4")
-    assert sent(other.handle(0.0, b"x", hello_of("x"), None), Welcome)[0].seed not in seeds
-
-
-@pytest.mark.parametrize("role", ["launcher", "observer"])
-def test_others_than_actors_get_no_weights(role: str) -> None:
-    core, _ = learner_of()
-    effects = core.handle(0.0, b"x", hello_of("x", role), None)
-    (send,) = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome)]
-    assert send.body is None
-    assert core.run.peers.actors == 0
-    assert bool(logged(effects)) == (role == "launcher")
-    (refused,) = sent(core.handle(0.0, b"x", Pull(version=0), None), Refused)
-    assert refused.code == "role"
-    (refused,) = sent(core.handle(0.0, b"x", gradient_of(), BODY), Refused)
-    assert refused.code == "role"
-
-
-def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
-    core, _ = learner_of()
-    effects = core.handle(0.0, b"x", hello_of("x", codecs=["morse"]), None)
-    (refused,) = sent(effects, Refused, b"x")
-    assert (refused.code, core.run.peers.actors) == ("codec", 0)
-    assert "x: no common codec" in logged(effects)[0]
-
-
 def test_a_stranger_is_asked_to_say_hello_first() -> None:
     core, store = learner_of()
     for message in (gradient_of(), Pull(version=0), Heartbeat(), Inspect()):
@@ -104,19 +53,6 @@ def test_a_stranger_is_asked_to_say_hello_first() -> None:
         assert refused.code == "unknown"
     assert core.handle(0.0, b"x", Goodbye(reason="never was here"), None) == []
     assert store.added == []
-
-
-def test_a_key_may_be_what_the_list_says_and_nothing_else() -> None:
-    core, _ = learner_of()
-    core.key_roles = {"screen": ("observer",), "lab": ("actor", "launcher")}
-    for name, role in (("screen", "observer"), ("lab/1", "actor"), ("lab/2", "launcher"), ("gpu-box", "observer")):
-        (welcome,) = sent(core.handle(0.0, name.encode(), hello_of(name, role), None, name.partition("/")[0]), Welcome)
-        assert welcome.run == "a-run"
-    for name, role in (("screen/1", "actor"), ("lab/3", "observer")):
-        effects = core.handle(0.0, b"x", hello_of(name, role), None, name.partition("/")[0])
-        (refused,) = sent(effects, Refused)
-        assert (refused.code, f"not {role}" in refused.reason) == ("role", True)
-    assert core.run.peers.get(b"x") is None
 
 
 def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered() -> None:
@@ -130,42 +66,6 @@ def test_another_protocol_is_refused_with_both_numbers_and_noise_is_not_answered
     assert ("no msgpack" in logged([line])[0], ended) == (True, Disconnect(b"x"))
     joined(core, "x")
     assert core.malformed(b"x", noise) == [line]
-
-
-def test_goodbye_is_told_with_its_reason() -> None:
-    core, _ = learner_of()
-    joined(core, "x")
-    assert logged(core.handle(1.0, b"x", Goodbye(reason="stopped by a signal"), None)) == [
-        "info: actor x left: stopped by a signal"
-    ]
-    core.handle(1.0, b"o", hello_of("o", "observer"), None)
-    assert core.handle(1.0, b"o", Goodbye(reason="seen enough"), None) == []
-    assert core.run.peers.actors == 0
-
-
-def test_an_actor_that_its_launcher_started_anew_is_counted_once() -> None:
-    core, _ = learner_of()
-    core.handle(0.0, b"x1", hello_of("box-0", launcher="box"), None)
-    effects = core.handle(3.0, b"x2", hello_of("box-0", launcher="box", incarnation="successor"), None)
-    assert logged(effects) == [
-        "info: actor box-0 was started again: the one before is removed",
-        "info: actor box-0 on lab joined (by box)",
-    ]
-    assert (core.run.peers.actors, core.run.stats.counters.actors_peak) == (1, 1)
-    assert sent(effects, Welcome, b"x2")[0].actors == 1
-
-
-def test_a_process_that_connects_anew_is_one_peer_and_its_old_connection_is_ended() -> None:
-    core, _ = learner_of()
-    joined(core, "x")
-    core.handle(1.0, b"x", gradient_of(), BODY)
-    (refused,) = sent(core.handle(2.0, b"again", Heartbeat(), None), Refused, b"again")
-    assert refused.code == "unknown"
-    effects = core.handle(2.0, b"again", hello_of("x"), None)
-    assert kinds(effects, Disconnect) == [Disconnect(b"x")]
-    assert sent(effects, Welcome, b"again") and not logged(effects)
-    assert [(peer.name, peer.gradients) for peer in core.run.status(2.0).actors] == [("x", 1)]
-    assert sent(core.handle(2.0, b"again", gradient_of(), BODY), Acknowledgement)[0].verdict == "duplicate"
 
 
 def test_heartbeats_are_answered_and_trouble_is_shown() -> None:

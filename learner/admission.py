@@ -1,0 +1,140 @@
+"""Who joins the run and who leaves it: the answer to a hello, and what follows when a peer is gone.
+
+The learner's side of `common.wire.membership`. Who is in is kept in `learner.peers`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from common.errors import A3cdError
+from common.host.security.keys import is_name_under
+from common.wire.messages import Hello, Pull, Welcome
+from learner.effects import Disconnect, Effect, Log, Send, refuse
+from learner.exchange.base import Exchange
+from learner.fleet import Fleet
+from learner.parameters.publisher import WeightPublisher
+from learner.peers import Peer
+from learner.run import Run
+
+Level = Literal["info", "warning"]
+
+
+class Admission:
+    def __init__(self, run: Run, exchange: Exchange, publisher: WeightPublisher, fleet: Fleet) -> None:
+        self.key_roles: Mapping[str, Collection[str]] = {}
+        """What the holders of keys may be, by the key's name; a key that is not here may be anything."""
+        self._run = run
+        self._peers = run.peers
+        self._exchange = exchange
+        self._publisher = publisher
+        self._fleet = fleet
+        self._plain_settings = msgspec.to_builtins(run.spec.settings)
+
+    def hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
+        """The welcome, or a refusal; a peer that comes again keeps its record, and takes its predecessor's place."""
+        place = f"key {key_name}" if key_name else f"address {address}"
+        if refusal := self._refusal(now, routing_id, hello, key_name, place):
+            return refusal
+        try:
+            codec = self._exchange.choose_codec(hello) if hello.role == "actor" else ""
+        except A3cdError as error:
+            return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
+        effects = self._replace(self._peers.replaced_by(hello))
+        before = self._peers.moved(routing_id, hello, key_name)
+        if before is not None:
+            self._exchange.left(before)
+            self._publisher.left(before)
+            effects.append(Disconnect(before))
+        peer, new = self._peers.join(routing_id, hello, now, key_name, place)
+        peer.codec = codec
+        self._fleet.joined(hello)
+        if new and hello.role != "observer":
+            origin = f" (by {hello.launcher})" if hello.launcher else ""
+            effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
+        self._run.stats.joined(self._peers.actors)
+        # One that is known has its first weights, or they are under way; else it pulls them.
+        effects += self._welcome(now, routing_id, peer, with_weights=new and before is None)
+        return effects + (self._fleet.orders(now) if hello.role == "launcher" else [])
+
+    def leave(self, now: float, routing_id: bytes, level: Level, text: str) -> list[Effect]:
+        """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
+        peer = self._peers.leave(routing_id)
+        effects = self._gone(routing_id, peer, level, text)
+        return effects + (self._fleet.orders(now) if peer is not None and peer.hello.role == "launcher" else [])
+
+    def leave_all(self, now: float, routing_ids: Sequence[bytes], level: Level, text: str) -> list[Effect]:
+        return [effect for routing_id in routing_ids for effect in self.leave(now, routing_id, level, text)]
+
+    def _refusal(self, now: float, routing_id: bytes, hello: Hello, key_name: str, place: str) -> list[Effect]:
+        """Why this peer may not join; nothing if it may."""
+        if key_name and not is_name_under(key_name, hello.name):
+            reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
+            return [refuse(routing_id, "name", reason)]
+        roles = self.key_roles.get(key_name)
+        if roles is not None and hello.role not in roles:
+            reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"
+            return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
+        if hello.role == "actor":
+            proven = self._peers.has_worked(hello)
+            if reason := self._peers.quarantine.reason(now, place, hello.name, proven=proven):
+                return [refuse(routing_id, "quarantined", reason)]
+        if (successor := self._peers.successor(hello)) is not None:
+            return self._replaced(routing_id, hello, successor)
+        return []
+
+    def _replaced(self, routing_id: bytes, hello: Hello, successor: Peer) -> list[Effect]:
+        """Tells a launcher that still lives that the newer one of its name has its place."""
+        text = (
+            f"launcher {hello.name} on {hello.host} is not let in: one of its name on {successor.hello.host} came later"
+        )
+        self._run.stats.warn(text)
+        reason = f"launcher {hello.name} on {successor.hello.host} came later; --name gives another name"
+        return [refuse(routing_id, "replaced", reason), Log("warning", text, key=f"replaced {hello.name}")]
+
+    def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
+        """Removes the predecessors of a peer that joins; the other launchers need no orders in between."""
+        effects: list[Effect] = []
+        for routing_id in routing_ids:
+            peer = self._peers.replace(routing_id)
+            effects += self._gone(routing_id, peer, "info", "was started again: the one before is removed")
+        return effects
+
+    def _gone(self, routing_id: bytes, peer: Peer | None, level: Level, text: str) -> list[Effect]:
+        """What follows from a peer's leaving, and a line about it."""
+        self._exchange.left(routing_id)
+        self._publisher.left(routing_id)
+        if peer is None or peer.hello.role == "observer":
+            return []
+        return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
+
+    def _welcome(self, now: float, routing_id: bytes, peer: Peer, *, with_weights: bool) -> list[Effect]:
+        spec, exchange = self._run.spec, self._run.spec.settings.exchange
+        welcome = Welcome(
+            run=spec.run,
+            epoch=spec.epoch,
+            a3cd=spec.versions.get("a3cd", ""),
+            heartbeat_seconds=exchange.heartbeat_seconds,
+            expiry_seconds=exchange.expiry_seconds,
+        )
+        if peer.hello.role != "actor":
+            return [Send(routing_id, welcome)]
+        newest = self._run.stats.counters.version
+        version, body = self._publisher.first(now, routing_id) if with_weights else (newest, None)
+        welcome = msgspec.structs.replace(
+            welcome,
+            settings=self._plain_settings,
+            codec=peer.codec,
+            credit=exchange.credit,
+            model=spec.model,
+            weights_port=spec.weights_port,
+            weights_format=spec.weights_format,
+            version=version,
+            actors=self._peers.actors,
+            seed=spec.actor_seed(peer.seed),
+        )
+        effects: list[Effect] = [Send(routing_id, welcome, body)]
+        if body is not None and version < newest:
+            effects += self._publisher.pulled(now, routing_id, Pull(version=version))
+        return effects
