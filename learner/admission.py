@@ -72,6 +72,7 @@ class Admission:
         if key_name and not is_name_under(key_name, hello.name):
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
+        self._fleet.heard(hello)
         roles = self.key_roles.get(key_name)
         if roles is not None and hello.role not in roles:
             reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from common.wire.messages import FleetOrder, FleetReport, Hello
+from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Hello
+from learner.absentees import Absentees, called
 from learner.effects import Effect, Log, Send
 from learner.peers import PREPARING, Peer
 from learner.run import Run
@@ -13,8 +14,6 @@ SILENT_SECONDS = 600.0
 """For so long a launcher is told of an actor that hangs, unless one of its name joins."""
 HANGS_AFTER, HANGS_PREPARING_AFTER = 2.0, 10.0
 """Times exchange.expiry_seconds of silence before an actor is taken to hang, at work or while it loads and builds."""
-MOST_SILENT = 256
-"""Names in one order."""
 
 
 class Fleet:
@@ -35,7 +34,7 @@ class Fleet:
         """Asks the policy; a changed number is ordered, and logged with its reason, as is what newly holds one back."""
         before = self._run_stats.decision
         launchers = [peer for _, peer in self._peers.role("launcher")]
-        theirs = {name for peer in launchers for name in _names(peer)}
+        theirs = {name for peer in launchers for name in called(peer.hello.name)}
         playing = [peer for _, peer in self._peers.role("actor") if peer.plays]
         measurement = self._run_stats.measurement(
             now,
@@ -71,6 +70,13 @@ class Fleet:
             times = HANGS_PREPARING_AFTER if peer.state == PREPARING else HANGS_AFTER
             self._silent[peer.hello.launcher, peer.hello.name] = peer.seen, peer.seen + times * self._expiry_seconds
 
+    def heard(self, hello: Hello) -> None:
+        """An actor asks to join, and may be let in or not: it does not hang."""
+        if hello.role == "actor":
+            for _, launcher in self._peers.role("launcher"):
+                if launcher.absentees is not None:
+                    launcher.absentees.heard(called(hello.name))
+
     def joined(self, hello: Hello) -> None:
         """It lives, or its successor does."""
         self._silent.pop((hello.launcher, hello.name), None)
@@ -86,12 +92,13 @@ class Fleet:
     def reported(self, now: float, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
         """Takes a launcher's report.
 
-        One that runs another number, or an actor that fell silent, is told again, in case the order was lost.
+        One that runs another number, or an actor that hangs, is told again, in case the order was lost.
         What a launcher has no room for (a host that cannot be reached, say) is ordered from the others.
         """
         given_up = report.gave_up and not (peer.report and peer.report.gave_up)
         room = peer.slots
         peer.report = report
+        self._look_for_absentees(now, peer, report)
         effects: list[Effect] = []
         if peer.slots != room:
             effects += self.orders(now)
@@ -109,18 +116,21 @@ class Fleet:
 
     def _silent_of(self, now: float, launcher: Peer) -> dict[str, float]:
         """Its actors that hang, and for how long they have been silent."""
+        hang = {} if launcher.absentees is None else launcher.absentees.hanging()
         if not self._silent:
-            return {}
+            return hang
         self._silent = {key: times for key, times in self._silent.items() if now < times[1] + SILENT_SECONDS}
-        names = _names(launcher)
-        hang = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] in names and now >= since)
-        return dict(islice(hang, MOST_SILENT))
+        names = called(launcher.hello.name)
+        fell = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] in names and now >= since)
+        return dict(islice((hang | dict(fell)).items(), MAX_ACTORS_NAMED))
 
-
-def _names(launcher: Peer) -> set[str]:
-    """What its actors call it: a unit of systemd does not know the key's name that stands before the launcher's own."""
-    parts = launcher.hello.name.split("/")
-    return {"/".join(parts[begin:]) for begin in range(len(parts))}
+    def _look_for_absentees(self, now: float, launcher: Peer, report: FleetReport) -> None:
+        if launcher.absentees is None:
+            launcher.absentees = Absentees(self._expiry_seconds, HANGS_PREPARING_AFTER)
+        present: set[str] = set()
+        if report.names:
+            present = present.union(*(called(peer.hello.name) for _, peer in self._peers.role("actor")))
+        launcher.absentees.reported(now, report.names, present)
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:

@@ -9,6 +9,7 @@ import msgspec
 
 from common.run.status import FleetStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
+from learner.absentees import Absentees
 from learner.meters import Rate
 from learner.quarantine import Quarantine
 from learner.replay_window import ReplayWindow
@@ -50,6 +51,8 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+    absentees: Absentees | None = None
+    """Of a launcher that has reported."""
     reported: float = -math.inf
     """When this observer was sent the last status."""
 
@@ -94,7 +97,9 @@ class Peer:
     def fleet_status(self) -> FleetStatus:
         hello = self.hello
         report = self.report or FleetReport(slots=hello.slots, running=0, starting=0, failed=0)
-        return FleetStatus(name=hello.name, host=hello.host, ordered=self.ordered, **msgspec.structs.asdict(report))
+        figures = msgspec.structs.asdict(report)
+        del figures["names"]
+        return FleetStatus(name=hello.name, host=hello.host, ordered=self.ordered, **figures)
 
 
 class Peers:

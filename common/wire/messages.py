@@ -19,6 +19,8 @@ MAX_NAME = 128
 """Characters of a name."""
 MAX_TEXT = 4096
 """Characters of a text for people."""
+MAX_ACTORS_NAMED = 256
+"""In one report of a launcher, and in one order to it."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -183,7 +185,7 @@ class FleetOrder(Message, frozen=True):
 
     actors: Natural
     why: Text
-    silent: Annotated[dict[Name, Annotated[float, Meta(ge=0)]], Meta(max_length=256)] = {}
+    silent: Annotated[dict[Name, Annotated[float, Meta(ge=0)]], Meta(max_length=MAX_ACTORS_NAMED)] = {}
     """Actors of this launcher that hang, and for how many seconds they have been silent: each is to be replaced."""
 
 
@@ -202,6 +204,8 @@ class FleetReport(Message, frozen=True):
     retry_seconds: Natural = 0
     """Until the launcher starts one actor again, where it gave up."""
     why: Text = ""
+    names: Annotated[list[Name], Meta(max_length=MAX_ACTORS_NAMED)] = []
+    """Of the actors that run, without the names of keys: one that never joins the run hangs."""
 
 
 class Heartbeat(Message, frozen=True):

@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from common.errors import EXIT_DONE
-from common.wire.messages import MAX_TEXT, AnyMessage, FleetOrder, FleetReport, Refused, Stop, Welcome
+from common.wire.messages import (
+    MAX_ACTORS_NAMED,
+    MAX_TEXT,
+    AnyMessage,
+    FleetOrder,
+    FleetReport,
+    Refused,
+    Stop,
+    Welcome,
+)
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Ended, Requests
 from deploy.launcher.crash_loop import CrashLoop
@@ -200,6 +209,7 @@ class LauncherCore:
         starting = self._reconciler.requested | self._reconciler.starting | self._reconciler.silent
         texts = [*(one.why for one in self._crash_loops), *self.problems, self._clamped]
         named = zip([*self._hosts, *self._hosts, ""], texts, strict=True)
+        at_work = [name for name, slot in self._names.items() if slot in taken and slot not in starting]
         return FleetReport(
             slots=self.slots if self._unsettled else len(taken | self._usable(now)),
             running=len(taken - starting),
@@ -209,6 +219,7 @@ class LauncherCore:
             exit_code=self._crash_loops[0].exit_code if self.gave_up else EXIT_DONE,
             retry_seconds=self._retry_seconds(now),
             why="; ".join(f"{host}: {text}" if host else text for host, text in named if text)[:MAX_TEXT],
+            names=at_work[:MAX_ACTORS_NAMED],
         )
 
     @property

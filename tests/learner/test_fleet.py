@@ -254,3 +254,35 @@ def test_thresholds_that_no_episode_can_pass_are_told_of_once() -> None:
     (line,) = [line for line in lines if line.startswith("warning")]
     assert "scaling.thresholds_relative = 50 is never passed: an episode has at most 500 steps" in line
     assert core.run.status(10.0).warnings == [line.removeprefix("warning: ")]
+
+
+def reports(core: LearnerCore, begin: int, end: int, *names: str) -> list[dict[str, float]]:
+    """What the launcher `lab` is told of actors that hang, while it reports every other second that these run."""
+    told = []
+    for now in range(begin, end + 1, 2):
+        peer = core.run.peers.get(b"lab")
+        assert peer is not None
+        report = FleetReport(slots=6, running=peer.ordered, starting=0, failed=0, names=list(names))
+        told += [order.silent for order in sent(core.handle(now, b"lab", report, None), FleetOrder, b"lab")]
+    return told
+
+
+def test_an_actor_that_hangs_before_it_joins_is_named_to_its_launcher() -> None:
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30")
+    core.handle(0.0, b"lab", hello_of("site/lab", "launcher", slots=6), None)
+    core.handle(0.0, b"x", hello_of("site/lab-0", launcher="lab"), None)
+    assert reports(core, 0, 298, "lab-0", "lab-1") == []
+    assert reports(core, 300, 302, "lab-0", "lab-1") == [{"lab-1": 300.0}, {"lab-1": 302.0}]
+    core.handle(303.0, b"y", hello_of("site/lab-1", launcher="lab"), None)
+    assert reports(core, 304, 310, "lab-0", "lab-1") == []
+
+
+def test_one_that_hung_while_the_learner_was_restarted_is_named_and_one_that_is_kept_out_is_not() -> None:
+    core, _ = learner_of(*FIXED, "exchange.expiry_seconds=30", epoch=2)
+    core.handle(0.0, b"lab", hello_of("lab", "launcher", slots=6), None)
+    core.run.peers.quarantine.add(0.0, "address ", "lab-1", "three gradients in a row could not be used")
+    for begin in range(0, 300, 60):
+        knock = core.handle(begin, b"y", hello_of("lab-1", launcher="lab", codecs=["of tomorrow"]), None)
+        assert sent(knock, Refused)
+        assert reports(core, begin, begin + 58, "lab-0", "lab-1") == []
+    assert reports(core, 300, 300, "lab-0", "lab-1") == [{"lab-0": 300.0}]

@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.messages import FleetOrder, FleetReport, Refused, Stop
+from common.wire.frames import pack, unpack
+from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Refused, Stop
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Observation, Requests
 from deploy.launcher.core import LauncherCore
@@ -264,6 +265,23 @@ def test_one_that_was_found_may_have_been_silent_for_ever_so_long() -> None:
     bench.ended(0)
     bench.found(0)
     assert silent(bench, "lab-0", 30.0, actors=1) == [Slot(0)]
+
+
+def test_actors_at_work_are_reported_by_name() -> None:
+    bench = Bench(slots=2, hosts=["h2", "h3"])
+    bench.starting = {Slot(0)}
+    bench.order(3)
+    assert sorted(bench.report.names) == ["lab-h2-1", "lab-h3-0"]
+    bench.now += 400
+    assert silent(bench, "lab-h3-0", 300.0, actors=3) == [Slot(0, 1)]
+    assert bench.report.names == ["lab-h2-1"], "it is on its way out"
+
+
+def test_no_report_names_more_actors_than_a_message_holds() -> None:
+    bench = Bench(slots=300)
+    bench.order(300)
+    assert len(bench.report.names) == MAX_ACTORS_NAMED
+    assert unpack(pack(bench.report)) == bench.report
 
 
 def test_only_what_runs_here_and_is_wanted_is_replaced() -> None:

@@ -6,20 +6,25 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+import psutil
 import pytest
 
 from common.errors import ConfigurationError
 from common.host.security.access import LearnerEndpoint
 from common.wire import membership
-from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Hello, Refused, Stop, Welcome
+from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Heartbeat, Hello, Refused, Stop, Welcome
 from deploy.backends import background_loop
 from deploy.backends.base import Ended, Place
 from deploy.backends.process import ProcessBackend
 from deploy.launcher import core, reconciler, shell
 from tests.helpers.launching import Actors, Learner, lasting, launch
+from tests.helpers.programs import lines
+from tests.helpers.run import learner_of, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
@@ -52,6 +57,46 @@ def test_from_hello_to_the_end_of_the_run(learner: Learner) -> None:
 
     assert launch(script, learner.address, actors) == 0
     assert actors.calls == ["start 0", "start 1", "stop 1", "close"]
+
+
+STOPPED = """
+import os, signal, sys
+from pathlib import Path
+with open(sys.argv[1], "a") as file:
+    print(os.getpid(), file=file)
+if len(Path(sys.argv[1]).read_text().split()) == 1:
+    os.kill(os.getpid(), signal.SIGSTOP)
+signal.pause()
+"""
+
+
+def test_a_child_that_stops_before_it_says_hello_is_ended_and_replaced(
+    learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real launcher and child, and the rules of a real learner, for whom a second is a minute."""
+    monkeypatch.setattr(reconciler, "GRACE_SECONDS", 0.2)
+    started = tmp_path / "started"
+    backend = ProcessBackend(lambda _: [sys.executable, "-c", STOPPED, str(started)], str)
+    core, _ = learner_of("scaling.policy=fixed", "scaling.minimum=1", "scaling.maximum=1", "exchange.expiry_seconds=12")
+    begun = time.monotonic()
+
+    def handle(message: AnyMessage) -> list[FleetOrder]:
+        return sent(core.handle(60 * (time.monotonic() - begun), b"lab", message, None), FleetOrder)
+
+    def script() -> None:
+        handle(learner.hear(Hello))
+        learner.say(Welcome(run="r", epoch=1, heartbeat_seconds=0.05, expiry_seconds=12.0))
+        learner.say(FleetOrder(actors=1, why="test"))
+        while len(lines(started)) < 2:
+            for order in handle(learner.hear(FleetReport)):
+                silent = {name: seconds / 60 for name, seconds in order.silent.items()}
+                learner.say(msgspec.structs.replace(order, silent=silent))
+        learner.say(Stop(reason="goal", final=True))
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, backend, slots=1) == 0
+    first, second = map(int, lines(started))
+    assert first != second and not psutil.pid_exists(first)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
