@@ -113,11 +113,16 @@ class Ports:
                 yield routing_id.bytes, [frame.buffer for frame in frames], connection.key_name, connection.address
 
     def _new(self, routing_id: bytes, frames: list[zmq.Frame]) -> Connection:
-        """The connection of this first message on it. libzmq knows what no function of it tells but this property."""
-        descriptor = int(frames[-1].get("__fd"))
+        """The connection of this first message on it. libzmq tells which by this property of the message alone."""
+        now = time.monotonic()
+        try:
+            descriptor = int(frames[-1].get("__fd"))
+        except zmq.ZMQError:  # ZMTP 1.0 or 2.0, which no peer of ours speaks: libzmq does not know where it comes from
+            self._connections[routing_id] = nobody = Connection(-1, ("", 0), "control", since=now, gone=now)
+            nobody.closing = True
+            return nobody
         connection = self._guard.connection(descriptor)
         if connection is None or connection.spoke:  # it is gone, and another may have its descriptor by now
-            now = time.monotonic()
             connection = Connection(descriptor, (_address(frames[-1]), 0), "control", since=now, gone=now)
         connection.spoke = True
         if self.authenticator is not None:

@@ -112,6 +112,25 @@ def test_there_and_back_and_to_all(house: House) -> None:
     house.subscriber()
 
 
+@pytest.mark.parametrize("ports", ["house", "guarded"])
+@pytest.mark.parametrize(
+    "said",
+    [b"\1\0" + b"\6\0hello", b"\xff" + bytes(8) + b"\x7f\1\5" + b"\0\0" + b"\0\5hello"],
+    ids=["1.0", "2.0"],
+)
+def test_messages_of_older_zmtp_are_not_heard(ports: str, said: bytes, request: pytest.FixtureRequest) -> None:
+    """libzmq delivers them without a word of where they come from."""
+    one: House = request.getfixturevalue(ports)
+    pair = LABS[0] if one.keys else None
+    with Stranger(one.port, handshake=False) as stranger:
+        stranger.socket.sendall(said)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            assert one.serve() == []
+            time.sleep(0.01)
+        one.say(one.dealer(pair))
+
+
 def test_a_long_body_to_many_peers_is_in_memory_once(house: House) -> None:
     import gc
     import sys
