@@ -118,4 +118,4 @@ def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] =
 def accept(folder: Path, text: str) -> None:
     """Store an invitation; from then on the learner's plain address is enough."""
     access = endpoints.accept(text, folder)
-    click.echo(f"stored in {access.source}: now `a3cd actor {access.address}`")
+    click.echo(f"stored in {access.source}: `a3cd actor`, `launcher` and `status` need only {access.address} now")

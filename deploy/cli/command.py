@@ -4,7 +4,6 @@ Each part is imported only when its command runs: `a3cd --help` and the launcher
 """
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -280,27 +279,9 @@ def presets_show(name: str) -> None:
 @click.option("--run-dir", type=_FOLDER, help="Check also whether the run there, if any, could go on with them.")
 def check_config(file: Path, parse_only: bool, run_dir: Path | None) -> None:
     """Check the run settings in FILE (-: standard input) as a learner does at its start, without starting anything."""
-    from common.run.folder import RunFolder
-    from common.settings.toml import parse, read
-    from learner.record.run_lock import fitted
+    from deploy.cli.check_config import check
 
-    settings = parse(sys.stdin.read(), "standard input") if str(file) == "-" else read(file)
-    if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
-        settings = fitted(settings, folder)
-    made, doubt = "", None
-    if not parse_only:
-        from learner.build import check
-        from learner.scaling import unreachable
-
-        spec = check(settings)
-        settings = spec.settings
-        longest, pace = spec.longest_episode, spec.step_seconds
-        doubt = unreachable(settings.scaling, longest, first_length=None, step_seconds=pace)
-        made = f"; {settings.network.kind} with {spec.parameters} parameters on {spec.device}, {settings.exchange.kind}"
-    said = f"{settings.environment.id}, {settings.algorithm.kind}, {settings.scaling.policy} scaling"
-    click.echo(f"{file}: good: {said}{made}")
-    if doubt is not None:
-        click.echo(f"warning: {doubt}", err=True)
+    check(file, run_dir, parse_only=parse_only)
 
 
 @cli.command()

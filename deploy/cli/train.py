@@ -207,9 +207,8 @@ def _stop(*children: Child) -> None:
 
 
 def _died(daemon: str, code: int, run_dir: Path) -> UnavailableError:
-    return UnavailableError(
-        f"the {daemon} ended with exit code {code}; go on with --resume and this --run-dir: {_kept(RunFolder(run_dir))}"
-    )
+    _, kept = _kept(RunFolder(run_dir))
+    return UnavailableError(f"the {daemon} ended with exit code {code}; go on with --resume and this --run-dir: {kept}")
 
 
 def _summary(run_dir: Path) -> dict[str, Any] | None:
@@ -220,13 +219,15 @@ def _summary(run_dir: Path) -> dict[str, Any] | None:
     return summary
 
 
-def _kept(folder: RunFolder) -> str:
-    """What of a run is on the disk, for a person."""
+def _kept(folder: RunFolder) -> tuple[bool, str]:
+    """Whether there is a checkpoint on the disk, and which, for a person."""
     try:
         versions = [paths.order[0] for paths in folder.all_checkpoints()]
     except UnavailableError as error:
-        return str(error)
-    return f"the newest checkpoint is of version {versions[-1]:,}" if versions else "there is no checkpoint"
+        return False, str(error)
+    if not versions:
+        return False, "there is no checkpoint"
+    return True, f"the newest checkpoint is of version {versions[-1]:,}"
 
 
 def _command(*named: str) -> str:
@@ -239,14 +240,15 @@ def _text(summary: dict[str, Any]) -> str:
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
     run = shlex.quote(summary["run_dir"])
     a3cd = _command(summary["env"], summary["network"])
+    playable, kept = _kept(RunFolder(Path(summary["run_dir"])))
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
         f"{summary['seconds']:.1f} s ({summary['state']})",
-        f"  saved     {_kept(RunFolder(Path(summary['run_dir'])))}",
+        f"  saved     {kept}",
         f"  curve     {summary['run_dir']}/curve.png",
-        f"  evaluate  {a3cd} evaluate {run}",
-        f"  record    {a3cd} record {run} --out agent.gif",
     ]
+    if playable:
+        lines += [f"  evaluate  {a3cd} evaluate {run}", f"  record    {a3cd} record {run} --out agent.gif"]
     if summary["state"] == "stopped":  # at its limit or goal it would end at once
         lines.append(f"  go on     {a3cd} train {summary['env']} --resume --run-dir {run}")
     return "\n".join(lines)

@@ -82,6 +82,8 @@ def read_public(given: str) -> str:
     path = Path(given)
     if len(given) == KEY_CHARACTERS and not path.exists():
         return check_key(given)
+    if not path.exists():
+        raise ConfigurationError(f"{given!r} is no key ({KEY_CHARACTERS} characters), and no file with one")
     table = _parse(path)
     return check_key(_text(table, "public", path), f"{path}: public")
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from common.settings.sections import Settings
 from common.settings.toml import parse
-from deploy.cli.command import cli, main
+from deploy.cli.command import main
 from deploy.cli.doctor.finding import Finding
 from deploy.cli.request import TrainRequest
-from learner.record.run_lock import create
 from tests.helpers.command_line import AT, a3cd
 
 
@@ -243,44 +240,6 @@ def test_presets() -> None:
     assert parse(shown, "").environment.id == "CartPole-v1"
     assert a3cd("presets", "show", "Nonsense-v1").exit_code == 78
     assert "did you mean CartPole-v1?" in a3cd("presets", "show", "CartPole").stderr
-
-
-def test_check_config(tmp_path: Path) -> None:
-    config = tmp_path / "run.toml"
-    config.write_text("")
-    good = a3cd("check-config", config)
-    said = f"{config}: good: CartPole-v1, a3c, fixed scaling"
-    made = r"; dense with \d+ parameters on (cpu|cuda), (gradients|trajectories)\n"
-    assert good.exit_code == 0 and re.fullmatch(re.escape(said) + made, good.output)
-    assert good.stderr == ""
-    config.write_text('scaling = { policy = "episode-duration", unit = "seconds", maximum = 8 }')
-    doubtful = a3cd("check-config", config)
-    assert doubtful.exit_code == 0 and "good: " in doubtful.stdout
-    assert doubtful.stderr.startswith(
-        "warning: scaling.thresholds_seconds = 20, 40, 60 is never passed: an episode has "
-    )
-    config.write_text('environment.id = "NotHere-v0"')
-    assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
-    unseen = a3cd("check-config", "--parse-only", config)
-    assert (unseen.exit_code, unseen.output) == (0, f"{config}: good: NotHere-v0, a3c, fixed scaling\n")
-    read = CliRunner().invoke(cli, ["check-config", "-"], input="seed = -1")
-    assert (read.exit_code, "standard input: seed = -1: must be" in read.stderr) == (78, True)
-
-
-def test_check_config_against_a_run(tmp_path: Path) -> None:
-    config = tmp_path / "run.toml"
-    config.write_text("seed = 3")
-    words = ("check-config", config, "--run-dir", tmp_path / "run")
-    assert a3cd(*words).exit_code == 0, "there is no run yet"
-    create(tmp_path / "run", Settings()).close()
-    assert a3cd(*words).exit_code == 0
-    config.write_text('optimizer.kind = "sgd"')
-    assert "the run has other settings: optimizer.kind" in a3cd(*words).stderr
-    config.write_text("[optimizer]\nlearning_rate = -1")
-    bad = a3cd("check-config", config)
-    assert bad.exit_code == 78
-    assert "optimizer.learning_rate = -1: must be" in bad.stderr
-    assert bad.stdout == ""
 
 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warn", 0), ("bad", 78)])

@@ -149,6 +149,10 @@ def write_summary(run_dir: Path, status: RunStatus) -> None:
     folder.summary_file.write_bytes(msgspec.json.encode(summary(status)))
 
 
+def a_checkpoint(run_dir: Path) -> None:
+    (run_dir / "checkpoints" / "0000001200").mkdir(parents=True)
+
+
 def test_to_the_end(
     stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,8 +192,14 @@ def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage
 
 
 def test_the_result_in_words(
-    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: Stage,
+    run_status: Callable[..., RunStatus],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    a_checkpoint(Path("runs/x"))
     stage.looks = [ends(stage, 0, run_status(state="finished", run_dir="runs/x"))]
     train(planned(run_dir=tmp_path / "x"), as_json=False)
     shown = capsys.readouterr().out
@@ -341,6 +351,8 @@ def test_the_hints_can_be_typed_as_they_are(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    a_checkpoint(Path("my runs/x"))
     monkeypatch.setenv("PYTHONPATH", "./my games")
     for env, before in (("games:Car-v0", "PYTHONPATH='./my games' a3cd"), ("CartPole-v1", "a3cd")):
         stage.children.clear()
@@ -375,7 +387,9 @@ def test_the_result_says_what_is_saved(
     stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: str
 ) -> None:
     if "1,200" in kept:
-        (tmp_path / "x" / "checkpoints" / "0000001200").mkdir(parents=True)
+        a_checkpoint(tmp_path / "x")
     stage.looks = [ends(stage, 75, run_status(state="stopped", run_dir=str(tmp_path / "x")))]
     assert train(planned(run_dir=tmp_path / "x"), as_json=False) == 75
-    assert f"  saved     {kept}\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"  saved     {kept}\n" in shown
+    assert ("a3cd evaluate" in shown) is ("1,200" in kept)

@@ -101,7 +101,7 @@ def test_a_file_that_is_none(tmp_path: Path, change: object, text: str) -> None:
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         KeyPair.read(tmp_path / "none.key")
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"none.key' is no key \(40 characters\), and no file with one"):
         read_public(str(tmp_path / "none.key"))
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be written"):

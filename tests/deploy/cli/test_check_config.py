@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from common.settings.sections import Settings
+from deploy.cli.command import cli
+from learner.record.run_lock import create
+from tests.helpers.command_line import a3cd
+
+
+def test_a_file(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("")
+    good = a3cd("check-config", config)
+    said = f"{config}: good: CartPole-v1, a3c, fixed scaling"
+    made = r"; dense with \d+ parameters on (cpu|cuda), (gradients|trajectories)\n"
+    assert good.exit_code == 0 and re.fullmatch(re.escape(said) + made, good.output)
+    assert good.stderr == ""
+    config.write_text('scaling = { policy = "episode-duration", unit = "seconds", maximum = 8 }')
+    doubtful = a3cd("check-config", config)
+    assert doubtful.exit_code == 0 and "good: " in doubtful.stdout
+    assert doubtful.stderr.startswith(
+        "warning: scaling.thresholds_seconds = 20, 40, 60 is never passed: an episode has "
+    )
+    config.write_text('environment.id = "NotHere-v0"')
+    assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
+    unseen = a3cd("check-config", "--parse-only", config)
+    assert (unseen.exit_code, unseen.output) == (0, f"{config}: good: NotHere-v0, a3c, fixed scaling\n")
+    read = CliRunner().invoke(cli, ["check-config", "-"], input="seed = -1")
+    assert (read.exit_code, "standard input: seed = -1: must be" in read.stderr) == (78, True)
+
+
+def test_against_a_run(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text("seed = 3")
+    words = ("check-config", config, "--run-dir", tmp_path / "run")
+    assert a3cd(*words).exit_code == 0, "there is no run yet"
+    create(tmp_path / "run", Settings()).close()
+    assert a3cd(*words).exit_code == 0
+    config.write_text('optimizer.kind = "sgd"')
+    assert "the run has other settings: optimizer.kind" in a3cd(*words).stderr
+    config.write_text("[optimizer]\nlearning_rate = -1")
+    bad = a3cd("check-config", config)
+    assert bad.exit_code == 78
+    assert "optimizer.learning_rate = -1: must be" in bad.stderr
+    assert bad.stdout == ""
