@@ -17,6 +17,7 @@ from actor.failure_rule import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from common.errors import A3cdError, CodecError, WireError
+from common.host.backoff import Backoff
 from common.host.versions import own_version
 from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
@@ -102,7 +103,7 @@ class ActorCore:
         self._lacks_weights = False
         """Of this epoch: nothing can be played."""
         self._pull_due = 0.0
-        self._pull_pause = PULL_SECONDS
+        self._pulls = Backoff(PULL_SECONDS, SLOW_PULL_SECONDS)
         self._failures = FailureRule()
 
     @property
@@ -226,7 +227,8 @@ class ActorCore:
         if body is not None or not welcome.codec:
             self.version, self._lacks_weights = self._newest, False
         elif self._lacks_weights:  # asked for before the player is made, which takes seconds
-            self._pull_due, self._pull_pause = now, PULL_SECONDS
+            self._pull_due = now
+            self._pulls.reset()
             effects = [*self._pull(now, behind=True), *effects]
         # The learner may have missed what was sent before the connection was lost.
         return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
@@ -282,11 +284,9 @@ class ActorCore:
         behind = behind or self._newest - self.version > 2 * self._actors
         if not behind or now < self._pull_due:
             return []
-        self._pull_due = now + self._pull_pause
-        if self._lacks_weights:  # they are under way, or wait for their turn
-            self._pull_pause = min(2 * self._pull_pause, SLOW_PULL_SECONDS)
-        else:
-            self._pull_pause = PULL_SECONDS
+        self._pull_due = now + self._pulls.next()
+        if not self._lacks_weights:  # else they are under way, or wait for their turn
+            self._pulls.reset()
         return [Send(Pull(version=self.version, whole=self._lacks_weights))]
 
     def _warn(self, text: str) -> list[Effect]:

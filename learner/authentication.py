@@ -19,7 +19,8 @@ from common.host.addresses import Address
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.allowed import WatchedList
 from common.host.security.keys import KeyPair
-from common.host.service.logs import Limited, Throttle, again, held_back
+from common.host.service.logs import LineLimit
+from learner.bounded_dict import BoundedDict
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
@@ -73,11 +74,10 @@ class Authenticator:
         """To be made before the sockets that it guards; raises as `allowed.read`."""
         self._pair = keys.pair
         self._list = WatchedList(keys.allowed)
-        self._limited = Limited(repeat_seconds)
-        self._throttle = Throttle(LINES_PER_SECOND, LINES_AT_ONCE)
+        self._lines = LineLimit(repeat_seconds, LINES_PER_SECOND, LINES_AT_ONCE)
         self._check_due = 0.0
         self._revoked: set[str] = set()
-        self._addresses: dict[str, dict[str, None]] = {}
+        self._addresses: dict[str, BoundedDict[str, None]] = {}
         """From which each key was let in, newest last."""
         self._banned: dict[str, float] = {}
         self.socket = context.socket(zmq.REP)
@@ -115,11 +115,7 @@ class Authenticator:
                 self._let_in(reply[4].decode(), address)
 
     def _let_in(self, name: str, address: str) -> None:
-        known = self._addresses.setdefault(name, {})
-        known.pop(address, None)
-        known[address] = None
-        if len(known) > MOST_ADDRESSES:
-            del known[next(iter(known))]
+        self._addresses.setdefault(name, BoundedDict(MOST_ADDRESSES))[address] = None
 
     @property
     def _names(self) -> Mapping[str, str]:
@@ -162,8 +158,5 @@ class Authenticator:
         self.socket.close(linger=0)
 
     def _warn(self, key: str, text: str) -> None:
-        now = time.monotonic()
-        repeated = self._limited.admit(key, now)
-        held = None if repeated is None else self._throttle.admit(now)
-        if repeated is not None and held is not None:
-            _log.warning("%s%s%s", text, again(repeated), held_back(held))
+        if (suffix := self._lines.admit(time.monotonic(), key)) is not None:
+            _log.warning("%s%s", text, suffix)

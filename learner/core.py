@@ -148,7 +148,7 @@ class LearnerCore:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)
             if self._weights.finite:
-                told = self._health.look(now, self.run.stats.symptoms()) + self._exchange.named()
+                told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
                 effects.append(WriteMetrics(self.run.metrics(now)))
             else:

@@ -20,7 +20,7 @@ from common.errors import (
     WireError,
 )
 from common.host.addresses import Address
-from common.host.service.logs import Limited, Throttle, again, cut, held_back
+from common.host.service.logs import LineLimit, cut
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
 from common.settings.sections import Exchange, Settings
@@ -111,8 +111,7 @@ class _Daemon:
         self._writer = RunWriter(run.folder, settings.checkpoint, damaged)
         self._signals = signals
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
-        self._limited = Limited(REPEAT_SECONDS)
-        self._throttle = Throttle(LINES_PER_SECOND, LINES_AT_ONCE)
+        self._lines = LineLimit(REPEAT_SECONDS, LINES_PER_SECOND, LINES_AT_ONCE)
         self._notifier = Notifier()
         self._header_bytes = self._core.run.spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
@@ -245,13 +244,9 @@ class _Daemon:
                     self._finish = effect
 
     def _write_log(self, effect: Log) -> None:
-        now = time.monotonic()
-        repeated = self._limited.admit(effect.key, now) if effect.key else 0
-        if repeated is None:
-            return
-        held = 0 if effect.own else self._throttle.admit(now)
-        if held is not None:
-            getattr(_log, effect.level)("%s%s%s", cut(effect.text), again(repeated), held_back(held))
+        suffix = self._lines.admit(time.monotonic(), effect.key, throttled=not effect.own)
+        if suffix is not None:
+            getattr(_log, effect.level)("%s%s", cut(effect.text), suffix)
 
     def _write_metrics(self, row: Mapping[str, Any]) -> None:
         self._writer.row(time.time(), row)

@@ -6,11 +6,12 @@ others' own returns make likely. An actor that plays alone is believed.
 """
 
 import math
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from common.rl.episode import Episode
+from learner.bounded_dict import BoundedDict
 from learner.meters import LARGEST_FIGURE
 
 RECENT = 20
@@ -49,7 +50,7 @@ class EpisodeWindow:
         self.kept: deque[Episode] = deque(maxlen=size)
         self._names: deque[str] = deque(maxlen=size)
         """The source of each."""
-        self._sources: OrderedDict[str, _Source] = OrderedDict()
+        self._sources: BoundedDict[str, _Source] = BoundedDict(SOURCES)
         self._best = best_return
         self._score: float | None = None
         self._unseen = 0
@@ -63,10 +64,9 @@ class EpisodeWindow:
         self.episodes += 1
         self.kept.append(episode)
         self._names.append(source)
-        self._sources.setdefault(source, _Source()).recent.append(episode)
-        self._sources.move_to_end(source)
-        if len(self._sources) > SOURCES:
-            self._sources.popitem(last=False)
+        known = self._sources.get(source) or _Source()
+        known.recent.append(episode)
+        self._sources[source] = known
         self._unseen += 1
 
     @property
@@ -112,16 +112,17 @@ class EpisodeWindow:
         mean = self.mean_return
         if self.alone or mean is None:
             return mean
-        sources = sorted(source.mean_and_error() for source in self._references())
+        sources = sorted(source.mean_and_error() for source in self._references().values())
         if len(sources) < 2:
             return None
         others = sources[:-1]  # without the best one, which the others must confirm
         likely, error = others[len(others) // 2]  # the median, the upper of two: one low liar holds nobody back
         return min(mean, likely + SIGMAS * error)
 
-    def _references(self) -> Collection[_Source]:
+    def _references(self) -> dict[str, _Source]:
+        """The sources by which others are judged."""
         enough = min(ENOUGH, self.size)
-        return [source for source in self._sources.values() if len(source.recent) >= enough]
+        return {name: source for name, source in self._sources.items() if len(source.recent) >= enough}
 
     def _mean(self, figure: Callable[[Episode], float]) -> float | None:
         """Of the window, each figure clipped to the range of the other sources' recent ones."""
@@ -129,8 +130,7 @@ class EpisodeWindow:
             return None
         ranges = {
             name: (min(map(figure, source.recent)), max(map(figure, source.recent)))
-            for name, source in self._sources.items()
-            if len(source.recent) >= min(ENOUGH, self.size)
+            for name, source in self._references().items()
         }
         if self.alone or len(ranges) < 2:
             return math.fsum(map(figure, self.kept)) / len(self.kept)

@@ -1,4 +1,4 @@
-"""Whether the run still learns: a pure function of its figures, with a memory so that it does not flap.
+"""Whether the run still learns, by its vital signs; with a memory, so that a warning does not flap.
 
 Each symptom is told when it has lasted for HOLD_SECONDS, with what to try, until it has been absent for as long.
 """
@@ -19,7 +19,7 @@ NO_EPISODE_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class Figures:
+class VitalSigns:
     """Of a run now; counts are since its beginning."""
 
     mean_return: float | None
@@ -46,24 +46,24 @@ class Health:
         self._lowest = math.inf
         self._entropy = 0.0
         self._symptoms: dict[str, _Symptom] = {}
-        self._looked: list[tuple[float, Figures]] = []
+        self._looked: list[tuple[float, VitalSigns]] = []
         """The last HOLD_SECONDS."""
         self._episode_at: float | None = None
         """When an episode ended, or the first frame was played."""
 
-    def look(self, now: float, figures: Figures) -> list[str]:
+    def diagnose(self, now: float, signs: VitalSigns) -> list[str]:
         """What is wrong, and what to try; to be called about once a second."""
         before = self._looked[-1][1] if self._looked else None
-        if self._episode_at is None or before is None or figures.episodes > before.episodes:
+        if self._episode_at is None or before is None or signs.episodes > before.episodes:
             self._episode_at = now
-        self._looked.append((now, figures))
+        self._looked.append((now, signs))
         while self._looked[0][0] < now - HOLD_SECONDS:
             self._looked.pop(0)
-        if figures.mean_return is not None:
-            self._lowest = min(self._lowest, figures.mean_return)
-        if figures.entropy is not None:
-            self._entropy = max(self._entropy, figures.entropy)
-        seen = self._seen(now, figures)
+        if signs.mean_return is not None:
+            self._lowest = min(self._lowest, signs.mean_return)
+        if signs.entropy is not None:
+            self._entropy = max(self._entropy, signs.entropy)
+        seen = self._seen(now, signs)
         return [text for text in self._remembered(now, seen) if text]
 
     def _remembered(self, now: float, seen: dict[str, str]) -> list[str]:
@@ -81,39 +81,35 @@ class Health:
                 told.append(seen.get(name, name))
         return told
 
-    def _seen(self, now: float, figures: Figures) -> dict[str, str]:
+    def _seen(self, now: float, signs: VitalSigns) -> dict[str, str]:
         """What to tell, by the symptom."""
         first = self._looked[0][1]
         seen = {}
-        worse = self._is_worse(figures)
+        worse = self._is_worse(signs)
         if worse:
             name = "the mean return is far below its best"
-            numbers = f"{figures.mean_return:.4g}, it was {figures.best_return:.4g}"
+            numbers = f"{signs.mean_return:.4g}, it was {signs.best_return:.4g}"
             cure = "try a smaller optimizer.learning_rate; the best checkpoint is kept"
             seen[name] = f"{name} ({numbers}): {cure}"
-        if worse and figures.entropy is not None and figures.entropy < GONE * self._entropy:
+        if worse and signs.entropy is not None and signs.entropy < GONE * self._entropy:
             name = "the policy has no entropy left"
-            seen[name] = f"{name} ({figures.entropy:.2g}): it tries nothing new, try a larger algorithm.entropy_coef"
-        if (
-            self._episode_at is not None
-            and now - self._episode_at > NO_EPISODE_SECONDS
-            and figures.frames > first.frames
-        ):
+            seen[name] = f"{name} ({signs.entropy:.2g}): it tries nothing new, try a larger algorithm.entropy_coef"
+        if self._episode_at is not None and now - self._episode_at > NO_EPISODE_SECONDS and signs.frames > first.frames:
             name = "no episode has ended for long"
             cure = "if the environment has no end of its own, set environment.max_episode_steps"
             seen[name] = f"{name} ({now - self._episode_at:.0f} s): {cure}"
-        unused, applied = figures.unused - first.unused, figures.applied - first.applied
+        unused, applied = signs.unused - first.unused, signs.applied - first.applied
         if unused + applied >= LEAST_SENT and unused >= UNUSED * (unused + applied):
             name = "hardly anything that actors send is used"
             cure = "see their errors, and the lag: fewer actors, or a larger staleness.refuse_factor"
             seen[name] = f"{name} ({unused} of {unused + applied} refused or too old in the last minute): {cure}"
-        if figures.not_finite > first.not_finite:
+        if signs.not_finite > first.not_finite:
             name = "the loss is not finite"
             seen[name] = f"{name}: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
         return seen
 
-    def _is_worse(self, figures: Figures) -> bool:
-        mean, best = figures.mean_return, figures.best_return
+    def _is_worse(self, signs: VitalSigns) -> bool:
+        mean, best = signs.mean_return, signs.best_return
         if mean is None or best is None or math.isinf(self._lowest):
             return False
         return best > self._lowest and mean < best - FAR * (best - self._lowest)

@@ -1,7 +1,6 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import msgspec
 from common.run.status import FleetStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
 from learner.absentees import Absentees
+from learner.bounded_dict import BoundedDict
 from learner.meters import Rate
 from learner.quarantine import Quarantine
 from learner.replay_window import ReplayWindow
@@ -38,10 +38,10 @@ class Peer:
     plays: bool = False
     """Whether this actor has sent what it played."""
     frames: int = 0
-    told: int = 0
-    """Steps that it says it has played, whatever became of them."""
-    finished: int = 0
-    """Steps of its finished episodes."""
+    claimed_steps: int = 0
+    """That it says it has played, whatever became of them."""
+    finished_steps: int = 0
+    """Of its finished episodes."""
     gradients: int = 0
     stale: int = 0
     refused: int = 0
@@ -110,7 +110,7 @@ class Peers:
         self._actors: dict[bytes, tuple[str, str]] = {}
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
-        self._replaced: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._replaced: BoundedDict[tuple[str, str], None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
         self._ordinal = 0
 
@@ -175,8 +175,6 @@ class Peers:
         peer = self.leave(routing_id)
         if peer is not None:
             self._replaced[peer.incarnation] = None
-            while len(self._replaced) > REPLACED:
-                self._replaced.popitem(last=False)
         return peer
 
     def successor(self, hello: Hello) -> Peer | None:

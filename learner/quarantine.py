@@ -10,6 +10,7 @@ Each time is twice as long as the one before; a host that is repaired comes back
 from dataclasses import dataclass
 
 from common.run.status import QuarantineStatus
+from learner.bounded_dict import BoundedDict
 
 FIRST_SECONDS = 120.0
 LONGEST_SECONDS = 4 * 3600.0
@@ -30,7 +31,7 @@ class Quarantine:
     """Times are seconds of a monotonic clock; an entry is forgotten once it has been free for four times as long."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[str, str], _Entry] = {}
+        self._entries: BoundedDict[tuple[str, str], _Entry] = BoundedDict(MOST)
         """By place and name; an empty name stands for the whole place. Oldest first."""
 
     def add(self, now: float, place: str, name: str, why: str) -> float:
@@ -67,11 +68,9 @@ class Quarantine:
         ]
 
     def _extend(self, now: float, key: tuple[str, str], why: str) -> float:
-        before = self._entries.pop(key, None)
+        before = self._entries.get(key)
         seconds = FIRST_SECONDS if before is None else min(2 * before.seconds, LONGEST_SECONDS)
         self._entries[key] = _Entry(seconds, now + seconds, why)
-        while len(self._entries) > MOST:
-            del self._entries[next(iter(self._entries))]
         return seconds
 
     def _forget(self, now: float) -> None:

@@ -1,6 +1,6 @@
 """The anti-replay window: each contribution of an actor counts once, whatever is sent again (RFC 4303, 3.4.3)."""
 
-from collections import OrderedDict
+from learner.bounded_dict import BoundedDict
 
 REMEMBERED = 10_000
 """Incarnations whose sequence numbers are remembered after they are gone."""
@@ -17,7 +17,7 @@ class ReplayWindow:
     """
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[Incarnation, tuple[int, int]] = OrderedDict()
+        self._seen: BoundedDict[Incarnation, tuple[int, int]] = BoundedDict(REMEMBERED)
 
     def __contains__(self, incarnation: Incarnation) -> bool:
         return incarnation in self._seen
@@ -38,7 +38,4 @@ class ReplayWindow:
                 return True
             mask |= 1 << bit
         self._seen[incarnation] = (highest, mask)
-        self._seen.move_to_end(incarnation)
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
         return False

@@ -14,7 +14,7 @@ from common.run.status import RunStatus
 from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
 from learner.episode_window import EpisodeWindow
-from learner.health import Figures
+from learner.health import VitalSigns
 from learner.meters import Busy, LagMeter, Rate, Smoothed
 from learner.peers import Peer
 from learner.scaling import Decision, FirstEpisodes, FleetMeter, Measurement, Totals, start
@@ -131,8 +131,8 @@ class RunStats:
         peer.frames += message.steps
         peer.rate.add(now, message.steps)
         for episode in message.episodes:
-            if peer.finished + episode.length <= peer.told:
-                peer.finished += episode.length
+            if peer.finished_steps + episode.length <= peer.claimed_steps:
+                peer.finished_steps += episode.length
                 self.window.add(episode, peer.hello.name)
                 if counters.first_length is None:
                     counters.first_length = self._first.add(episode.length)
@@ -253,9 +253,9 @@ class RunStats:
     def _totals(self, now: float) -> Totals:
         return Totals(now, self.busy.worked, self.counters.frames, self.counters.version)
 
-    def symptoms(self) -> Figures:
+    def vital_signs(self) -> VitalSigns:
         counters = self.counters
-        return Figures(
+        return VitalSigns(
             mean_return=self.score,
             best_return=self.window.best_return,
             entropy=self._losses.values.get("entropy"),

@@ -2,6 +2,7 @@
 
 import math
 
+from common.host.backoff import Backoff
 from common.run.status import CheckpointStatus
 
 RETRY_SECONDS = 2.0
@@ -20,7 +21,7 @@ class SaveSchedule:
         self._begun = self._kept = now
         self._version = version
         self._error = ""
-        self._failures = 0
+        self._retries = Backoff(RETRY_SECONDS, self._every)
         self._writing = False
 
     @property
@@ -55,15 +56,14 @@ class SaveSchedule:
         """The one that was begun is on the disk; says whether the one before it was not."""
         mended = bool(self._error)
         self._version, self._kept, self._error = version, self._begun, ""
-        self._failures = 0
+        self._retries.reset()
         self._writing = False
         return mended
 
     def failed(self, now: float, error: str) -> None:
         """The one that was begun could not be written: the next is due soon, and later each time."""
         self._error = error
-        self._due = min(self._begun + self._every, now + RETRY_SECONDS * 2**self._failures)
-        self._failures += 1
+        self._due = min(self._begun + self._every, now + self._retries.next())
         self._writing = False
 
     @property

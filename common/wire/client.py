@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import zmq
 
 from common.errors import ConfigurationError, WireError
+from common.host.backoff import Backoff
 from common.host.security.access import LearnerEndpoint
 from common.host.versions import own_version, versions
 from common.wire import sockets, tcp
@@ -64,8 +65,8 @@ class LearnerLink:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint) -> None:
         self._access = access
         self._failures = 0
-        self._refusals = 0
-        """Failed handshakes in a row, and those of them that are believed."""
+        """Failed handshakes in a row."""
+        self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
         self._descriptor = -1
         self._counted: tuple[int, int] | None = None
         """Bytes of the connection both ways, when they were last looked at."""
@@ -114,7 +115,8 @@ class LearnerLink:
             elif event == zmq.EVENT_DISCONNECTED:
                 self._descriptor = -1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._failures = self._refusals = 0
+                self._failures = 0
+                self._reconnects.reset()
                 connected = True
             else:
                 self._failed(now, event, membership)
@@ -142,8 +144,7 @@ class LearnerLink:
         membership.refused(now, _why_refused(event, self._access))
         if self._connect_due == math.inf:
             self.socket.disconnect(str(self._access.address))
-            self._connect_due = now + min(HELLO_SECONDS * 2**self._refusals, REFUSED_SECONDS)
-            self._refusals = min(self._refusals + 1, 10)
+            self._connect_due = now + self._reconnects.next()
 
     def close(self) -> None:
         """Close, after at most 0.1 s in which a last goodbye can be sent."""

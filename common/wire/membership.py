@@ -8,6 +8,7 @@ peer; a refusal as unknown, or silence for the welcome's `expiry_seconds`, makes
 import math
 
 from common.errors import A3cdError, RefusedError, UnavailableError
+from common.host.backoff import Backoff
 from common.wire.messages import AnyMessage, Heartbeat, Hello, Refused, Welcome
 from common.wire.protocol import REFUSALS
 
@@ -37,7 +38,7 @@ class Membership:
         self.obstacle = ""
         """What keeps this peer out, as the learner or the connection says; empty: nothing is known."""
         self._pause = HELLO_SECONDS
-        self._unsent = UNSENT_SECONDS
+        self._unsent = Backoff(UNSENT_SECONDS, HELLO_SECONDS)
         self._heard = self._hello_due = now
         self._heartbeat_due = math.inf
         self._join(now)
@@ -84,7 +85,7 @@ class Membership:
 
     def connected(self, now: float) -> None:
         """There is a new connection, on which the learner does not know this peer yet."""
-        self._unsent = UNSENT_SECONDS
+        self._unsent.reset()
         self.lost(now)
         self._hello_due = now
 
@@ -121,8 +122,7 @@ class Membership:
         """The hello from `tick` could not be sent: it is due again soon."""
         if not self.member:
             self._pause = max(HELLO_SECONDS, self._pause / 2)
-            self._hello_due = now + self._unsent
-            self._unsent = min(2 * self._unsent, HELLO_SECONDS)
+            self._hello_due = now + self._unsent.next()
 
     @property
     def deadline(self) -> float:

@@ -69,7 +69,7 @@ class ActionExchange(Exchange):
                 group = Group(buffer, message.step, now)
             elif group.answer is None and not message.begins:
                 raise CodecError(f"step {message.step} ahead of the actions for it")
-            peer.told += message.steps
+            peer.claimed_steps += message.steps
             acted = self._server.observe(group.buffer, body, begins=message.begins, source=peer.hello.name)
         except CodecError as error:
             return self._unusable(now, routing_id, peer, str(error))

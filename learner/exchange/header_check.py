@@ -37,7 +37,7 @@ class HeaderCheck:
         if header.version > version:
             raise CodecError(f"of version {header.version}, the newest is {version}")
         _steps(self._spec.settings, self._spec.longest_episode, header)
-        peer.told += header.steps
+        peer.claimed_steps += header.steps
         for episode in header.episodes:
             check_episode(episode, self._spec.longest_episode)
 

@@ -11,7 +11,6 @@ Its own part in the sum is taken out first: rollouts that follow each other are 
 """
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from common.errors import AgainstOthersError
+from learner.bounded_dict import BoundedDict
 
 SAMPLE = 2**14
 """Elements of a gradient that are compared, evenly spaced."""
@@ -63,7 +63,7 @@ class Agreement:
     """Judges gradients in the order in which they are added."""
 
     size: int
-    sources: OrderedDict[str, _Source] = field(default_factory=OrderedDict)
+    sources: BoundedDict[str, _Source] = field(default_factory=lambda: BoundedDict(SOURCES))
 
     def __post_init__(self) -> None:
         self._stride = -(-self.size // SAMPLE)
@@ -74,8 +74,7 @@ class Agreement:
         """The factor on a gradient of this norm, the sum over `count` rollouts; raises AgainstOthersError for none."""
         source = self._source(name)
         length = norm / math.sqrt(count)
-        lengths = [one.length for one in self.sources.values() if one.length]
-        usual = median(lengths) if len(lengths) > 2 else math.inf
+        usual = self._usual_length()
         source.length += (length - source.length) * max(0.05, 1 / (source.count + 1))
         sample = gradient[:: self._stride].contiguous()
         part = float(torch.linalg.vector_norm(sample))
@@ -87,8 +86,7 @@ class Agreement:
 
     def named(self) -> list[str]:
         """What is to be told about actors, in words."""
-        lengths = [one.length for one in self.sources.values() if one.length]
-        usual = median(lengths) if len(lengths) > 2 else math.inf
+        usual = self._usual_length()
         told = []
         for name, source in self.sources.items():
             if source.out:
@@ -131,11 +129,12 @@ class Agreement:
         usual = sorted(others, key=lambda one: one.mean)[len(others) // 2]
         source.out = usual.sigmas > SIGMAS and source.mean < -usual.mean / 2
 
+    def _usual_length(self) -> float:
+        """Of one rollout's gradient: the median over the actors; infinite where there are too few to judge by."""
+        lengths = [one.length for one in self.sources.values() if one.length]
+        return median(lengths) if len(lengths) > 2 else math.inf
+
     def _source(self, name: str) -> _Source:
-        source = self.sources.get(name)
-        if source is None:
-            source = self.sources[name] = _Source(torch.zeros_like(self._sum), self._judged)
-            if len(self.sources) > SOURCES:
-                self.sources.popitem(last=False)
-        self.sources.move_to_end(name)
+        source = self.sources.get(name) or _Source(torch.zeros_like(self._sum), self._judged)
+        self.sources[name] = source
         return source

@@ -6,13 +6,13 @@ taken as they came, so a region of the state space that is new to all is new to 
 what others may say. An actor that is alone is believed.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.rl.moments import Moments
+from learner.bounded_dict import BoundedDict
 
 SIGMAS = 4.0
 """Deviations of another actor's numbers around its mean."""
@@ -32,7 +32,7 @@ class _Known:
 
 class MomentsGuard:
     def __init__(self) -> None:
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: BoundedDict[str, _Known] = BoundedDict(SOURCES)
 
     def believed(self, source: str, seen: Moments) -> Moments:
         """What counts of the moments that the actor `source` has `seen`."""
@@ -52,13 +52,11 @@ class MomentsGuard:
     def _note(self, source: str, seen: Moments) -> None:
         known = self._known.get(source)
         if known is None:
-            self._known[source] = _Known(seen.means.copy(), seen.variances.copy())
-            if len(self._known) > SOURCES:
-                self._known.popitem(last=False)
+            known = _Known(seen.means.copy(), seen.variances.copy())
         else:
             known.count = min(known.count + 1, REMEMBERED)
             weight = 1 / known.count
             apart = seen.means - known.means
             known.variances += weight * (seen.variances + (1 - weight) * apart**2 - known.variances)
             known.means += weight * apart
-        self._known.move_to_end(source)
+        self._known[source] = known

@@ -14,17 +14,13 @@ from typing import IO, Any
 import msgspec
 
 from common.errors import ConfigurationError, UnavailableError
+from common.host import file_lock
 from common.host.atomic_file import replace_file
 from common.host.versions import versions
 from common.run.folder import RunFolder, RunRecord
 from common.settings.sections import Settings
 from common.settings.toml import dump
 from common.settings.validate import check
-
-try:
-    import fcntl
-except ImportError:  # Windows: nothing then keeps two learners out of one folder.
-    fcntl = None  # type: ignore[assignment]
 
 _FREE = ("environment.num_envs", "environment.step_seconds")
 """Settings of the environment that change how fast it is played, not the task; a resumed run may change them."""
@@ -166,11 +162,10 @@ def _left_by_a_start(folder: RunFolder, entries: Collection[str]) -> set[str]:
 
 
 def _lock(folder: RunFolder) -> IO[str]:
-    """Open and lock the lock file; the kernel frees it when the process ends, however it ends."""
+    """Open and lock the lock file, which then names this process."""
     file = folder.lock_file.open("a+", encoding="ascii")
     try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file_lock.lock(file, wait=False)  # on Windows nothing keeps two learners out of one folder
         os.ftruncate(file.fileno(), 0)
         os.write(file.fileno(), f"{os.getpid()}\n".encode())
     except BlockingIOError as error:

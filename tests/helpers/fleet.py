@@ -163,7 +163,7 @@ class SimulatedFleet:
         if peer is None:
             return
         header = self._header(actor)
-        peer.told += header.steps
+        peer.claimed_steps += header.steps
         stats.lagged(self.now, peer, len(self._steps) - actor.version, header.count)
         stats.stepped({}, stats.counters.frames)
         stats.played(self.now, peer, header)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from learner.health import HOLD_SECONDS, NO_EPISODE_SECONDS, Figures, Health
+from learner.health import HOLD_SECONDS, NO_EPISODE_SECONDS, Health, VitalSigns
 
 
-def figures(second: int, **changed: Any) -> Figures:
+def figures(second: int, **changed: Any) -> VitalSigns:
     """Of a healthy run."""
     usual: dict[str, Any] = {
         "mean_return": 100.0,
@@ -20,14 +20,14 @@ def figures(second: int, **changed: Any) -> Figures:
         "unused": second,
         "not_finite": 0,
     }
-    return Figures(**(usual | changed))
+    return VitalSigns(**(usual | changed))
 
 
 def begun() -> Health:
     """Of a run that was healthy for two minutes."""
     health = Health()
     for second in range(120):
-        assert health.look(float(second), figures(second, mean_return=0.0 if second < 5 else 100.0)) == []
+        assert health.diagnose(float(second), figures(second, mean_return=0.0 if second < 5 else 100.0)) == []
     return health
 
 
@@ -44,7 +44,7 @@ def test_a_symptom_is_told_once_it_lasts_with_what_to_try(changed: dict[str, Any
     told: list[list[str]] = []
     for second in range(120, 320):
         grown = {key: value + second if key == "unused" else value for key, value in changed.items()}
-        told.append(health.look(float(second), figures(second, **grown)))
+        told.append(health.diagnose(float(second), figures(second, **grown)))
     if "unused" in changed:  # counts: a minute of nothing but refusals
         assert any(text in line for lines in told for line in lines)
     else:
@@ -56,36 +56,36 @@ def test_it_does_not_flap() -> None:
     health, told = begun(), []
     for second in range(120, 600):
         worse = second % 50 < 45  # never better for long
-        told.append(bool(health.look(float(second), figures(second, mean_return=20.0 if worse else 100.0))))
+        told.append(bool(health.diagnose(float(second), figures(second, mean_return=20.0 if worse else 100.0))))
     assert sum(before is not after for before, after in pairwise(told)) <= 1
 
 
 def test_a_symptom_that_passed_is_not_told_for_ever() -> None:
     health = begun()
     for second in range(120, 240):
-        health.look(float(second), figures(second, mean_return=20.0))
-    assert health.look(240.0, figures(240)) == ["the mean return is far below its best"]
+        health.diagnose(float(second), figures(second, mean_return=20.0))
+    assert health.diagnose(240.0, figures(240)) == ["the mean return is far below its best"]
     for second in range(241, 310):
-        last = health.look(float(second), figures(second))
+        last = health.diagnose(float(second), figures(second))
     assert last == []
 
 
 def test_a_solved_policy_without_entropy_is_well() -> None:
     health = begun()
     for second in range(120, 400):
-        assert health.look(float(second), figures(second, mean_return=110.0, entropy=0.0)) == []
+        assert health.diagnose(float(second), figures(second, mean_return=110.0, entropy=0.0)) == []
 
 
 def test_frames_without_an_episode_are_told_and_a_run_that_stands_still_is_not() -> None:
     for frames in (100, 0):
         health, last = Health(), [""]
         for second in range(0, int(NO_EPISODE_SECONDS) + 150, 5):
-            last = health.look(float(second), figures(second, episodes=3, frames=frames * second, unused=0))
+            last = health.diagnose(float(second), figures(second, episodes=3, frames=frames * second, unused=0))
         assert any("no episode has ended for long" in line for line in last) == bool(frames)
 
 
 def test_gradients_that_are_not_finite_are_told() -> None:
     health, last = begun(), [""]
     for second in range(120, 220):
-        last = health.look(float(second), figures(second, not_finite=second))
+        last = health.diagnose(float(second), figures(second, not_finite=second))
     assert last == ["the loss is not finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"]

@@ -14,7 +14,7 @@ def played() -> Run:
     peer, _ = run.peers.join(b"x", hello_of("x"), 100.0)
     run.stats.busy.working(101.0, 1.0)
     header = gradient_of(episodes=[(1.0, 10, 0.5)], statistics={"entropy": 0.5})
-    peer.told = header.steps
+    peer.claimed_steps = header.steps
     run.stats.played(101.0, peer, header)
     run.stats.lagged(101.0, peer, 2)
     run.stats.stepped({}, 0)

@@ -20,7 +20,7 @@ def stats_of(counters: Counters | None = None, window: int = 3, now: float = 100
 
 def played(stats: RunStats, *returns: float, now: float = 101.0, **changed: Any) -> None:
     header = gradient_of(episodes=[(value, 10, 0.5) for value in returns], **changed)
-    peer = Peer(hello_of(), now, Rate(5.0, now), told=1000)
+    peer = Peer(hello_of(), now, Rate(5.0, now), claimed_steps=1000)
     stats.received(now, 1000)
     stats.lagged(now, peer, 2)
     stats.stepped({}, stats.counters.frames)
@@ -111,7 +111,7 @@ def test_losses_are_those_named_and_stay_finite() -> None:
 
 def test_policies_see_what_was_measured_since_the_last_actor_came() -> None:
     stats = stats_of()
-    peers = [Peer(hello_of(name), 100.0, Rate(5.0, 100.0), told=1000) for name in ("a", "b")]
+    peers = [Peer(hello_of(name), 100.0, Rate(5.0, 100.0), claimed_steps=1000) for name in ("a", "b")]
 
     def message(now: float, lag: int, *peers: Peer) -> None:
         for peer in peers:
@@ -170,7 +170,7 @@ def test_finished_episodes_have_no_more_steps_than_were_played() -> None:
     """An actor that joined in the middle of an episode cannot show where its first steps are: it is left out."""
     stats, peer = stats_of(window=10), Peer(hello_of(), 100.0, Rate(5.0, 100.0))
     for steps, lengths in ((20, [15, 10]), (20, [20, 5]), (20, [10**9]), (60, [60])):
-        peer.told += steps
+        peer.claimed_steps += steps
         stats.played(101.0, peer, gradient_of(steps=steps, episodes=[(float(one), one, 0.1) for one in lengths]))
     assert [episode.length for episode in stats.window.kept] == [15, 20, 5, 60]
     assert stats.counters.episodes == 4

@@ -38,6 +38,14 @@ def test_a_failed_one_is_tried_again_soon_then_more_slowly_and_never_later_than_
     assert saves.status(now + 70.0) == CheckpointStatus(version=9, age=70.0, error="again")
 
 
+def test_a_disk_that_stays_full_for_days_is_tried_again_for_ever() -> None:
+    saves = SaveSchedule(20.0, 0.0, None)
+    for number in range(3000):
+        saves.begin(20.0 * number)
+        saves.failed(20.0 * number, "the disk is full")
+    assert saves.deadline == 20.0 * 3000
+
+
 def test_without_a_time_only_the_end_saves() -> None:
     saves = SaveSchedule(0.0, 0.0, None)
     assert saves.deadline == math.inf

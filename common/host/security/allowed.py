@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.host import file_lock
 from common.host.atomic_file import replace_file
 from common.host.security.keys import check_key, check_name
-
-try:
-    import fcntl
-except ImportError:  # Windows: two edits at one moment can then lose one.
-    fcntl = None  # type: ignore[assignment]
 
 ROLES = ("actor", "launcher", "observer")
 """An observer asks for the status and does nothing else."""
@@ -112,8 +108,7 @@ def _editing(path: Path) -> Iterator[dict[str, Allowed]]:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.with_name(f".{path.name}.lock").open("w") as lock:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            file_lock.lock(lock, wait=True)  # on Windows two edits at one moment can lose one
             yield read(path)
     except OSError as error:
         raise UnavailableError(f"{path}: cannot be changed: {error.strerror}") from None

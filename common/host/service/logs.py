@@ -145,3 +145,24 @@ class Limited:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = (now, 0)
         return held
+
+
+class LineLimit:
+    """Both for the lines that peers can cause: of equal ones one in a while, and of all together so many a second."""
+
+    def __init__(self, repeat_seconds: float, per_second: float, burst: int) -> None:
+        self._repeated = Limited(repeat_seconds)
+        self._throttle = Throttle(per_second, burst)
+
+    def admit(self, now: float, key: str, *, throttled: bool = True) -> str | None:
+        """A suffix that says how many lines were held back; None: hold this one back too.
+
+        Lines are equal that have the same `key`; one without a key is like no other.
+        """
+        repeated = self._repeated.admit(key, now) if key else 0
+        if repeated is None:
+            return None
+        held = self._throttle.admit(now) if throttled else 0
+        if held is None:
+            return None
+        return again(repeated) + held_back(held)

@@ -46,22 +46,22 @@ def test_all_that_an_actor_can_have_played_is_taken(
         emulator_frames=steps * skip,
         episodes=[(1e9, length, 0.0) for length in lengths[:steps]],
     )
-    assert peer.told == steps
+    assert peer.claimed_steps == steps
 
 
 def test_steps_that_were_refused_for_another_reason_were_played_all_the_same() -> None:
     peer = checked()
     with pytest.raises(CodecError, match="0 steps"):
         checked(peer=peer, episodes=[(0.0, 0, 0.1)])
-    assert peer.told == 40
+    assert peer.claimed_steps == 40
     with pytest.raises(CodecError, match="at most 320"):
         checked(peer=peer, steps=321)
-    assert peer.told == 40
+    assert peer.claimed_steps == 40
 
 
 def test_whole_episodes_are_no_longer_than_the_environment_s() -> None:
     whole = ("algorithm.whole_episodes=true", "environment.num_envs=1")
-    assert checked(*whole, steps=10**6).told == 10**6
+    assert checked(*whole, steps=10**6).claimed_steps == 10**6
     with pytest.raises(CodecError, match="of 1000000 steps, 2 rollouts have at most 1000"):
         checked(*whole, steps=10**6, count=2, longest=500)
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
+from common.host import file_lock
 from common.run.folder import RunFolder
 from common.settings.sections import Environment, Network, Optimizer, Settings
 from common.settings.toml import override
@@ -236,7 +237,7 @@ def test_a_learner_that_died_holds_no_lock(tmp_path: Path) -> None:
 
 
 def test_without_locks_two_learners_are_not_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "fcntl", None)
+    monkeypatch.setattr(file_lock, "fcntl", None)
     first = create(tmp_path, SETTINGS)
     resume(tmp_path, None).close()
     first.close()

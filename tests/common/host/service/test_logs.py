@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from common.host.service import logs
-from common.host.service.logs import Limited, Throttle
+from common.host.service.logs import Limited, LineLimit, Throttle
 
 log = logging.getLogger("a.module")
 
@@ -151,3 +151,10 @@ def test_a_line_that_quotes_a_peer_is_cut() -> None:
     assert logs.cut("x" * 4096) == "x" * logs.MAX_LINE + "... (4096 characters)"
     assert logs.held_back(0) == ""
     assert "3 more lines" in logs.held_back(3)
+
+
+def test_lines_that_repeat_and_lines_that_are_many_are_held_back_and_counted() -> None:
+    lines = LineLimit(10.0, 1.0, 2)
+    assert [lines.admit(0.0, key) for key in ("a", "a", "b", "c", "")] == ["", None, "", None, None]
+    assert lines.admit(0.0, "", throttled=False) == ""
+    assert lines.admit(20.0, "a") == " (1 more like this since the last) (and 2 more lines held back before this one)"

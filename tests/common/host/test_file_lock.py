@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from common.host.file_lock import lock
+
+
+def test_a_locked_file_is_refused_or_waited_for_until_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with path.open("w") as second:
+        with path.open("w") as first:
+            lock(first, wait=False)
+            with pytest.raises(BlockingIOError):
+                lock(second, wait=False)
+            waiting = threading.Thread(target=lambda: lock(second, wait=True))
+            waiting.start()
+            waiting.join(0.1)
+            assert waiting.is_alive()
+        waiting.join(30.0)
+        assert not waiting.is_alive()
