@@ -28,6 +28,7 @@ from learner.run_stats import Counters
 from tests.helpers.run import NotedSum, hello_of, learner_of, version_of, version_of_delta
 
 Frames = list[bytes]
+NO_KEYFRAME = (0, -1)
 
 
 def frames_of(message: AnyMessage, body: Buffer | None) -> Frames:
@@ -68,8 +69,8 @@ class ActorShell(Player):
         """Rollouts that a new epoch made worthless."""
         self.loaded: list[tuple[int, int]] = []
         """Epoch and version of all weights, in order."""
-        self.keyframe = (0, 0)
-        """Epoch and version of the whole weights among them that came last."""
+        self.keyframe = NO_KEYFRAME
+        """Epoch and version of the whole weights of this epoch that came last."""
         self.prepared = 0
         self.left = ""
         self._answered: set[int] = set()
@@ -107,6 +108,7 @@ class ActorShell(Player):
         self._answered |= open_
         self.sum = []
         self._summary = RolloutSummary()
+        self.keyframe = NO_KEYFRAME
 
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         assert self.core.membership.welcome is not None
@@ -129,8 +131,8 @@ class ActorShell(Player):
                     self.wires.up.append(frames_of(effect.message, effect.body))
                 case Prepare():
                     self.prepared += 1
-                    assert effect.body is not None
-                    self.load(effect.welcome.version, effect.body)
+                    if effect.body is not None:
+                        self.load(effect.welcome.version, effect.body)
                     self.core.player = self
                 case Leave():
                     self.left = effect.reason

@@ -18,7 +18,7 @@ for section in (
     Environment(id="FlappyBird-v0", observation="frames"),
     Environment(id="CartPole-v0", observation="frames"),
     Environment(id="ALE/Pong-v5"),
-    Environment(id="ale_py:PongNoFrameskip-v4"),
+    Environment(id="ale_py:PongNoFrameskip-v4", options={"obs_type": "ram"}),
 ):
     environments = make(section, num_envs=1, seed=0)
     environments.reset()
