@@ -191,10 +191,14 @@ class Link:
         actor.do(actor.core.broadcast(self.now, frame))
 
     def tick(self, seconds: float) -> None:
-        """Time passes; everyone does what is due."""
-        self.now += seconds
-        self.flush()
-        self._do(self.learner.tick(self.now))
+        """Time passes; everyone does what is due. The learner looks each second: a longer pause would be its own."""
+        until = self.now + seconds
+        while True:
+            self.now = min(self.now + 1.0, until)
+            self.flush()
+            self._do(self.learner.tick(self.now))
+            if self.now >= until:
+                break
         for actor in self.actors:
             actor.do(actor.core.tick(self.now))
 
