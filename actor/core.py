@@ -217,7 +217,7 @@ class ActorCore:
             self._lacks_weights = bool(welcome.codec)
             effects.append(Prepare(welcome, settings, body))
         elif self.player is not None:
-            if body is not None and (welcome.version > self.version or not same_epoch):
+            if body is not None and (welcome.version > self.version or not same_epoch or self._lacks_weights):
                 self.player.load(welcome.version, body)
             self.player.handle(welcome, None)
         if not same_epoch:

@@ -252,6 +252,15 @@ def test_without_weights_in_the_welcome_they_are_pulled_before_anything_is_playe
     assert (core.state, core.version, player_of(core).loaded) == ("working", 10, [(10, BODY, False)])
 
 
+def test_a_second_welcome_brings_the_weights_that_the_first_lacked_in_whichever_version() -> None:
+    core = ActorCore(hello_of("x"), 0.0)
+    core.tick(0.0)
+    core.handle(1.0, welcome_of(settings={}, version=0), None)
+    core.player = NotingPlayer()
+    core.handle(2.0, again(settings={}, version=0), BODY)
+    assert (core.state, player_of(core).loaded) == ("working", [(0, BODY, False)])
+
+
 def test_a_welcome_without_weights_to_one_that_has_them_changes_nothing() -> None:
     core = member()
     assert messages(core.handle(1.0, again(version=12), None)) == []
