@@ -10,11 +10,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from actor.core import SLOW_PULL_SECONDS
+from learner.parameters.pulls import UNDER_WAY_SECONDS
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
 from tests.helpers.link import ActorShell, Link
 
 CREDIT, ACCUMULATE = (1, 3), (1, 4)
+HEALED_SECONDS = UNDER_WAY_SECONDS + SLOW_PULL_SECONDS + 10.0
+"""Until weights that were lost without a break of the connection are asked for, and sent, once more."""
 indices = st.integers(min_value=0, max_value=1000)
 
 
@@ -206,7 +210,8 @@ class Exchange(RuleBasedStateMachine):
         if not hasattr(self, "link"):
             return
         link = self.link
-        for _ in range(8):
+        healed = link.now
+        while link.now < healed + HEALED_SECONDS:
             link.settle(5.0)
         before = set(link.applied())
         for _ in range(6):
