@@ -42,7 +42,7 @@ from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.optimizers import resolve_device
-from learner.parameters.weights import TARGET, TargetNetwork, Weights
+from learner.parameters.weights import TargetNetwork, Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
 from learner.run import MOMENT_BYTES, Run, RunSpec
@@ -156,37 +156,37 @@ def _spec(
 def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
     settings = spec.settings
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
-    counters = Counters()
-    saved = None
-    if checkpoint is not None:
-        counters = _restore(spec, checkpoint, model, optimizer.load)
-        saved = Moments.from_checkpoint(checkpoint.state, spec.counted)
+    counters = Counters() if checkpoint is None else _counters(spec, checkpoint)
+    optimizer.factor = counters.learning_rate_factor
     target = None
     if model.target is not None:
         every = settings.algorithm.target_frames
         target = TargetNetwork(model.target.flat.vector, every, model.frames, counters.last_step_frames)
-    return Weights(optimizer, model.extras, model.normalization, saved=saved, target=target), counters
+    weights = Weights(optimizer, model.extras, model.normalization, target=target)
+    if checkpoint is not None:
+        moments = Moments.from_checkpoint(checkpoint.state, spec.counted)
+        try:
+            weights.restore(checkpoint.weights, checkpoint.optimizer, moments)
+        except ConfigurationError as error:
+            raise _unfit(spec, checkpoint, error) from error
+    return weights, counters
 
 
-def _restore(spec: RunSpec, checkpoint: Checkpoint, model: Model, load_optimizer: Any) -> Counters:
-    vector = model.flat.vector
-    where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
-    if checkpoint.state.get("model") != spec.model or checkpoint.weights.size != vector.numel():
+def _counters(spec: RunSpec, checkpoint: Checkpoint) -> Counters:
+    if checkpoint.state.get("model") != spec.model or checkpoint.weights.size != spec.parameters:
+        where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
         raise ConfigurationError(
             f"{where} holds another network than the settings describe; restore the settings it was made with"
         )
-    vector.copy_(torch.from_numpy(checkpoint.weights))
-    tensors = {name: torch.from_numpy(array) for name, array in checkpoint.optimizer.items()}
     try:
-        if model.target is not None:
-            copied = tensors.pop(TARGET, torch.zeros(0))
-            if copied.shape != vector.shape:
-                raise ValueError(f"its target network has {copied.numel()} parameters, not {vector.numel()}")
-            model.target.flat.vector.copy_(copied)
-        load_optimizer(tensors)
         return msgspec.convert(checkpoint.state.get("counters"), Counters)
-    except ValueError as error:  # msgspec's among them
-        raise ConfigurationError(f"{where} does not fit: {error}; restore the settings it was made with") from error
+    except msgspec.ValidationError as error:
+        raise _unfit(spec, checkpoint, error) from error
+
+
+def _unfit(spec: RunSpec, checkpoint: Checkpoint, error: Exception) -> ConfigurationError:
+    where = f"{spec.run_dir}: the checkpoint of version {checkpoint.version}"
+    return ConfigurationError(f"{where} does not fit: {error}; restore the settings it was made with")
 
 
 def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from common.errors import ProtocolError, WireError
 from common.host.service.logs import cut
+from common.run.folder import Checkpoint
 from common.wire.frames import Buffer
 from common.wire.messages import (
     AnyMessage,
@@ -36,6 +37,7 @@ from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peer
 from learner.reports import Reports
+from learner.return_to_best import ReturnToBest
 from learner.run import Run
 
 RECORD_SECONDS = 1.0
@@ -55,6 +57,7 @@ class LearnerCore:
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
         self._health = Health()
+        self._return_to_best = ReturnToBest(run, weights, exchange, now)
         self._reports = Reports(run)
         self._fleet = Fleet(run)
         self.admission = Admission(run, exchange, self._publisher, self._fleet)
@@ -151,6 +154,7 @@ class LearnerCore:
                 told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
                 effects.append(WriteMetrics(self.run.metrics(now)))
+                effects += self._return_to_best.look(now, fallen=self._health.fallen)
             else:
                 over = "failed", NOT_FINITE
         saving = now >= self.run.saves.deadline or self._improved(now)
@@ -173,6 +177,13 @@ class LearnerCore:
         text = f"the checkpoint could not be written: {error}"
         self.run.stats.warn(text)
         return [Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
+
+    def best_read(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
+        """The best checkpoint, which was asked for; None where `error` says why it could not be read."""
+        if self._finished:
+            return []
+        effects = self.flush(now)  # what waits was judged for the weights as they are
+        return effects + self._return_to_best.restore(now, checkpoint, error)
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
         """After the end: who says goodbye has heard of it, who says hello has not."""

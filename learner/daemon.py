@@ -27,7 +27,18 @@ from common.settings.sections import Exchange, Settings
 from common.wire import sockets
 from common.wire.frames import split
 from learner.authentication import LearnerKeys
-from learner.effects import Disconnect, Effect, Finish, Log, Publish, Record, SaveCheckpoint, Send, WriteMetrics
+from learner.effects import (
+    Disconnect,
+    Effect,
+    Finish,
+    Log,
+    Publish,
+    ReadBest,
+    Record,
+    SaveCheckpoint,
+    Send,
+    WriteMetrics,
+)
 from learner.ports import Ports
 from learner.record import run_lock
 from learner.record.gradient_log import GradientLog
@@ -238,6 +249,8 @@ class _Daemon:
                     self._record(effect)
                 case SaveCheckpoint():
                     self._save(effect)
+                case ReadBest():
+                    self._writer.read_best()
                 case Log():
                     self._write_log(effect)
                 case Finish():
@@ -277,6 +290,8 @@ class _Daemon:
     def _heed_writer(self, now: float) -> None:
         for saved in self._writer.saved():
             self._do(self._core.saved(now, saved.version, saved.error))
+        for read in self._writer.best_read():
+            self._do(self._core.best_read(now, read.checkpoint, read.error))
         for trouble in self._writer.troubles():
             self._core.run.stats.warn(trouble)
 

@@ -68,6 +68,11 @@ class SaveCheckpoint:
 
 
 @dataclass(frozen=True)
+class ReadBest:
+    """Read the checkpoint with the highest score; `LearnerCore.best_read` is to be told."""
+
+
+@dataclass(frozen=True)
 class Log:
     """A line for the operator; lines with the same `key` are counted, and printed once in a while.
 
@@ -89,7 +94,7 @@ class Finish:
     status: RunStatus
 
 
-Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | Log | Finish
+Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | ReadBest | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

@@ -39,10 +39,17 @@ class _Source:
 
 
 class EpisodeWindow:
-    """The last `size` finished episodes of all sources, and the best score that they ever had."""
+    """The last `size` finished episodes of all sources, and the best and the lowest score that they ever had."""
 
-    def __init__(self, size: int, *, episodes: int = 0, best_return: float | None = None) -> None:
-        """`episodes` and `best_return` are those of the run's earlier epochs."""
+    def __init__(
+        self,
+        size: int,
+        *,
+        episodes: int = 0,
+        best_return: float | None = None,
+        lowest_return: float | None = None,
+    ) -> None:
+        """`episodes`, `best_return` and `lowest_return` are those of the run's earlier epochs."""
         self.size = size
         self.episodes = episodes
         self.alone = True
@@ -52,6 +59,7 @@ class EpisodeWindow:
         """The source of each."""
         self._sources: BoundedDict[str, _Source] = BoundedDict(SOURCES)
         self._best = best_return
+        self._lowest = lowest_return
         self._score: float | None = None
         self._unseen = 0
         """Episodes since the score was computed."""
@@ -100,13 +108,30 @@ class EpisodeWindow:
         self._refresh()
         return self._best
 
+    @property
+    def lowest_return(self) -> float | None:
+        """The lowest score ever."""
+        self._refresh()
+        return self._lowest
+
+    @property
+    def return_error(self) -> float:
+        """Standard error of `mean_return`; 0 of fewer than two episodes."""
+        returns = self._clipped(lambda one: one.episode_return)
+        if len(returns) < 2:
+            return 0.0
+        mean = math.fsum(returns) / len(returns)
+        variance = math.fsum((one - mean) ** 2 for one in returns) / (len(returns) - 1)
+        return math.sqrt(variance / len(returns))
+
     def _refresh(self) -> None:
         if self._unseen * REFRESHES < self.size and (self._score is not None or not self._unseen):
             return
         self._unseen = 0
         self._score = self._confirmed() if self.full else None
-        if self._score is not None and (self._best is None or self._score > self._best):
-            self._best = self._score
+        if self._score is not None:
+            self._best = self._score if self._best is None else max(self._best, self._score)
+            self._lowest = self._score if self._lowest is None else min(self._lowest, self._score)
 
     def _confirmed(self) -> float | None:
         mean = self.mean_return
@@ -125,20 +150,19 @@ class EpisodeWindow:
         return {name: source for name, source in self._sources.items() if len(source.recent) >= enough}
 
     def _mean(self, figure: Callable[[Episode], float]) -> float | None:
+        figures = self._clipped(figure)
+        return math.fsum(figures) / len(figures) if figures else None
+
+    def _clipped(self, figure: Callable[[Episode], float]) -> list[float]:
         """Of the window, each figure clipped to the range of the other sources' recent ones."""
-        if not self.kept:
-            return None
         ranges = {
             name: (min(map(figure, source.recent)), max(map(figure, source.recent)))
             for name, source in self._references().items()
         }
         if self.alone or len(ranges) < 2:
-            return math.fsum(map(figure, self.kept)) / len(self.kept)
+            return list(map(figure, self.kept))
         lows = sorted((low, name) for name, (low, _) in ranges.items())[:2]
         highs = sorted(((high, name) for name, (_, high) in ranges.items()), reverse=True)[:2]
         limits = {name: (lows[lows[0][1] == name][0], highs[highs[0][1] == name][0]) for name in set(self._names)}
-        total = 0.0
-        for name, episode in zip(self._names, self.kept, strict=True):
-            low, high = limits[name]
-            total += min(max(figure(episode), low), high)
-        return total / len(self.kept)
+        named = zip(self._names, self.kept, strict=True)
+        return [min(max(figure(episode), limits[name][0]), limits[name][1]) for name, episode in named]

@@ -3,7 +3,6 @@
 Each symptom is told when it has lasted for HOLD_SECONDS, with what to try, until it has been absent for as long.
 """
 
-import math
 from dataclasses import dataclass
 
 HOLD_SECONDS = 60.0
@@ -13,9 +12,12 @@ GONE = 0.02
 """Of the largest entropy so far."""
 UNUSED = 0.9
 """Share of what actors sent that was refused or too old."""
+SIGMAS = 4.0
+"""Standard errors of the mean return, that it is below the best: less may be chance, as in a run's beginning."""
 LEAST_SENT = 20
 """Contributions before their share means anything."""
 NO_EPISODE_SECONDS = 600.0
+FALLEN = "the mean return is far below its best"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class VitalSigns:
 
     mean_return: float | None
     best_return: float | None
+    lowest_return: float | None
+    """The lowest mean return ever."""
+    return_error: float
+    """Standard error of the mean return."""
     entropy: float | None
     frames: int
     episodes: int
@@ -43,7 +49,8 @@ class _Symptom:
 
 class Health:
     def __init__(self) -> None:
-        self._lowest = math.inf
+        self.fallen = False
+        """Whether it is told that the mean return is far below its best, and is so now."""
         self._entropy = 0.0
         self._symptoms: dict[str, _Symptom] = {}
         self._looked: list[tuple[float, VitalSigns]] = []
@@ -59,12 +66,12 @@ class Health:
         self._looked.append((now, signs))
         while self._looked[0][0] < now - HOLD_SECONDS:
             self._looked.pop(0)
-        if signs.mean_return is not None:
-            self._lowest = min(self._lowest, signs.mean_return)
         if signs.entropy is not None:
             self._entropy = max(self._entropy, signs.entropy)
         seen = self._seen(now, signs)
-        return [text for text in self._remembered(now, seen) if text]
+        told = [text for text in self._remembered(now, seen) if text]
+        self.fallen = FALLEN in seen and self._symptoms[FALLEN].told
+        return told
 
     def _remembered(self, now: float, seen: dict[str, str]) -> list[str]:
         told = []
@@ -87,7 +94,7 @@ class Health:
         seen = {}
         worse = self._is_worse(signs)
         if worse:
-            name = "the mean return is far below its best"
+            name = FALLEN
             numbers = f"{signs.mean_return:.4g}, it was {signs.best_return:.4g}"
             cure = "try a smaller optimizer.learning_rate; the best checkpoint is kept"
             seen[name] = f"{name} ({numbers}): {cure}"
@@ -109,7 +116,7 @@ class Health:
         return seen
 
     def _is_worse(self, signs: VitalSigns) -> bool:
-        mean, best = signs.mean_return, signs.best_return
-        if mean is None or best is None or math.isinf(self._lowest):
+        mean, best, lowest = signs.mean_return, signs.best_return, signs.lowest_return
+        if mean is None or best is None or lowest is None:
             return False
-        return best > self._lowest and mean < best - FAR * (best - self._lowest)
+        return best > lowest and mean < best - max(FAR * (best - lowest), SIGMAS * signs.return_error)

@@ -188,7 +188,8 @@ class _Replay:
         """What a checkpoint of these weights would hold."""
         assert self._parts is not None
         weights, (version, frames) = self._parts.weights, self._at
-        counters = Counters(version=version, frames=frames, stepped_frames=frames)
+        factor = weights.optimizer.factor
+        counters = Counters(version=version, frames=frames, stepped_frames=frames, learning_rate_factor=factor)
         return Checkpoint(
             version=version,
             score=None,

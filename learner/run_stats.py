@@ -56,6 +56,11 @@ class Counters(msgspec.Struct, kw_only=True):
     first_length: float | None = None
     """Mean steps of the run's first episodes; None until there were enough."""
     best_return: float | None = None
+    lowest_return: float | None = None
+    returns_to_best: int = 0
+    """To the best checkpoint (checkpoint.return_to_best)."""
+    learning_rate_factor: float = 1.0
+    """On the learning rate, from these."""
     recent: list[Episode] = []
     """The last episodes, so that means go on where they stopped."""
 
@@ -75,7 +80,10 @@ class RunStats:
         self.busy = Busy(WINDOW_SECONDS, now)
         self.decision = replace(decision, wanted=counters.wanted or decision.wanted)
         self.window = EpisodeWindow(
-            window, episodes=counters.episodes - len(counters.recent), best_return=counters.best_return
+            window,
+            episodes=counters.episodes - len(counters.recent),
+            best_return=counters.best_return,
+            lowest_return=counters.lowest_return,
         )
         for episode in counters.recent:
             self.window.add(episode)
@@ -179,6 +187,12 @@ class RunStats:
         self.counters.stepped_frames = frames
         self._losses.add(known(statistics))
 
+    def returned_to_best(self, factor: float) -> None:
+        """Earlier weights are a new version; the learning rate is multiplied by `factor`."""
+        self.counters.version += 1
+        self.counters.returns_to_best += 1
+        self.counters.learning_rate_factor *= factor
+
     def sent_weights(self, now: float, size: int) -> None:
         """`size` in bytes, all receivers together."""
         self.counters.weight_bytes += size
@@ -226,6 +240,7 @@ class RunStats:
         return plain | {
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
+            "lowest_return": self.window.lowest_return,
             "recent": msgspec.to_builtins(list(self.window.kept)),
         }
 
@@ -258,6 +273,8 @@ class RunStats:
         return VitalSigns(
             mean_return=self.score,
             best_return=self.window.best_return,
+            lowest_return=self.window.lowest_return,
+            return_error=self.window.return_error,
             entropy=self._losses.values.get("entropy"),
             frames=counters.frames,
             episodes=counters.episodes,

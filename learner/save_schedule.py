@@ -52,6 +52,10 @@ class SaveSchedule:
         self._due = now + self._every
         self._writing = True
 
+    def hurry(self, now: float) -> None:
+        """The next is due at once, or when the one that is being written is."""
+        self._due = min(self._due, now)
+
     def saved(self, version: int) -> bool:
         """The one that was begun is on the disk; says whether the one before it was not."""
         mended = bool(self._error)

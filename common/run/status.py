@@ -103,6 +103,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Training, over the last `limits.window` episodes; None before the first."""
     best_return: float | None
     """Highest mean over a full window."""
+    returns_to_best: int = 0
+    """Times that the run went back to its best checkpoint (checkpoint.return_to_best)."""
+    learning_rate_factor: float = 1.0
+    """On optimizer.learning_rate, from these."""
     episode_length: float | None
     episode_seconds: float | None
     frames_per_second: float

@@ -255,6 +255,10 @@ class Checkpoint(Section, frozen=True):
     """Number of newest checkpoints; the best is kept as well."""
     best: bool = True
     """Keep the best as well, and save a new best without waiting for every_seconds."""
+    return_to_best: bool = False
+    """Go back to the best checkpoint when the mean return was far below its best for minutes; five times at most."""
+    return_factor: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    """The learning rate is multiplied by this each time (return_to_best only)."""
 
 
 class Record(Section, frozen=True):

@@ -34,6 +34,8 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield from _actions(settings)
     if exchange.robust != "none":
         yield from _robust(settings)
+    if settings.checkpoint.return_to_best:
+        yield from _return_to_best(settings)
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 
@@ -175,6 +177,16 @@ def _actions(settings: Settings) -> Iterator[str]:
     if policy != "scale":
         why = "the learner itself acts, with its newest weights"
         yield f'{needs} staleness.policy = "scale", not "{policy}": {why}'
+
+
+def _return_to_best(settings: Settings) -> Iterator[str]:
+    needs = "checkpoint.return_to_best = true needs"
+    if not settings.checkpoint.best:
+        yield f"{needs} checkpoint.best = true: else the best checkpoint is not kept"
+    if not settings.checkpoint.every_seconds:
+        yield f"{needs} checkpoint.every_seconds above 0: else nothing is saved before the end"
+    if settings.record.gradients:
+        yield f"{needs} record.gradients = false: weights that come from a checkpoint are no step of the record"
 
 
 def _staleness(settings: Settings) -> Iterator[str]:

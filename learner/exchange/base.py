@@ -83,6 +83,9 @@ class Exchange(abc.ABC):
         """Actors whose contributions do not fit the others', in words."""
         return []
 
+    def weights_restored(self) -> None:  # noqa: B027
+        """Earlier weights are in place, between two steps."""
+
     def left(self, routing_id: bytes) -> None:  # noqa: B027
         """An actor is gone."""
 

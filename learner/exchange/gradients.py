@@ -32,5 +32,8 @@ class GradientExchange(ContributionExchange):
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:
         self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag, source=source)
 
+    def weights_restored(self) -> None:
+        self._sum.weights_restored()
+
     def named(self) -> list[str]:
         return self._sum.named()

@@ -37,6 +37,11 @@ class DelayCompensation:
         """Largest lag that can be compensated."""
         return len(self._history) - 1
 
+    def begin(self, weights: Tensor) -> None:
+        """`weights` are in place, from which no steps led here: those before are forgotten."""
+        self._history.clear()
+        self._history.append(weights.detach().to("cpu", copy=True))
+
     def stepped(self, weights: Tensor) -> None:
         """`weights` are the newest version now."""
         full = len(self._history) == self._history.maxlen

@@ -59,6 +59,11 @@ class GradientSum:
         """Length that no body exceeds, whatever its codec."""
         return max(self._codec(name).max_bytes for name in NAMES)
 
+    def weights_restored(self) -> None:
+        """Earlier weights are in place; gradients of those before cannot be compensated any more."""
+        if self._compensation is not None:
+            self._compensation.begin(self.weights.vector)
+
     def named(self) -> list[str]:
         """Actors whose gradients do not fit the others', in words."""
         return [] if self._agreement is None else self._agreement.named()

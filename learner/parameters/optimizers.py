@@ -34,7 +34,9 @@ class FlatOptimizer(abc.ABC):
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
         self.learning_rate = section.learning_rate
-        """Of the last step, annealed but not scaled; before the first, the one it starts with."""
+        """Of the last step, annealed, without `scale` and `factor`; before the first, the one it starts with."""
+        self.factor = 1.0
+        """On the learning rate of all further steps, beside annealing and `scale`."""
         self._state: dict[str, Tensor] = {}
 
     def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
@@ -45,7 +47,7 @@ class FlatOptimizer(abc.ABC):
         """
         if self._total_frames:
             self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
-        self._update(gradient, self.learning_rate * scale)
+        self._update(gradient, self.learning_rate * self.factor * scale)
 
     @abc.abstractmethod
     def _update(self, gradient: Tensor, learning_rate: float) -> None:

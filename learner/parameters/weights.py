@@ -1,10 +1,15 @@
 """The weights of a run, and everything that changes with them."""
 
 import zlib
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from common.errors import ConfigurationError
 from common.rl.moments import Moments, Plain
 from common.rl.networks.normalization import Normalization
 from common.rl.rewards import UNCHANGED
@@ -50,17 +55,16 @@ class Weights:
         extras: Tensor,
         normalization: Normalization = UNCHANGED,
         *,
-        saved: Moments | None = None,
         target: TargetNetwork | None = None,
     ) -> None:
-        """`extras` are the model's, on the CPU; running statistics, which go on from `saved`, are their first part."""
+        """`extras` are the model's, on the CPU; running statistics are their first part."""
         self.vector = optimizer.vector
         self.optimizer = optimizer
         self.extras = extras
         self.target = target
         self._normalization = normalization
         self._statistics = extras[: normalization.size]
-        self._moments = Moments.empty(normalization.counted) if saved is None else saved
+        self._moments = Moments.empty(normalization.counted)
         self._guard = MomentsGuard()
         self._merged = self._moments
         """With those of contributions to the next version."""
@@ -77,6 +81,25 @@ class Weights:
         self.optimizer.step(gradient, scale=scale, frames=frames)
         if self.target is not None:
             self.target.stepped(self.vector, frames)
+
+    def restore(self, vector: NDArray[np.float32], state: Mapping[str, NDArray[Any]], moments: Moments | None) -> None:
+        """Puts in place what a checkpoint keeps: the vector, the `state` beside it, and moments, None for none.
+
+        Raises ConfigurationError, and changes nothing, if they are not of this network and optimizer.
+        """
+        size = self.vector.numel()
+        if vector.size != size:
+            raise ConfigurationError(f"it holds {vector.size} parameters, not {size}")
+        tensors = {name: torch.from_numpy(array) for name, array in state.items()}
+        copied = tensors.pop(TARGET, torch.zeros(0)) if self.target is not None else None
+        if copied is not None and copied.numel() != size:
+            raise ConfigurationError(f"its target network has {copied.numel()} parameters, not {size}")
+        self.optimizer.load(tensors)
+        self.vector.copy_(torch.from_numpy(vector))
+        if self.target is not None and copied is not None:
+            self.target.vector.copy_(copied)
+        self._merged = Moments.empty(self._normalization.counted) if moments is None else moments
+        self.end_version()
 
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
-from common.errors import DamagedCheckpointError, NonFiniteError
+from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
 from common.host.atomic_file import sync_folder, write_synced
-from common.run.folder import CheckpointPaths, CheckpointState, RunFolder
+from common.run.folder import Checkpoint, CheckpointPaths, CheckpointState, RunFolder
 from learner.effects import SaveCheckpoint
 
 if TYPE_CHECKING:
@@ -69,6 +69,20 @@ class CheckpointWriter:
         self._remove_old()
         return target
 
+    def read_best(self) -> Checkpoint:
+        """The checkpoint with the highest score, the newer of two.
+
+        Raises UnavailableError if there is none with a score, and as `CheckpointPaths.read`.
+        """
+        best = self._highest()
+        if best is None:
+            raise UnavailableError(f"{self._folder.checkpoints}: none has a mean return yet")
+        return best[0].read()
+
+    def _highest(self) -> tuple[CheckpointPaths, float | None] | None:
+        scored = [entry for entry in reversed(self._written) if entry[1] is not None]
+        return max(scored, key=lambda entry: entry[1] or 0.0, default=None)
+
     def _free_place(self, version: int) -> CheckpointPaths:
         """Versions need not be new: the last checkpoint of a run may have that of the one before."""
         taken = [paths.order[1] for paths in self._folder.all_checkpoints() if paths.order[0] == version]
@@ -77,9 +91,8 @@ class CheckpointWriter:
 
     def _remove_old(self) -> None:
         kept = self._written[-self._keep :]
-        scored = [entry for entry in reversed(self._written) if entry[1] is not None]
-        if self._best and scored:
-            best = max(scored, key=lambda entry: entry[1] or 0.0)
+        best = self._highest()
+        if self._best and best is not None:
             kept = kept if best in kept else [best, *kept]
         for entry in self._written:
             if entry not in kept:

@@ -24,6 +24,7 @@ from learner.record.metrics import MetricsWriter, Value
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
 
+    from common.run.folder import Checkpoint as CheckpointContent
     from common.run.folder import RunFolder
     from common.settings.sections import Checkpoint
 
@@ -44,6 +45,15 @@ class Saved:
     """Empty: it is on the disk."""
 
 
+@dataclasses.dataclass(frozen=True)
+class BestRead:
+    """The best checkpoint, as it was asked for."""
+
+    checkpoint: CheckpointContent | None
+    error: str
+    """Why it could not be read; then it is None."""
+
+
 class RunWriter:
     """Takes what is to be written at once, and writes it in that order. `saved` and `troubles` say how it went.
 
@@ -59,6 +69,7 @@ class RunWriter:
         self._folder = folder
         self._jobs: queue.Queue[Callable[[], object] | None] = queue.Queue()
         self._saved: deque[Saved] = deque()
+        self._best_read: deque[BestRead] = deque()
         self._troubles: deque[str] = deque(maxlen=10)
         try:
             self._checkpoints = CheckpointWriter(folder, keep=checkpoint.keep, best=checkpoint.best, damaged=damaged)
@@ -93,6 +104,14 @@ class RunWriter:
     def troubles(self) -> list[str]:
         """What else could not be written since the last call, for `status`; the log has it already."""
         return _taken(self._troubles)
+
+    def read_best(self) -> None:
+        """Read the best checkpoint, in turn: none is removed meanwhile."""
+        self._jobs.put(self._read_best)
+
+    def best_read(self) -> list[BestRead]:
+        """What came of `read_best` since the last call."""
+        return _taken(self._best_read)
 
     def conclude(self, status: RunStatus) -> None:
         """Write the summary and the learning curve; metrics must be complete."""
@@ -144,6 +163,15 @@ class RunWriter:
             error = f"{self._folder.checkpoints}: {failure or 'out of memory'}"
         finally:
             self._saved.append(Saved(save.version, error))
+
+    def _read_best(self) -> None:
+        read = BestRead(None, "it was not read")
+        try:
+            read = BestRead(self._checkpoints.read_best(), "")
+        except (A3cdError, OSError, MemoryError) as failure:
+            read = BestRead(None, str(failure) or "out of memory")
+        finally:
+            self._best_read.append(read)
 
     def _conclude(self, status: RunStatus) -> None:
         folder = self._folder

@@ -12,35 +12,31 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
 import zmq
 
 from common.errors import ConfigurationError, EnvironmentMissingError, UnavailableError
-from common.host.addresses import Address
-from common.run.folder import RunFolder
+from common.run.folder import CheckpointPaths, RunFolder
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
-from common.wire.frames import Buffer, pack, split
 from common.wire.messages import (
     Acknowledgement,
-    AnyMessage,
     Goodbye,
-    Hello,
     Inspect,
-    Message,
+    Pull,
     Refused,
     Status,
     Stop,
-    Welcome,
+    Weights,
 )
-from learner import daemon
+from learner import daemon, health, return_to_best, save_schedule
 from learner.daemon import run
 from learner.record.gradient_history import History
 from tests.helpers.daemons import free_address
-from tests.helpers.run import gradient_of, hello_of, settings_of
+from tests.helpers.peer import PATIENCE_MS, Peer
+from tests.helpers.run import hello_of, settings_of
 
 SMALL = (
     *("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'"),
@@ -48,59 +44,6 @@ SMALL = (
 )
 GRADIENTS, RECORD_BYTES = 100, 50_000
 """More gradients than fit into a record of so many bytes."""
-PATIENCE_MS = 30_000
-M = TypeVar("M", bound=Message)
-
-
-class Peer:
-    """Talks to a learner in the way of an actor."""
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address) -> None:
-        self._context, self.address = context, address
-        self.dealer = context.socket(zmq.DEALER)
-        self.dealer.connect(str(address))
-        self.welcome: Welcome
-        self._sequence = 0
-
-    def say(self, message: AnyMessage, body: bytes | None = None) -> None:
-        self.dealer.send_multipart([pack(message)] if body is None else [pack(message), body])
-
-    def hear(self, kind: type[M]) -> tuple[M, Buffer | None]:
-        """The next message of this kind; others are dropped."""
-        while self.dealer.poll(PATIENCE_MS):
-            message, body = split(self.dealer.recv_multipart())
-            if isinstance(message, kind):
-                return message, body
-        raise AssertionError(f"no {kind.__name__}")
-
-    def join(self, hello: Hello | None = None) -> None:
-        self.say(hello or hello_of("a", host="elsewhere"))
-        self.welcome, body = self.hear(Welcome)
-        self.weights = np.frombuffer(body or b"", np.float32).copy()
-
-    def push(self, value: float = 1.0, version: int = 0, steps: int = 20) -> Acknowledgement:
-        """A gradient that is the same everywhere; its acknowledgement."""
-        welcome = self.welcome
-        self._sequence += 1
-        header = gradient_of(
-            self._sequence,
-            version,
-            run=welcome.run,
-            epoch=welcome.epoch,
-            model=welcome.model,
-            codec=welcome.codec,
-            steps=steps,
-            emulator_frames=steps,
-            episodes=[(7.0, steps, 0.5)],
-        )
-        self.say(header, np.full(self.weights.size, value, np.float32).tobytes())
-        return self.hear(Acknowledgement)[0]
-
-    def subscribe(self) -> zmq.Socket[bytes]:
-        subscriber = self._context.socket(zmq.SUB)
-        subscriber.setsockopt(zmq.SUBSCRIBE, b"")
-        subscriber.connect(str(self.address.with_port(self.welcome.weights_port)))
-        return subscriber
 
 
 def interrupt() -> None:
@@ -327,3 +270,85 @@ def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds no run"):
         run(None, bind=free_address(), keys=None, run_dir=run_dir, resume=True)
     assert not run_dir.exists()
+
+
+FALLING = (
+    *(*SMALL, "optimizer.kind='sgd'", "optimizer.learning_rate=0.5", "limits.window=2"),
+    "checkpoint.return_to_best=true",
+)
+
+
+def rise(peer: Peer, folder: RunFolder) -> CheckpointPaths:
+    """To version 4, the best one, which is on the disk then."""
+    for version, episode_return in enumerate((0.0, 0.0, 9.0, 9.0)):
+        assert peer.push(version=version, episode_return=episode_return).verdict == "applied"
+    until = time.monotonic() + PATIENCE_MS / 1000
+    while not (best := [one for one in folder.all_checkpoints() if one.order[0] == 4]):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return best[0]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner that takes a second for a minute."""
+    monkeypatch.setattr(health, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(return_to_best, "LASTING_SECONDS", 0.0)
+    monkeypatch.setattr(save_schedule, "BEST_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_fall_is_answered_by_the_best_checkpoint_and_a_resume_keeps_the_step(
+    learn: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+
+    def first(peer: Peer) -> None:
+        peer.join()
+        rise(peer, folder)
+        version = 4
+        while (answer := peer.push(version=version, episode_return=0.0)).version == version + 1:
+            version += 1
+            time.sleep(0.01)
+        assert (answer.version, answer.verdict) == (version + 2, "applied")
+        peer.say(Pull(version=version))
+        weights, body = peer.hear(Weights)
+        assert weights.version == answer.version
+        expected = peer.weights - 4 * 0.5 - 0.5 * 0.5 / 2**0.5  # that of lag 1 is scaled
+        np.testing.assert_allclose(np.frombuffer(body or b"", np.float32), expected, atol=1e-5)
+        interrupt()
+
+    with caplog.at_level(logging.WARNING, "learner"):
+        assert learn(first, settings_of(*FALLING)) == 143
+    assert "returned to the checkpoint of version 4 (mean return 9), learning rate x 0.5" in caplog.text
+
+    def second(peer: Peer) -> None:
+        peer.join()
+        peer.push(version=peer.welcome.version)
+        peer.say(Pull(version=peer.welcome.version))
+        np.testing.assert_allclose(
+            np.frombuffer(peer.hear(Weights)[1] or b"", np.float32), peer.weights - 0.5 * 0.5, atol=1e-5
+        )
+        interrupt()
+
+    assert learn(second, None, resume=True) == 143
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_best_checkpoint_that_cannot_be_read_is_a_warning(
+    learn: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.join()
+        rise(peer, RunFolder(tmp_path / "run")).weights_file.write_bytes(b"damage")
+        version = 4
+        while "no return to the best checkpoint: " not in caplog.text:
+            assert peer.push(version=version, episode_return=0.0).version == version + 1
+            version += 1
+            time.sleep(0.01)
+        assert peer.push(version=version).version == version + 1
+        interrupt()
+
+    with caplog.at_level(logging.WARNING, "learner"):
+        assert learn(script, settings_of(*FALLING)) == 143
+    assert "weights.safetensors: checksum differs" in caplog.text

@@ -40,9 +40,20 @@ def test_best_is_of_full_windows_only() -> None:
 
 
 def test_an_earlier_epoch_is_gone_on_with() -> None:
-    window = EpisodeWindow(1, episodes=700, best_return=9.0)
+    window = EpisodeWindow(1, episodes=700, best_return=9.0, lowest_return=-1.0)
     window.add(episode(3.0))
-    assert (window.episodes, window.best_return) == (701, 9.0)
+    assert (window.episodes, window.best_return, window.lowest_return) == (701, 9.0, -1.0)
+    window.add(episode(-4.0))
+    assert (window.best_return, window.lowest_return) == (9.0, -4.0)
+
+
+def test_the_standard_error_is_of_the_returns_in_the_window() -> None:
+    window = EpisodeWindow(4)
+    window.add(episode(50.0))
+    assert window.return_error == 0.0
+    for value in (1.0, 3.0, 1.0, 3.0):
+        window.add(episode(value))
+    assert window.return_error == pytest.approx(math.sqrt(4 / 3 / 4))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ def figures(second: int, **changed: Any) -> VitalSigns:
     usual: dict[str, Any] = {
         "mean_return": 100.0,
         "best_return": 110.0,
+        "lowest_return": 0.0,
+        "return_error": 1.0,
         "entropy": 0.6,
         "frames": 100 * second,
         "episodes": second,
@@ -27,7 +29,7 @@ def begun() -> Health:
     """Of a run that was healthy for two minutes."""
     health = Health()
     for second in range(120):
-        assert health.diagnose(float(second), figures(second, mean_return=0.0 if second < 5 else 100.0)) == []
+        assert health.diagnose(float(second), figures(second)) == []
     return health
 
 
@@ -50,6 +52,24 @@ def test_a_symptom_is_told_once_it_lasts_with_what_to_try(changed: dict[str, Any
     else:
         assert told[int(HOLD_SECONDS) - 2] == []
         assert all(any(text in line for line in lines) for lines in told[int(HOLD_SECONDS) + 1 :])
+
+
+def test_a_difference_that_may_be_chance_is_no_fall() -> None:
+    """Of a run that has just begun, for example: its best and its lowest mean are near each other."""
+    for error, fallen in ((1.0, True), (30.0, False)):
+        health, told = begun(), [""]
+        for second in range(120, 320):
+            told = health.diagnose(float(second), figures(second, mean_return=20.0, return_error=error))
+        assert (bool(told), health.fallen) == (fallen, fallen)
+
+
+def test_it_has_fallen_while_that_is_told_and_true() -> None:
+    health = begun()
+    for second in range(120, 240):
+        health.diagnose(float(second), figures(second, mean_return=20.0))
+    assert health.fallen
+    assert health.diagnose(240.0, figures(240)) != []
+    assert not health.fallen
 
 
 def test_it_does_not_flap() -> None:

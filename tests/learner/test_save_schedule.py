@@ -46,6 +46,17 @@ def test_a_disk_that_stays_full_for_days_is_tried_again_for_ever() -> None:
     assert saves.deadline == 20.0 * 3000
 
 
+def test_one_in_a_hurry_waits_for_the_one_being_written() -> None:
+    saves = SaveSchedule(60.0, 0.0, None)
+    saves.hurry(3.0)
+    assert saves.deadline == 3.0
+    saves.begin(3.0)
+    saves.hurry(4.0)
+    assert saves.deadline == math.inf
+    saves.saved(1)
+    assert saves.deadline == 4.0
+
+
 def test_without_a_time_only_the_end_saves() -> None:
     saves = SaveSchedule(0.0, 0.0, None)
     assert saves.deadline == math.inf

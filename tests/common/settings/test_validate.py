@@ -34,6 +34,18 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"algorithm": {"kind": "one-step-sarsa", "rollout_length": 1}},
             'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not 1',
         ),
+        (
+            {"checkpoint": {"return_to_best": True, "best": False}},
+            "checkpoint.return_to_best = true needs checkpoint.best = true",
+        ),
+        (
+            {"checkpoint": {"return_to_best": True, "every_seconds": 0}},
+            "checkpoint.return_to_best = true needs checkpoint.every_seconds above 0",
+        ),
+        (
+            {"checkpoint": {"return_to_best": True}, "record": {"gradients": True}},
+            "checkpoint.return_to_best = true needs record.gradients = false",
+        ),
         ({"optimizer": {"anneal": "linear"}}, 'optimizer.anneal = "linear" needs limits.frames above 0'),
         (
             {"exchange": {"heartbeat_seconds": 30, "expiry_seconds": 30}},

@@ -65,3 +65,15 @@ def test_memory_for_less_than_two_versions_is_refused_with_what_is_needed() -> N
     with pytest.raises(ConfigurationError, match=r"history_mib = 1 does not hold two versions of 131,073 .* 2 or more"):
         DelayCompensation(torch.zeros(MIB // 8 + 1), 1.0, 1)
     assert DelayCompensation(torch.zeros(MIB // 8), 1.0, 1).reach == 0
+
+
+def test_weights_that_no_step_led_to_begin_anew() -> None:
+    weights = torch.zeros(3)
+    compensation = DelayCompensation(weights, 1.0, 1)
+    compensation.stepped(weights + 1)
+    compensation.begin(weights + 9)
+    assert compensation.reach == 0
+    compensation.stepped(weights + 10)
+    gradient = torch.ones(3)
+    compensation.apply(gradient, 1)
+    assert gradient.tolist() == [2.0] * 3

@@ -134,3 +134,15 @@ def test_a_device_that_is_not_there_is_refused(present: int, name: str, monkeypa
     monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
     with pytest.raises(ConfigurationError, match=rf'"{name}" is not there: torch sees {present} cuda'):
         resolve_device(name)
+
+
+def test_the_factor_is_on_the_length_of_every_step() -> None:
+    for kind in ("adam", "rmsprop", "sgd"):
+        moved = []
+        for factor in (1.0, 0.25):
+            vector = torch.zeros(2)
+            optimizer = make(Optimizer(kind=kind, learning_rate=0.5, anneal="linear"), vector, 1000)
+            optimizer.factor = factor
+            optimizer.step(torch.ones(2), scale=0.5, frames=500)
+            moved.append(float(vector[0]))
+        assert moved[1] == pytest.approx(moved[0] / 4), kind

@@ -3,8 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
+from common.errors import ConfigurationError
 from common.rl.moments import Moments
 from common.rl.networks.normalization import Normalization
 from common.rl.rewards import UNCHANGED
@@ -67,7 +69,8 @@ def test_saved_moments_go_on() -> None:
         weights.merge(Moments.from_rows(VALUES[:100]))
         weights.end_version()
     saved = Moments.from_checkpoint({"moments": first.moments}, LAYOUT.counted)
-    resumed = weights_of(torch.zeros(5), LAYOUT, saved=saved)
+    resumed = weights_of(torch.zeros(5), LAYOUT)
+    resumed.restore(np.ones(SIZE, np.float32), {}, saved)
     np.testing.assert_allclose(resumed.extras[:2], VALUES[:100, :2].mean(axis=0), rtol=1e-5)
     for weights in (whole, resumed):
         weights.merge(Moments.from_rows(VALUES[100:]))
@@ -107,3 +110,22 @@ def test_a_resumed_run_keeps_to_the_multiples() -> None:
     assert vector.tolist() == [5.0] * 3
     target.stepped(torch.ones(3), 200)
     assert vector.tolist() == [1.0] * 3
+
+
+def test_what_a_checkpoint_keeps_is_put_in_place_or_nothing_is() -> None:
+    clock, copy = torch.zeros(1), torch.ones(SIZE)
+    weights = weights_of(torch.zeros(5), LAYOUT, target=TargetNetwork(copy, 100, clock, 0))
+    weights.merge(Moments.from_rows(VALUES))
+    weights.end_version()
+    vector, seen = np.arange(SIZE, dtype=np.float32), Moments.from_rows(VALUES[:9])
+    before = weights.checksum
+    for wrong, state in ((vector[1:], {"target": vector}), (vector, {}), (vector, {"target": vector, "mean": vector})):
+        with pytest.raises(ConfigurationError):
+            weights.restore(wrong, state, seen)
+        assert (weights.checksum, copy.tolist()) == (before, [1.0] * SIZE)
+    weights.restore(vector, {"target": vector + 1}, seen)
+    assert (weights.vector.tolist(), copy.tolist()) == (vector.tolist(), (vector + 1).tolist())
+    assert weights.moments == seen.plain()
+    weights.restore(vector, {"target": vector}, None)
+    assert weights.moments is None
+    assert weights.extras.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]

@@ -236,3 +236,16 @@ def test_those_found_damaged_are_not_counted_among_the_kept(run: RunFolder) -> N
         write(writer, version)
     write(CheckpointWriter(run, keep=2, best=False, damaged=["0000000003"]), 2)
     assert kept(run) == ["2", "2-1", "3"]
+
+
+def test_the_one_with_the_highest_score_is_read_or_none(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    write(writer, 1)
+    with pytest.raises(UnavailableError, match="none has a mean return yet"):
+        writer.read_best()
+    for version, score in ((2, 7.0), (3, 7.0), (4, -1.0)):
+        write(writer, version, score)
+    assert writer.read_best().version == 3
+    (run.checkpoints / "0000000003" / "weights.safetensors").write_bytes(b"damage")
+    with pytest.raises(DamagedCheckpointError, match="checksum differs"):
+        writer.read_best()

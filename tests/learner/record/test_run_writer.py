@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import threading
@@ -205,3 +206,28 @@ def test_a_record_that_the_disk_does_not_take_is_told_and_the_checkpoint_is_writ
     assert writer.saved() == [Saved(1, "")]
     (trouble,) = writer.troubles()
     assert trouble.endswith("gradients: is perhaps not on the disk: Input/output error")
+
+
+def test_the_best_checkpoint_is_read_in_turn(tmp_path: Path, begin: Begin) -> None:
+    writer = begin(RunFolder(tmp_path))
+    for version, score in ((1, 5.0), (2, 9.0), (3, 1.0)):
+        writer.save(dataclasses.replace(save_of(version, torch.full((3,), float(version))), score=score))
+    writer.read_best()
+    assert writer.wait(LONG)
+    (read,) = writer.best_read()
+    assert read.checkpoint is not None
+    assert (read.checkpoint.version, read.checkpoint.score, read.error) == (2, 9.0, "")
+    assert read.checkpoint.weights.tolist() == [2.0] * 3
+    assert writer.best_read() == []
+
+
+def test_one_that_cannot_be_read_is_said(tmp_path: Path, begin: Begin) -> None:
+    folder = RunFolder(tmp_path)
+    writer = begin(folder)
+    writer.save(dataclasses.replace(save_of(1, torch.ones(3)), score=5.0))
+    assert writer.wait(LONG)
+    folder.all_checkpoints()[0].state_file.unlink()
+    writer.read_best()
+    assert writer.wait(LONG)
+    (read,) = writer.best_read()
+    assert (read.checkpoint, "state.json" in read.error) == (None, True)

@@ -1,0 +1,97 @@
+"""Going back to the best checkpoint, with a smaller step, where the mean return stays far below its best.
+
+    fallen for LASTING_SECONDS -> ReadBest -> the shell reads it -> in place, as one more version -> a pause
+
+The version only grows, so actors load these weights as any newer ones, and what they have under way is older by a
+version more. Counters and the best return go on; only what a step depends on goes back.
+"""
+
+from common.errors import ConfigurationError
+from common.rl.moments import Moments
+from common.run.folder import Checkpoint
+from learner.effects import Effect, Log, ReadBest
+from learner.exchange.base import Exchange
+from learner.parameters.weights import Weights
+from learner.run import Run
+
+LASTING_SECONDS = 60.0
+"""Without a break, after the learner's health tells that the mean return has fallen."""
+PAUSE_SECONDS = 300.0
+"""Shortest time between two tries."""
+MOST = 5
+"""Returns in a run: then it is not the learning rate."""
+
+
+class ReturnToBest:
+    def __init__(self, run: Run, weights: Weights, exchange: Exchange, now: float) -> None:
+        self._run = run
+        self._weights = weights
+        self._exchange = exchange
+        self._section = run.spec.settings.checkpoint
+        self._due = now
+        self._since: float | None = None
+        """When the mean return was first seen fallen, without a break."""
+        self._reading = False
+        self._fresh = 0
+        """Episodes of the run after which the mean is of those of the weights in place."""
+        self._await_window()
+
+    def look(self, now: float, *, fallen: bool) -> list[Effect]:
+        """Asks for the best checkpoint if it is time; to be called about once a second."""
+        counters = self._run.stats.counters
+        if not self._section.return_to_best or self._reading or counters.returns_to_best >= MOST:
+            return []
+        if not fallen or now < self._due or counters.episodes < self._fresh:
+            self._since = None
+            return []
+        if self._since is None:
+            self._since = now
+        if now - self._since < LASTING_SECONDS:
+            return []
+        self._reading = True
+        return [ReadBest()]
+
+    def restore(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
+        """Puts what was read in place, if it is of use; says so in any case.
+
+        `checkpoint` None: it could not be read, and `error` says why.
+        """
+        self._reading = False
+        self._since = None
+        self._due = now + PAUSE_SECONDS
+        stats = self._run.stats
+        if checkpoint is not None:
+            error = self._misfit(checkpoint)
+        if checkpoint is not None and not error:
+            try:
+                moments = Moments.from_checkpoint(checkpoint.state, self._run.spec.counted)
+                self._weights.restore(checkpoint.weights, checkpoint.optimizer, moments)
+            except ConfigurationError as failure:
+                error = str(failure)
+        if checkpoint is None or error:
+            text = f"no return to the best checkpoint: {error}"
+        else:
+            stats.returned_to_best(self._section.return_factor)
+            factor = stats.counters.learning_rate_factor
+            self._weights.optimizer.factor = factor
+            self._exchange.weights_restored()
+            self._run.saves.hurry(now)  # a learner that is killed now would go on with the weights before
+            self._await_window()
+            which = f"version {checkpoint.version} (mean return {checkpoint.score:.4g})"
+            number = f"{stats.counters.returns_to_best} of {MOST}"
+            text = f"returned to the checkpoint of {which}, learning rate x {factor:.4g}; return {number}"
+        stats.warn(text)
+        return [Log("warning", text, own=True)]
+
+    def _misfit(self, checkpoint: Checkpoint) -> str:
+        """Why the run goes on as it is; empty: the checkpoint is better."""
+        score, named = self._run.stats.score, f"that of version {checkpoint.version}"
+        if checkpoint.state.get("model") != self._run.spec.model:
+            return f"{named} holds another network"
+        if checkpoint.score is None or score is None or checkpoint.score <= score:
+            return f"{named} (mean return {checkpoint.score}) is no better than the run is now ({score})"
+        return ""
+
+    def _await_window(self) -> None:
+        stats = self._run.stats
+        self._fresh = stats.counters.episodes + stats.window.size
