@@ -121,6 +121,11 @@ class ActorCore:
             return due
         return min(due, self.outbox.deadline, self._pull_due if self._lacks_weights else due)
 
+    def connected(self, now: float) -> None:
+        """There is a new connection."""
+        self.membership.connected(now)
+        self.outbox.disconnected()
+
     def unsent(self, now: float, send: Send) -> None:
         """There was no connection to send this on."""
         self.membership.unsent(now)

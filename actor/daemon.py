@@ -115,7 +115,8 @@ class _Daemon:
         """Messages, weights, heartbeats, the service manager, the operator."""
         now = time.monotonic()
         if self._link.watch(now, self._core.membership):
-            self._core.membership.connected(now)
+            self._core.connected(now)
+        self._core.outbox.arrived(now, self._link.arrived())
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
         while self._subscriber is not None:
@@ -202,6 +203,7 @@ class _Daemon:
         except RefusedError as error:
             self._do(self._core.refuse(time.monotonic(), str(error)))
             return
+        self._core.membership.alive(time.monotonic())  # it was not listened to meanwhile
         if welcome.codec:  # a learner that chooses the actions broadcasts no weights
             self._subscribe(welcome.weights_port)
         self._playing = f"playing {settings.environment.id} x{settings.environment.num_envs} in run {welcome.run}"

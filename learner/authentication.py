@@ -20,6 +20,7 @@ from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
 from common.host.security.allowed import WatchedList
 from common.host.security.keys import KeyPair
 from common.host.service.logs import LineLimit
+from common.wire import tcp
 from learner.bounded_dict import BoundedDict
 
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
@@ -108,7 +109,7 @@ class Authenticator:
                 self.socket.send_multipart([*reply[:2], b"300", b"banned for a while", b"", b""])  # it tries again
                 continue
             self.socket.send_multipart(reply)
-            address = request[3].decode(errors="replace").removeprefix("::ffff:")
+            address = tcp.plain(request[3].decode(errors="replace"))
             if refused:
                 self._warn(f"key from {address}", f"the key {refused}, shown from {address}, is not allowed here")
             else:

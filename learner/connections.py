@@ -33,6 +33,8 @@ COMMAND_BYTES = 16
 """A second: ZMTP's own commands, such as pings, are received and not delivered."""
 GREEDY_BYTES = 48 * 2**20
 """Each time the process has grown by so much and nothing else explains it, the connection with most unread pays."""
+USUAL_MESSAGES = 16
+"""Of the longest, at most, that a member may have unread however short memory is; with a credit of 1 there are 2."""
 STRANGERS_BYTES = 2**16
 """Nobody has more unread before the first message, but who goes on with a long one after a reconnect."""
 
@@ -76,6 +78,16 @@ class Connection:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """Of a connection on which bytes are under way."""
+
+    moved: float
+    """When, last."""
+    acknowledged: int
+    """Bytes that its other end has."""
+
+
+@dataclass(frozen=True)
 class Bounds:
     message_bytes: int
     """Of the longest message: who has said nothing yet may have sent no more."""
@@ -85,6 +97,14 @@ class Bounds:
     """Of both ports; the process' other files must find descriptors too."""
     counts_bytes: bool = True
     """Whether the kernel tells how many bytes came; if not, the rules that need them do not hold."""
+    all_unread_bytes: float = math.inf
+    """Of all together; beyond it those that have most are closed, unless any honest one may have as much."""
+
+    def usual_bytes(self, one: Connection) -> int:
+        """Who has no more unread is never the one that pays for the memory of all."""
+        if not one.spoke:
+            return STRANGERS_BYTES
+        return max(self.message_bytes, min(self.unread_bytes // 4, USUAL_MESSAGES * self.message_bytes))
 
 
 @dataclass
@@ -133,7 +153,7 @@ class Doorkeeper:
 
     def all_read(self, memory: int) -> None:
         """No message waits: growth is counted from here."""
-        self._calm = self._charged = memory
+        self._calm = self._charged = memory or self._calm
         self._flooded = False
         self._flooding.clear()
 
@@ -159,6 +179,7 @@ class Doorkeeper:
             elif self._is_silent(now, one):
                 yield one, "connected and said nothing"
         yield from self._too_many(connections)
+        yield from self._beyond_all(now, connections)
         yield from self._greediest(now, connections, memory)
 
     def _overdrawn(self, now: float, one: Connection) -> str:
@@ -194,10 +215,25 @@ class Doorkeeper:
         for one in sorted(left, key=lambda one: one.spoke)[:excess]:
             yield one, f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
 
+    def _beyond_all(self, now: float, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
+        """What has come stays in memory until it is read; who is ended sends no more."""
+        unread = [(one.unread(now), one) for one in connections if one.port == "control"]
+        total = sum(count for count, _ in unread)
+        if not self.bounds.counts_bytes or total <= self.bounds.all_unread_bytes:
+            return
+        for count, one in sorted(unread, key=lambda pair: pair[0], reverse=True):
+            if total <= self.bounds.all_unread_bytes:
+                return
+            if not one.closing and count > self.bounds.usual_bytes(one):
+                total -= count
+                yield one, f"has most unread, {count} bytes, of more than {self.bounds.all_unread_bytes:.0f} in all"
+
     def _greediest(
         self, now: float, connections: Sequence[Connection], memory: int
     ) -> Iterator[tuple[Connection, str]]:
         """Long messages take as much memory as they have bytes, floods of short ones many times as much."""
+        if not memory:  # the system does not say, or not now
+            return
         waiting = [(one.unread(now), one) for one in connections if not one.closing]
         explained = GREEDY_BYTES + 2 * sum(unread for unread, _ in waiting)
         self._calm, self._charged = min(self._calm, memory), min(self._charged, memory)
@@ -205,8 +241,7 @@ class Doorkeeper:
         if memory <= self._charged + explained:
             return
         self._charged = memory
-        usual = {False: STRANGERS_BYTES, True: self.bounds.message_bytes}
-        greedy = [(unread, one) for unread, one in waiting if unread > usual[one.spoke]]
+        greedy = [(unread, one) for unread, one in waiting if unread > self.bounds.usual_bytes(one)]
         if greedy:
             unread, one = max(greedy, key=lambda pair: pair[0])
             yield one, f"has most unread, {unread} bytes, while the learner's memory grows"

@@ -7,7 +7,7 @@ Each message goes to the part that it is for: a hello to `learner.admission`, wh
 to `learner.fleet`. What is due at a time is here: metrics, checkpoints, silent peers, and the end of the run.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from common.errors import ProtocolError, WireError
 from common.host.service.logs import cut
@@ -28,6 +28,7 @@ from common.wire.messages import (
 from common.wire.protocol import may_send
 from learner.admission import Admission
 from learner.attention import Attention
+from learner.connections import Progress
 from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
@@ -127,6 +128,12 @@ class LearnerCore:
             ]
         effects: list[Effect] = [Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")]
         return effects if self.run.peers.get(routing_id) else [*effects, Disconnect(routing_id)]  # reading takes time
+
+    def progress(self, progress: Mapping[bytes, Progress]) -> None:
+        """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
+        known = {routing_id: one for routing_id, one in progress.items() if self.run.peers.get(routing_id)}
+        self.run.peers.alive({routing_id: one.moved for routing_id, one in known.items()})
+        self._publisher.progress(known)
 
     def answer(self, now: float) -> list[Effect]:
         """Answers that need no optimizer step; to be sent before `flush`, which takes its time."""

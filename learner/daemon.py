@@ -182,7 +182,7 @@ class _Daemon:
             now = time.monotonic()
             if now >= self._progress_due:
                 self._progress_due = now + PROGRESS_SECONDS
-                self._core.run.peers.alive(self._ports.progress())
+                self._core.progress(self._ports.progress())
             self._do(self._core.flush(now))
             self._do(self._core.tick(now, heard_all=heard_all))
             self._notifier.watchdog(now)

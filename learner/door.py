@@ -14,27 +14,32 @@ from collections.abc import Iterable, Sequence
 
 _ATTACH, _DETACH = 26, 27  # SO_ATTACH_FILTER and SO_DETACH_FILTER, which Python does not name
 _NETWORK = 0xFFF00000  # SKF_NET_OFF: from here on, offsets are those of the IP header
-_LOAD_BYTE, _LOAD_WORD, _AND, _IF_EQUAL, _JUMP, _RETURN = 0x30, 0x20, 0x54, 0x15, 0x05, 0x06
-_SOURCE_OF_4, _END_OF_SOURCE_OF_6 = 12, 20
+_LOAD_BYTE, _LOAD_WORD, _AND, _IF_EQUAL, _RETURN = 0x30, 0x20, 0x54, 0x15, 0x06
+_SOURCES = {4: 12, 6: 8}
+"""Where the address of the sender begins in a header, by the version of IP."""
 MOST = 100
-"""Addresses; a jump reaches 255 instructions."""
+"""Addresses; a program has at most 4096 instructions."""
 
 
 def program(addresses: Sequence[str]) -> bytes:
-    """Instructions that drop what comes from them; of an IPv6 address the last four bytes are compared."""
-    words = [int.from_bytes(ipaddress.ip_address(one).packed[-4:]) for one in addresses[:MOST]]
-    lines = [
-        (_LOAD_BYTE, 0, 0, _NETWORK),
-        (_AND, 0, 0, 0xF0),
-        (_IF_EQUAL, 0, 2, 0x40),
-        (_LOAD_WORD, 0, 0, _NETWORK + _SOURCE_OF_4),
-        (_JUMP, 0, 0, 1),
-        (_LOAD_WORD, 0, 0, _NETWORK + _END_OF_SOURCE_OF_6),
-        *((_IF_EQUAL, len(words) - number, 0, word) for number, word in enumerate(words)),
-        (_RETURN, 0, 0, 0xFFFFFFFF),
-        (_RETURN, 0, 0, 0),
-    ]
-    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+    """Instructions that drop what comes from them."""
+    lines = [line for one in addresses[:MOST] for line in _drop(one)]
+    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (_RETURN, 0, 0, 0xFFFFFFFF)])
+
+
+def _drop(address: str) -> list[tuple[int, int, int, int]]:
+    """Those for one: its version of IP, then each four bytes of it; the first difference leads behind them."""
+    one = ipaddress.ip_address(address)
+    words = struct.unpack(f"!{len(one.packed) // 4}I", one.packed)
+    last = 2 * len(words) + 4
+    lines = [(_LOAD_BYTE, 0, 0, _NETWORK), (_AND, 0, 0, 0xF0), (_IF_EQUAL, 0, last - 3, one.version << 4)]
+    for number, word in enumerate(words):
+        at = len(lines)
+        lines += [
+            (_LOAD_WORD, 0, 0, _NETWORK + _SOURCES[one.version] + 4 * number),
+            (_IF_EQUAL, 0, last - at - 2, word),
+        ]
+    return [*lines, (_RETURN, 0, 0, 0)]
 
 
 def keep_out(listener: socket.socket, addresses: Iterable[str]) -> None:

@@ -55,6 +55,7 @@ class Guard:
         self._lock = threading.Lock()
         """Held by whoever uses monitors or connections."""
         self._all_read = False
+        self._scan_due, self._scanned = 0.0, 0
         self._young: list[Connection] = []
         self._leaving: list[tuple[float, Connection]] = []
         """When each is to be ended, the next first."""
@@ -117,31 +118,42 @@ class Guard:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        scan_due, scanned = 0.0, 0
+        """Whatever fails is told and tried again: if nobody took the monitors' events, libzmq would wait for it."""
         with selectors.DefaultSelector() as selector:
             for monitor, _ in self._monitors.values():
                 selector.register(int(monitor.get(zmq.FD)), selectors.EVENT_READ)
             while not self._closing.wait(PAUSE_SECONDS):
-                selector.select(YOUNG_LOOK_SECONDS if self._young else LOOK_SECONDS)
-                now, memory = time.monotonic(), resident_bytes()
-                with self._lock:
-                    if self._all_read:
-                        self._all_read = False
-                        self._keeper.all_read(memory)
-                    came = self._take_events()
-                    if now >= scan_due or memory > scanned + SCAN_BYTES:
-                        scan_due, scanned = now + SCAN_SECONDS, memory
-                        self._count(now, self._connections.values())
-                        came = True
-                    elif self._young:
-                        self._count(now, self._young)
-                        came = True
-                    self._young = [one for one in self._young if now - one.since < YOUNG_SECONDS and not one.closing]
-                    if came:
-                        self._close_some(now, memory)
-                    self._close_doors(now)
-                    while self._leaving and self._leaving[0][0] <= now:
-                        self._end(self._leaving.pop(0)[1], "")
+                try:
+                    selector.select(YOUNG_LOOK_SECONDS if self._young else LOOK_SECONDS)
+                    self._look(time.monotonic(), resident_bytes())
+                except Exception as error:
+                    self._failed(error)
+
+    def _look(self, now: float, memory: int) -> None:
+        with self._lock:
+            if self._all_read:
+                self._all_read = False
+                self._keeper.all_read(memory)
+            came = self._take_events()
+            if now >= self._scan_due or memory > self._scanned + SCAN_BYTES:
+                self._scan_due, self._scanned = now + SCAN_SECONDS, memory
+                self._count(now, self._connections.values())
+                came = True
+            elif self._young:
+                self._count(now, self._young)
+                came = True
+            self._young = [one for one in self._young if now - one.since < YOUNG_SECONDS and not one.closing]
+            if came:
+                self._close_some(now, memory)
+            self._close_doors(now)
+            while self._leaving and self._leaving[0][0] <= now:
+                self._end(self._leaving.pop(0)[1], "")
+
+    def _failed(self, error: Exception) -> None:
+        repeated = self._limited.admit("guard", time.monotonic())
+        if repeated is not None:
+            _log.error("the guard of the ports failed, and goes on: %r%s", error, again(repeated), exc_info=error)
+        self._closing.wait(LOOK_SECONDS)
 
     def _take_events(self) -> bool:
         """Who came and went; returns whether anyone came."""

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Iterator
 
 import zmq
 
-from common.host.process import open_descriptors, raise_descriptor_limit
+from common.host.process import available_bytes, open_descriptors, raise_descriptor_limit
 from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack
 from common.wire.messages import AnyMessage, Status
 from learner.authentication import Authenticator, LearnerKeys
-from learner.connections import PORTS, SUBSCRIPTION_BYTES, Bounds, Connection
+from learner.connections import PORTS, SUBSCRIPTION_BYTES, Bounds, Connection, Progress
 from learner.effects import Disconnect, Publish, Send
 from learner.guard import Guard
 
@@ -24,6 +24,8 @@ SHARED_BYTES = 65536
 """A body at least as long is not copied for each peer that it is sent to."""
 SPARE_DESCRIPTORS = 48
 """For files, and for connections that come faster than they can be ended."""
+UNREAD_SHARE = 0.25
+"""Of the memory that is free at the start, for the unread messages of all peers together."""
 SLACK_BYTES = 2**16
 """What else may be unread besides the longest messages: heartbeats, hellos."""
 KEY_BYTES = 33
@@ -53,6 +55,7 @@ class Ports:
         bounds = Bounds(
             message_bytes=max_bytes + SLACK_BYTES,
             unread_bytes=unread_messages * max_bytes + SLACK_BYTES,
+            all_unread_bytes=available_bytes() * UNREAD_SHARE,
             connections=max(1, room),
             counts_bytes=tcp.counts_bytes,
         )
@@ -171,8 +174,8 @@ class Ports:
         elif effect.ban_seconds > 0.0 and connection.address:
             self._guard.ban(connection.address, effect.ban_seconds)
 
-    def progress(self) -> dict[bytes, float]:
-        """When bytes were last under way, of the connections where some were since the last call, by routing id.
+    def progress(self) -> dict[bytes, Progress]:
+        """Of the connections where bytes were under way since the last call, by routing id.
 
         A long message takes a slow link minutes, in which its sender or receiver says nothing else.
         """
@@ -183,7 +186,11 @@ class Ports:
             self._connections = {
                 one: connection for one, connection in self._connections.items() if connection.gone > old
             }
-        return {one: connection.moved for one, connection in self._connections.items() if connection.moved > asked}
+        return {
+            one: Progress(connection.moved, connection.acknowledged)
+            for one, connection in self._connections.items()
+            if connection.moved > asked
+        }
 
     def close(self) -> None:
         """After the last messages have left."""
@@ -196,4 +203,4 @@ class Ports:
 
 
 def _address(frame: zmq.Frame) -> str:
-    return str(frame.get("Peer-Address")).removeprefix("::ffff:")
+    return tcp.plain(str(frame.get("Peer-Address")))

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import psutil
+
 try:
     import resource
 except ImportError:  # Windows
@@ -13,6 +15,7 @@ MOST_DESCRIPTORS = 2**16
 DESCRIPTORS_UNKNOWN = 512
 _STATUS = Path("/proc/self/statm")
 _OPEN = Path("/proc/self/fd")
+_GROUP = Path("/sys/fs/cgroup")
 
 
 def raise_descriptor_limit() -> int:
@@ -41,3 +44,12 @@ def resident_bytes() -> int:
         return int(_STATUS.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def available_bytes() -> int:
+    """Memory that this machine, or the container that this process runs in, still has."""
+    try:
+        left = int((_GROUP / "memory.max").read_text()) - int((_GROUP / "memory.current").read_text())
+    except (OSError, ValueError):  # "max": no limit
+        return int(psutil.virtual_memory().available)
+    return max(0, min(left, int(psutil.virtual_memory().available)))

@@ -68,8 +68,9 @@ class LearnerLink:
         """Failed handshakes in a row."""
         self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
         self._descriptor = -1
-        self._counted: tuple[int, int] | None = None
+        self._counted = (0, 0)
         """Bytes of the connection both ways, when they were last looked at."""
+        self._arrived = 0
         self._connect_due = math.inf
         """When a connection that was refused is tried again."""
         self._unreadable = ""
@@ -111,7 +112,7 @@ class LearnerLink:
         connected = False
         for event, value in sockets.events_with_values(self.monitor):
             if event == zmq.EVENT_CONNECTED:
-                self._descriptor = value
+                self._descriptor, self._counted = value, (0, 0)
             elif event == zmq.EVENT_DISCONNECTED:
                 self._descriptor = -1
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -120,7 +121,8 @@ class LearnerLink:
                 connected = True
             else:
                 self._failed(now, event, membership)
-        if self._descriptor >= 0 and (counted := tcp.counted(self._descriptor)) != self._counted:
+        if self._descriptor >= 0 and (counted := tcp.counted(self._descriptor) or self._counted) != self._counted:
+            self._arrived += max(0, counted[1] - self._counted[1])
             self._counted = counted
             membership.alive(now)
         if now >= self._connect_due:
@@ -135,6 +137,11 @@ class LearnerLink:
         if connected:
             self.socket.get(zmq.EVENTS)  # takes the new connection over from ZeroMQ's own thread
         return connected
+
+    def arrived(self) -> int:
+        """Bytes that the learner's host has received since the last call; 0 where the system does not say."""
+        arrived, self._arrived = self._arrived, 0
+        return arrived
 
     def _failed(self, now: float, event: int, membership: Membership) -> None:
         """A handshake failed: at once believed with a reason; without one, which a network may cause, when it lasts."""

@@ -3,20 +3,28 @@
 import contextlib
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 
 _COUNTED = struct.Struct("=QQ")
 _COUNTED_AT = 120
 """Offset in Linux' struct tcp_info of tcpi_bytes_acked and tcpi_bytes_received."""
-_TCP_INFO: int = getattr(socket, "TCP_INFO", 0)
+_TCP_INFO: int = getattr(socket, "TCP_INFO", 0) if sys.platform == "linux" else 0
+"""Others that have the name have another struct."""
 
 counts_bytes = _TCP_INFO > 0
+
+
+def plain(address: str) -> str:
+    """Without what IPv6 sockets add: the mark of an IPv4 address, and the interface of a link-local one."""
+    return address.removeprefix("::ffff:").partition("%")[0]
 
 
 @contextlib.contextmanager
 def borrowed(descriptor: int) -> Iterator[socket.socket]:
     """The connection as a socket of Python's, which leaves it open."""
-    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
+    # This family has room for addresses of both; with AF_INET Python cuts the others off.
+    tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
         yield tcp
     finally:
@@ -30,7 +38,7 @@ def peer(descriptor: int) -> tuple[str, int] | None:
             host, port = tcp.getpeername()[:2]
     except (OSError, ValueError):
         return None
-    return str(host).removeprefix("::ffff:"), int(port)
+    return plain(str(host)), int(port)
 
 
 def counted(descriptor: int) -> tuple[int, int] | None:

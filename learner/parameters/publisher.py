@@ -5,12 +5,14 @@ difference of the newest weights to it.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.messages import Acknowledgement, Pull
 from common.wire.messages import Weights as WeightsMessage
+from learner.connections import Progress
 from learner.effects import Effect, Publish, Send
 from learner.parameters.keyframe import Keyframe
 from learner.parameters.pulls import PullQueue, held
@@ -77,6 +79,11 @@ class WeightPublisher:
         self._pulls.ask(now, routing_id, pull)
         return self._answer_pulls(now)
 
+    def progress(self, progress: Mapping[bytes, Progress]) -> None:
+        """What has arrived, of each peer to which or from which bytes are under way."""
+        for routing_id, one in progress.items():
+            self._pulls.progress(routing_id, one)
+
     def left(self, routing_id: bytes) -> None:
         """A peer is gone."""
         self._pulls.left(routing_id)
@@ -103,7 +110,7 @@ class WeightPublisher:
 
     def _whole_for(self, now: float, routing_id: bytes) -> tuple[int, bytes]:
         version, body = self._whole_weights(now)
-        self._pulls.sent(now, routing_id, version)
+        self._pulls.sent(now, routing_id, version, len(body))
         self._spend(now, len(body))
         return version, body
 

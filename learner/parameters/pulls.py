@@ -1,11 +1,26 @@
 """Which pulls of weights are answered now, and which wait: bodies for single peers keep to the egress budget."""
 
 import math
+from dataclasses import dataclass
 
 from common.wire.messages import Pull
+from learner.connections import Progress
 
 UNDER_WAY_SECONDS = 30.0
-"""For so long whole weights that were sent may be under way: no second copy goes to the same connection meanwhile."""
+"""For so long whole weights that were sent may be under way: no second copy goes to the same connection meanwhile.
+
+Counted anew while bytes move and not all have arrived: a slow link takes minutes."""
+
+
+@dataclass
+class _Sent:
+    """Whole weights, to one peer."""
+
+    at: float
+    """When they were sent, or some more of them arrived."""
+    version: int
+    arrive_at: int
+    """Their last byte, among those that the peer acknowledges."""
 
 
 class PullQueue:
@@ -16,8 +31,9 @@ class PullQueue:
         self._free = -math.inf
         """When the budget has room for the next body."""
         self._waiting: dict[bytes, Pull] = {}
-        self._sent: dict[bytes, tuple[float, int]] = {}
-        """When each peer was sent whole weights last, and which."""
+        self._sent: dict[bytes, _Sent] = {}
+        """The last to each peer."""
+        self._acknowledged: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -28,8 +44,8 @@ class PullQueue:
 
     def ask(self, now: float, routing_id: bytes, pull: Pull) -> None:
         """Takes a pull, unless what it asks for is under way."""
-        at, version = self._sent.get(routing_id, (-math.inf, -1))
-        if held(pull) >= version or now - at >= UNDER_WAY_SECONDS:
+        sent = self._sent.get(routing_id)
+        if sent is None or held(pull) >= sent.version or now - sent.at >= UNDER_WAY_SECONDS:
             self._waiting[routing_id] = pull
 
     def next(self, now: float) -> tuple[bytes, Pull] | None:
@@ -39,9 +55,17 @@ class PullQueue:
         routing_id = next(iter(self._waiting))
         return routing_id, self._waiting.pop(routing_id)
 
-    def sent(self, now: float, routing_id: bytes, version: int) -> None:
-        """Whole weights of this version went to one peer."""
-        self._sent[routing_id] = (now, version)
+    def sent(self, now: float, routing_id: bytes, version: int, size: int) -> None:
+        """Whole weights of this version, of `size` bytes, went to one peer."""
+        self._sent[routing_id] = _Sent(now, version, self._acknowledged.get(routing_id, 0) + size)
+
+    def progress(self, routing_id: bytes, progress: Progress) -> None:
+        """More bytes have arrived at a peer, or came from it."""
+        before = self._acknowledged.get(routing_id, 0)
+        self._acknowledged[routing_id] = progress.acknowledged
+        sent = self._sent.get(routing_id)
+        if sent is not None and before < progress.acknowledged < sent.arrive_at:
+            sent.at = max(sent.at, progress.moved)
 
     def spent(self, now: float, size: int, share: float = 1.0) -> None:
         """So many bytes went out, for which this share of the budget is there."""
@@ -50,6 +74,7 @@ class PullQueue:
     def left(self, routing_id: bytes) -> None:
         self._waiting.pop(routing_id, None)
         self._sent.pop(routing_id, None)
+        self._acknowledged.pop(routing_id, None)
 
 
 def held(pull: Pull) -> int:

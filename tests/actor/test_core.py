@@ -190,7 +190,7 @@ def test_what_was_under_way_is_sent_again_at_once_on_a_new_connection() -> None:
     core = member()
     sent_first = gradients(play(core, 1.0))
     assert gradients(core.tick(1.5)) == []
-    core.membership.connected(1.6)
+    core.connected(1.6)
     assert messages(core.tick(1.6)) == [core.membership.hello], "the learner knows the new connection by its hello"
     assert gradients(core.handle(1.7, again(), BODY)) == sent_first
 

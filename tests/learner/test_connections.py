@@ -124,6 +124,55 @@ def test_growth_that_long_messages_do_not_explain_costs_the_greediest_its_connec
     assert keeper.refuses(NOW, "control", "10.0.0.9") == ""
 
 
+def test_where_the_memory_is_not_known_nobody_pays_for_it() -> None:
+    """As for a moment when no descriptor is left to ask with."""
+    keeper = Doorkeeper(BOUNDS)
+    keeper.all_read(10**9)
+    some = connection(received=7_000_000, spoke=True)
+    assert closed(keeper, some, memory=0) == []
+    assert closed(keeper, some, memory=10**9 + 1000) == []
+    keeper.all_read(0)
+    assert closed(keeper, some, memory=10**9 + 1000) == []
+    assert keeper.refuses(NOW, "control", "10.0.0.9") == ""
+
+
+def test_of_all_together_those_with_most_unread_go_until_the_others_fit() -> None:
+    keeper = Doorkeeper(Bounds(1_000_000, 8_000_000, connections=100, all_unread_bytes=10_000_000))
+    some = [connection(received=count * 1_000_000, spoke=True) for count in (1, 3, 2, 4)]
+    assert closed(keeper, *some) == [], "10 MB in all"
+    more = connection("weights", received=1000), connection(received=100_000, spoke=True)
+    assert closed(keeper, *some, *more) == [3]
+    assert closed(keeper, *some, *more) == [1, 3][:1], "what the first has sent is still there"
+    assert closed(keeper, *some, *more) == []
+    for one in some:
+        one.delivered = one.received
+    assert closed(keeper, connection(received=7_000_000, spoke=True), *some, *more) == []
+
+
+@pytest.mark.parametrize("credit", [1, 2])
+def test_an_honest_run_of_a_large_model_is_never_cut(credit: int) -> None:
+    """Twenty actors whose gradients of 8 MB, and one repetition of each, wait while the learner takes a long step."""
+    size = 8 * 2**20
+    bounds = Bounds(size + 2**16, 8 * credit * size + 2**16, connections=1000, all_unread_bytes=size)
+    keeper = Doorkeeper(bounds)
+    keeper.all_read(2 * 2**30)
+    actors = [connection(address=f"10.0.0.{number}", spoke=True) for number in range(20)]
+    subscribers = [connection("weights", address=one.address, received=200) for one in actors]
+    now = NOW
+    for part in range(1, 2 * credit * 16 + 1):
+        now += 1.0
+        for actor in actors:
+            actor.count(now, part * size // 16, 0)
+        unread = sum(actor.received for actor in actors)
+        for memory in (2 * 2**30 + unread, 3 * 2**30 + 2 * unread):  # the step may take some of its own
+            assert closed(keeper, *actors, *subscribers, now=now, memory=memory) == []
+    for actor in actors:
+        actor.delivered = actor.received
+    keeper.all_read(3 * 2**30)
+    assert closed(keeper, *actors, *subscribers, now=now, memory=3 * 2**30) == []
+    assert keeper.kept_out(now, "control") == keeper.kept_out(now, "weights") == set()
+
+
 @pytest.mark.parametrize(("address", "banned"), [("10.0.0.7", True), ("2001:db8::7", True), ("127.0.0.1", False)])
 def test_a_ban_is_for_a_while_and_never_for_this_host(address: str, banned: bool) -> None:
     keeper = Doorkeeper(BOUNDS)

@@ -37,12 +37,14 @@ def test_an_address_is_kept_out_until_it_is_let_in(others: list[str]) -> None:
         assert comes_in(listener)
 
 
-def test_of_an_ipv6_address_the_end_is_compared() -> None:
+def test_an_ipv6_address_is_kept_out_and_none_that_ends_like_it() -> None:
     if not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6 here")
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
         assert comes_in(listener)
-        keep_out(listener, ["2001:db8::1"])
+        keep_out(listener, ["10.0.0.7", "2001:db8::1", "0.0.0.1"])
+        assert comes_in(listener)
+        keep_out(listener, ["10.0.0.7", "::1", "2001:db8::1"])
         assert not comes_in(listener)
 
 

@@ -124,6 +124,29 @@ def test_beyond_the_room_connections_are_ended(context: Context) -> None:
         house.guard.close()
 
 
+def test_an_error_in_the_thread_is_logged_once_and_it_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look, failed = house.guard._look, 0
+
+    def fails(now: float, memory: int) -> None:
+        nonlocal failed
+        failed += 1
+        if failed <= 3:
+            raise OSError(24, "Too many open files")
+        look(now, memory)
+
+    monkeypatch.setattr(house.guard, "_look", fails)
+    until(lambda: failed > 3)
+    with Stranger(house.port) as flood:
+        flood.pour(frame(bytes(200)) * 100, 50)
+        until(lambda: flood.closed)
+    said = [record for record in caplog.records if "the guard of the ports failed" in record.getMessage()]
+    assert len(said) == 1
+    assert "Too many open files" in said[0].getMessage()
+    assert said[0].exc_info
+
+
 def test_a_peer_without_a_key_is_told_of_once(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(BOUNDS, repeat_seconds=60.0, with_keys=True)
     router = sockets.router(context, 1000)

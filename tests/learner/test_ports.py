@@ -18,6 +18,7 @@ from common.wire import sockets
 from common.wire.frames import unpack
 from common.wire.messages import Heartbeat
 from learner.authentication import LearnerKeys
+from learner.connections import Progress
 from learner.effects import Disconnect, Publish, Send
 from learner.ports import SHARED_BYTES, Ports
 from tests.helpers.stranger import Stranger, frame
@@ -176,7 +177,7 @@ def test_bytes_under_way_are_progress(house: House) -> None:
         time.sleep(1.2)
         assert house.ports.progress() == {}
         peer.socket.sendall(frame(bytes(100_000))[:50_000])
-        moved: dict[bytes, float] = {}
+        moved: dict[bytes, Progress] = {}
         house.until(lambda: moved.update(house.ports.progress()) or moved)
         assert list(moved) == heard
         assert not list(house.ports.receive()), "it is half a message"

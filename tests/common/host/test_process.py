@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,18 @@ def test_descriptors_and_memory_are_counted() -> None:
     with open("/dev/null") as _:  # noqa: PTH123
         assert process.open_descriptors() == before + 1
     assert 2**20 < process.resident_bytes() < 2**40
+
+
+def test_a_container_may_have_less_memory_than_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(process, "_GROUP", tmp_path)
+    machine = process.available_bytes()
+    assert machine > 2**20
+    (tmp_path / "memory.current").write_text("3000")
+    for most, left in (("5000\n", 2000), ("1000\n", 0)):
+        (tmp_path / "memory.max").write_text(most)
+        assert process.available_bytes() == left
+    (tmp_path / "memory.max").write_text("max\n")
+    assert process.available_bytes() > 2**20
 
 
 def test_where_the_system_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:

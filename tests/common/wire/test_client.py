@@ -268,6 +268,28 @@ def test_a_learner_that_cannot_be_understood(context: Context, learner: Learner,
             link.watch(100.0, membership)
 
 
+def test_what_has_arrived_at_the_learner_is_counted_once(context: Context, learner: Learner) -> None:
+    link, _ = connect(context, learner)
+    membership = Membership(introduce("actor", NOBODY, "lab7"), 0.0)
+
+    def arrived(least: int) -> int:
+        count, until = 0, time.monotonic() + 10.0
+        while count < least:
+            assert time.monotonic() < until
+            link.watch(1.0, membership)
+            count += link.arrived()
+        return count
+
+    arrived(64)
+    time.sleep(0.3)  # what is under way arrives
+    link.watch(1.0, membership)
+    link.arrived()
+    assert link.send(Goodbye(reason="so"), bytes(100_000))
+    assert 100_000 < arrived(100_000) < 100_200
+    assert link.arrived() == 0
+    link.close()
+
+
 def test_half_a_message_is_a_sign_of_life(context: Context, learner: Learner) -> None:
     """Of the largest messages a slow link brings a piece at a time."""
     link, peer = connect(context, learner)

@@ -27,6 +27,22 @@ def test_the_bytes_of_a_connection_are_counted_both_ways() -> None:
             assert one.fileno() >= 0, "it is still open"
 
 
+def test_of_an_ipv6_address_all_is_told() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as listener,
+        socket.create_connection(listener.getsockname()[:2]) as one,
+    ):
+        assert tcp.peer(one.fileno()) == listener.getsockname()[:2]
+
+
+def test_of_an_address_what_ipv6_adds_is_left_out() -> None:
+    assert [tcp.plain(one) for one in ("::ffff:10.0.0.7", "fe80::7%eth0", "10.0.0.7", "2001:db8::7")] == [
+        *("10.0.0.7", "fe80::7", "10.0.0.7", "2001:db8::7")
+    ]
+
+
 def test_of_what_is_no_connection_nothing_is_known(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     assert (tcp.counted(descriptor), tcp.peer(descriptor)) == (None, None)

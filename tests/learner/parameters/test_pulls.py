@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 from common.wire.messages import Pull
+from learner.connections import Progress
 from learner.parameters.pulls import UNDER_WAY_SECONDS, PullQueue, held
 
 MEGABYTE = 10**6
@@ -46,7 +47,7 @@ def test_half_the_budget_is_half_as_fast() -> None:
 
 def test_what_is_under_way_is_not_sent_again() -> None:
     pulls = queue()
-    pulls.sent(10.0, b"a", 5)
+    pulls.sent(10.0, b"a", 5, MEGABYTE)
     for pull in (Pull(version=4), Pull(version=0, whole=True)):
         pulls.ask(11.0, b"a", pull)
         assert len(pulls) == 0
@@ -58,11 +59,38 @@ def test_what_is_under_way_is_not_sent_again() -> None:
     assert pulls.next(50.0) == (b"a", Pull(version=4)), "too long ago"
 
 
+def test_while_bytes_arrive_they_are_under_way_however_long_it_takes() -> None:
+    pulls = queue()
+    pulls.progress(b"a", Progress(9.0, 1000))
+    pulls.sent(10.0, b"a", 5, MEGABYTE)
+    again = Pull(version=0, whole=True)
+    now = 10.0
+    for second in range(0, 200, 20):
+        now = 10.0 + second
+        pulls.progress(b"a", Progress(now, 1000 + 5000 * second))
+        pulls.ask(now + 1.0, b"a", again)
+        assert len(pulls) == 0
+    for later in range(1, 100):  # heartbeats
+        pulls.progress(b"a", Progress(now + later, 1000 + MEGABYTE + later))
+    pulls.ask(now + UNDER_WAY_SECONDS, b"a", again)
+    assert len(pulls) == 1, "all has arrived, and it asks again"
+
+
+def test_what_comes_from_a_peer_brings_nothing_to_it() -> None:
+    pulls = queue()
+    pulls.sent(10.0, b"a", 5, MEGABYTE)
+    for now in range(10, 60):
+        pulls.progress(b"a", Progress(float(now), 0))
+    pulls.ask(60.0, b"a", Pull(version=0, whole=True))
+    assert len(pulls) == 1
+
+
 def test_nothing_is_kept_of_who_left() -> None:
     pulls = queue()
-    pulls.sent(0.0, b"a", 5)
+    pulls.sent(0.0, b"a", 5, MEGABYTE)
     pulls.ask(0.0, b"a", Pull(version=5))
+    pulls.progress(b"a", Progress(1.0, 100))
     pulls.left(b"a")
-    assert len(pulls) == 0
+    assert (len(pulls), pulls._sent, pulls._acknowledged) == (0, {}, {})
     pulls.ask(1.0, b"a", Pull(version=0, whole=True))
     assert len(pulls) == 1
