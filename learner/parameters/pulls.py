@@ -4,12 +4,16 @@ import math
 from dataclasses import dataclass
 
 from common.wire.messages import Pull
+from learner.bounded_dict import BoundedDict
 from learner.connections import Progress
 
 UNDER_WAY_SECONDS = 30.0
 """For so long whole weights that were sent may be under way: no second copy goes to the same connection meanwhile.
 
 Counted anew while bytes move and not all have arrived: a slow link takes minutes."""
+
+REMEMBERED = 10_000
+"""Connections; one that was cut off is not always told to have left."""
 
 
 @dataclass
@@ -31,7 +35,7 @@ class PullQueue:
         self._free = -math.inf
         """When the budget has room for the next body."""
         self._waiting: dict[bytes, Pull] = {}
-        self._sent: dict[bytes, _Sent] = {}
+        self._sent: BoundedDict[bytes, _Sent] = BoundedDict(REMEMBERED)
         """The last to each peer."""
         self._acknowledged: dict[bytes, int] = {}
 
