@@ -11,6 +11,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
 from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
+from learner.exchange.pace import Pace
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import step_rule
 from learner.parameters.batch_trainer import BatchTrainer
@@ -107,6 +108,8 @@ class _Waiting:
     peer: Peer
     header: Contribution
     weight: float
+    until: float
+    """Its answer comes no earlier."""
 
 
 class ContributionExchange(Exchange):
@@ -116,7 +119,8 @@ class ContributionExchange(Exchange):
     stale: too old                  applied: added to the next step, answered when that is taken
 
     Bounded by credit: at most `exchange.credit` contributions of each actor wait here. What is beyond is refused
-    before its body is touched, so an actor that does not wait for answers takes no steps from the others.
+    before its body is touched, so an actor that does not wait for answers takes no steps from the others. One that
+    does, and sends faster than it can have played, waits longer for them (`learner.exchange.pace`).
     """
 
     message: ClassVar[type[Contribution]]
@@ -130,6 +134,11 @@ class ContributionExchange(Exchange):
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
+        paced = self._settings.exchange.credit > 0 and not self._step_rule.averages
+        self._pace = Pace(run.peers) if paced else None
+        self._held: list[_Waiting] = []
+        """Applied, and not answered yet."""
+        self._held_until = math.inf
         self._seen: list[tuple[str, Moments]] = []
         """Actor and moments of what was added since the last step."""
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
@@ -140,7 +149,7 @@ class ContributionExchange(Exchange):
 
     @property
     def deadline(self) -> float:
-        return self._deadline
+        return min(self._deadline, self._held_until)
 
     @property
     def is_ready(self) -> bool:
@@ -162,7 +171,7 @@ class ContributionExchange(Exchange):
             self._run.stats.duplicate()
             # The answer to one that waits comes with its step: an earlier one would let the actor play on.
             return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
-        unanswered = sum(one.peer.incarnation == peer.incarnation for one in self._waiting)
+        unanswered = sum(one.peer.incarnation == peer.incarnation for one in (*self._waiting, *self._held))
         if 0 < self._settings.exchange.credit <= unanswered:
             return self._beyond_credit(now, routing_id, peer, message, unanswered)
         version = self._run.stats.counters.version
@@ -174,6 +183,7 @@ class ContributionExchange(Exchange):
             seen = self.moments(message)
         except CodecError as error:
             return self._refuse(now, routing_id, peer, message, str(error))
+        until = now if self._pace is None else self._pace.sent(now, peer.hello.name, message.count)
         self._run.stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
@@ -194,7 +204,7 @@ class ContributionExchange(Exchange):
             return self._refuse(now, routing_id, peer, message, str(error))
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
-        self._waiting.append(_Waiting(routing_id, peer, message, weight))
+        self._waiting.append(_Waiting(routing_id, peer, message, weight, until))
         return [] if self._recorder is None else [*self._recorder.added(peer, message, body, weight, lag)]
 
     def step(self, now: float) -> list[Effect]:
@@ -213,7 +223,11 @@ class ContributionExchange(Exchange):
             one.peer.bad_in_a_row = 0
             self._run.stats.played(now, one.peer, one.header)
             self._run.stats.applied(one.peer, one.header.statistics if isinstance(one.header, Gradient) else {})
-            effects.append(self._answer(one.routing_id, one.header, "applied"))
+            if one.until > now:
+                self._held.append(one)
+                self._held_until = min(self._held_until, one.until)
+            else:
+                effects.append(self._answer(one.routing_id, one.header, "applied"))
         for number, why in result.left_out.items():
             one = waiting[number]
             if result.to_blame:
@@ -224,6 +238,18 @@ class ContributionExchange(Exchange):
             self._run.stats.not_finite()
             effects.append(Log("warning", f"{len(waiting)} {self.plural} together: {NOBODY}", key="step"))
         return effects
+
+    def answer(self, now: float) -> list[Effect]:
+        if now < self._held_until:
+            return []
+        due = [one for one in self._held if one.until <= now]
+        self._held = [one for one in self._held if one.until > now]
+        self._held_until = min((one.until for one in self._held), default=math.inf)
+        here = (one for one in due if self._run.peers.get(one.routing_id) is not None)
+        return [self._answer(one.routing_id, one.header, "applied") for one in here]
+
+    def named(self) -> list[str]:
+        return [] if self._pace is None else self._pace.named()
 
     # -- what changes the weights; a replay of the record calls the same -----------------------------------------------
 
@@ -252,12 +278,13 @@ class ContributionExchange(Exchange):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _waits(self, routing_id: bytes, peer: Peer, header: Contribution) -> bool:
-        """Whether it waits for a step already; the answer goes to where it came from last."""
+        """Whether it waits for a step or its answer already; that goes to where it came from last."""
         key = (peer.incarnation, header.sequence)
-        for index, one in enumerate(self._waiting):
-            if (one.peer.incarnation, one.header.sequence) == key:
-                self._waiting[index] = replace(one, routing_id=routing_id)
-                return True
+        for those in (self._waiting, self._held):
+            for index, one in enumerate(those):
+                if (one.peer.incarnation, one.header.sequence) == key:
+                    those[index] = replace(one, routing_id=routing_id)
+                    return True
         return False
 
     def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:

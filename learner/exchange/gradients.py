@@ -36,4 +36,4 @@ class GradientExchange(ContributionExchange):
         self._sum.weights_restored()
 
     def named(self) -> list[str]:
-        return self._sum.named()
+        return super().named() + self._sum.named()
