@@ -107,6 +107,7 @@ class Peers:
         self._by_id: dict[bytes, Peer] = {}
         self._by_process: dict[tuple[str, ...], bytes] = {}
         self._by_place: dict[tuple[str, ...], dict[bytes, Peer]] = {}
+        self._by_role: dict[str, dict[bytes, Peer]] = {}
         self._actors: dict[bytes, tuple[str, str]] = {}
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
@@ -151,6 +152,7 @@ class Peers:
         self._by_id[routing_id] = peer
         self._by_process[_process(peer.hello, peer.key_name)] = routing_id
         self._by_place.setdefault(_place(peer.hello), {})[routing_id] = peer
+        self._by_role.setdefault(peer.hello.role, {})[routing_id] = peer
         if peer.hello.role == "actor":
             self._actors[routing_id] = peer.incarnation
 
@@ -190,6 +192,7 @@ class Peers:
         peer = self._by_id.pop(routing_id, None)
         if peer is not None:
             self._by_process.pop(_process(peer.hello, peer.key_name), None)
+            del self._by_role[peer.hello.role][routing_id]
             place = self._by_place[_place(peer.hello)]
             del place[routing_id]
             if not place:
@@ -213,7 +216,7 @@ class Peers:
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
         """All peers of one role, in the order they joined."""
-        return [(routing_id, peer) for routing_id, peer in self._by_id.items() if peer.hello.role == role]
+        return list(self._by_role.get(role, {}).items())
 
     @property
     def actors(self) -> int:

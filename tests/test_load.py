@@ -50,8 +50,12 @@ def instructions(work: Callable[[], Any]) -> int:
     "message", [gradient_of(1), Pull(version=0), Heartbeat(), Goodbye(reason="enough")], ids=lambda m: type(m).__name__
 )
 def test_a_message_costs_the_same_among_few_and_among_many(message: Any) -> None:
-    few, many = (instructions(partial(house(actors).handle, 1.0, b"7", message, BODY)) for actors in (FEW, MANY))
-    assert many < 1.1 * few + 50
+    costs = []
+    for actors in (FEW, MANY):
+        core = house(actors)
+        core.handle(1.0, b"8", gradient_of(1), BODY)  # looks at all actors, as one message in each second does
+        costs.append(instructions(partial(core.handle, 1.0, b"7", message, BODY)))
+    assert costs[1] < 1.1 * costs[0] + 50
 
 
 def test_a_gradient_of_a_synchronous_run_too_until_the_step() -> None:
