@@ -81,7 +81,7 @@ def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callabl
     with Crew(CONFIG.format(seed=seed, pace=PACE_SECONDS), launchers=(2, 2), by_hand=2) as crew:
         chance = random.Random(seed)
         injector = FaultInjector(crew, chance)
-        _wait(injector, 60.0, lambda status: status.actors_now == ACTORS, "six actors")
+        _wait(injector, 120.0, lambda status: status.actors_now == ACTORS and status.version > 0, "six actors at work")
         names: list[str] = []
         pauses = Pauses()
         due = time.monotonic()
@@ -118,6 +118,8 @@ class Pauses:
         """By the name of the fault."""
         self.open: list[tuple[str, float, tuple[int, int]]] = []
         """Name, time, epoch and version of faults after which no step was seen yet."""
+        self._began = (0, 0)
+        """The newest epoch, and the version in which it was first seen."""
 
     def begin(self, name: str, status: RunStatus | None) -> None:
         """A fault has happened; `status`: before it."""
@@ -126,11 +128,14 @@ class Pauses:
     def end(self, status: RunStatus | None) -> None:
         if status is None:
             return
-        now = time.monotonic()
-        for name, since, before in self.open:
-            if (status.epoch, status.version) > before:
-                self.seconds[name].append(now - since)
-        self.open = [one for one in self.open if (status.epoch, status.version) <= one[2]]
+        now, reached = time.monotonic(), (status.epoch, status.version)
+        if status.epoch > self._began[0]:
+            self._began = reached
+        # A restarted learner goes back to its checkpoint: it has taken a step when it is beyond that.
+        over = [one for one in self.open if reached > max(one[2], self._began)]
+        for name, since, _ in over:
+            self.seconds[name].append(now - since)
+        self.open = [one for one in self.open if one not in over]
 
     def longer_than(self, seconds: float) -> str | None:
         """The oldest open fault, if it is as old as that."""

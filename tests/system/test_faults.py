@@ -1,4 +1,4 @@
-"""Real daemons that are killed at the worst moment, moved, or given a clock that jumps."""
+"""Real daemons that are killed at the worst moment, moved, or given a clock that jumps; a run under random faults."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import faults
 from benchmarks.link import Link
 from common.host.addresses import Address
 from common.run.folder import RunFolder
@@ -137,3 +138,11 @@ def replace(file: Path, text: str) -> None:
     new = file.with_suffix(".new")
     new.write_text(text)
     new.replace(file)
+
+
+@pytest.mark.slow
+def test_a_run_under_random_faults_applies_each_gradient_once() -> None:
+    """The long one: `python -m benchmarks faults`."""
+    outcome = faults.run(faults=8, seconds=20.0, seed=3, goal=None, say=lambda _: None)
+    assert outcome.unexpected == []
+    assert (outcome.replay["equal"], outcome.replay["duplicates"]) == (True, [])
