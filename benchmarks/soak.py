@@ -24,12 +24,12 @@ CONFIG = """
 [environment]
 id = "CartPole-v1"
 num_envs = 8
-step_seconds = 0.03
+step_seconds = 0.1
 [scaling]
 minimum = 2
 maximum = 2
 [exchange]
-expiry_seconds = 15.0
+expiry_seconds = 30.0
 """
 SAMPLE_SECONDS = 20.0
 WARM_UP_SECONDS = 60.0
