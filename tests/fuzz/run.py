@@ -50,7 +50,7 @@ def fuzz(target: str, seconds: float, keep: bool) -> Result:
             (inputs / f"kept-{number}").write_bytes(one)
         base = psutil.Process().memory_info().rss >> 20
         options = [
-            *(f"-max_total_time={seconds:.0f}", "-timeout=0", f"-rss_limit_mb={base + MORE_MIB}"),
+            *(f"-max_total_time={seconds:.0f}", "-timeout=600", f"-rss_limit_mb={base + MORE_MIB}"),
             *("-print_final_stats=1", "-max_len=4096", f"-artifact_prefix={FOUND / target}-", "-verbosity=0"),
         ]
         ended = _one(target, *options, str(inputs), limit=seconds + STUCK_SECONDS)
