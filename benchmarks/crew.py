@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -93,7 +93,7 @@ class Crew:
         self._forget_observer()
         for member in self.members.values():
             for process in (member.command.process, *self._children(member)):
-                with _gone_is_fine():
+                with suppress(psutil.Error):
                     process.kill()
             member.command.__exit__()
         self._stack.close()
@@ -166,9 +166,3 @@ class Crew:
             return [child for child in member.process.children(recursive=True) if "actor" in child.cmdline()[:5]]
         except psutil.Error:
             return []
-
-
-def _gone_is_fine() -> ExitStack:
-    stack = ExitStack()
-    stack.push(lambda kind, *_: kind is not None and issubclass(kind, psutil.Error))
-    return stack

@@ -14,6 +14,7 @@ from common.run.folder import RunFolder
 from learner.effects import SaveCheckpoint
 from learner.record import checkpoint
 from learner.record.checkpoint import CheckpointWriter
+from tests.helpers.dying import Killed, die_at_call
 
 WEIGHTS = torch.arange(1000, dtype=torch.float32)
 OPTIMIZER = {"mean": torch.ones(1000), "square": torch.full((1000,), 2.0), "steps": torch.tensor(7)}
@@ -114,30 +115,12 @@ def test_nothing_else_is_removed(run: RunFolder, caplog: pytest.LogCaptureFixtur
     assert kept(run) == ["900", "900-1", "notes.txt"]
 
 
-class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it and nothing is tidied up."""
-
-
 @pytest.mark.parametrize("calls", range(8))
 def test_killed_while_writing(run: RunFolder, monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     """Dies at every call that brings something to the disk; the checkpoint is there whole or not at all."""
     write(CheckpointWriter(run, keep=1, best=False), 1)
     with monkeypatch.context() as patch:
-        left = [calls]
-
-        def dying(name: str) -> None:
-            genuine = getattr(os, name)
-
-            def call(*arguments: object, **keywords: object) -> object:
-                if left[0] == 0:
-                    raise Killed
-                left[0] -= 1
-                return genuine(*arguments, **keywords)
-
-            patch.setattr(os, name, call)
-
-        for name in ("fsync", "rename", "replace"):
-            dying(name)
+        die_at_call(patch, ("fsync", "rename", "replace"), calls)
         try:
             write(CheckpointWriter(run, keep=1, best=False), 2)
             died = False

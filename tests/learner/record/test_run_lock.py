@@ -20,6 +20,7 @@ from common.settings.toml import override
 from learner.record import run_lock as folder
 from learner.record.run_lock import create, resume
 from tests.helpers.disks import lacking, read_only, small_disk
+from tests.helpers.dying import Killed, die_at_call
 
 SETTINGS = Settings(seed=3, environment=Environment(id="X-v0", observation="state", frame_skip=1, frame_stack=1))
 
@@ -158,33 +159,14 @@ def test_a_first_start_that_is_killed_is_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     """Dies at every call that brings something to the disk; the same command goes on, as does --resume-or-create."""
-
-    class Killed(BaseException):
-        pass
-
-    left = [calls]
-
-    def dying(name: str) -> None:
-        genuine = getattr(os, name)
-
-        def call(*arguments: object, **keywords: object) -> object:
-            if left[0] == 0:
-                raise Killed
-            left[0] -= 1
-            return genuine(*arguments, **keywords)
-
-        monkeypatch.setattr(os, name, call)
-
     path = tmp_path / "run"
-    with monkeypatch.context():
-        for name in ("fsync", "replace"):
-            dying(name)
+    with monkeypatch.context() as patch:
+        die_at_call(patch, ("fsync", "replace"), calls)
         try:
             new_run(path)
             died = False
         except Killed:
             died = True
-        monkeypatch.undo()
     assert died == (calls < 6)
     if RunFolder(path).holds_run():
         resume(path, None).close()
