@@ -7,7 +7,7 @@ others' own returns make likely. An actor that plays alone is believed.
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from common.rl.episode import Episode
@@ -32,10 +32,14 @@ class _Source:
 
     def mean_and_error(self) -> tuple[float, float]:
         """Of its returns: the mean, and its standard error."""
-        returns = [one.episode_return for one in self.recent]
-        mean = math.fsum(returns) / len(returns)
-        variance = math.fsum((one - mean) ** 2 for one in returns) / max(1, len(returns) - 1)
-        return mean, math.sqrt(variance / len(returns))
+        return _mean_and_error([one.episode_return for one in self.recent])
+
+
+def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """The mean of one value or more, and its standard error, which is 0 for one."""
+    mean = math.fsum(values) / len(values)
+    variance = math.fsum((one - mean) ** 2 for one in values) / max(1, len(values) - 1)
+    return mean, math.sqrt(variance / len(values))
 
 
 class EpisodeWindow:
@@ -118,11 +122,7 @@ class EpisodeWindow:
     def return_error(self) -> float:
         """Standard error of `mean_return`; 0 of fewer than two episodes."""
         returns = self._clipped(lambda one: one.episode_return)
-        if len(returns) < 2:
-            return 0.0
-        mean = math.fsum(returns) / len(returns)
-        variance = math.fsum((one - mean) ** 2 for one in returns) / (len(returns) - 1)
-        return math.sqrt(variance / len(returns))
+        return _mean_and_error(returns)[1] if returns else 0.0
 
     def _refresh(self) -> None:
         if self._unseen * REFRESHES < self.size and (self._score is not None or not self._unseen):
