@@ -157,8 +157,10 @@ class Link:
         self.actors: list[ActorShell] = []
         self.rollouts = 0
         self._numbers = itertools.count()
-        self.most_per_step = 0
+        self._most_per_step = 0
         """Gradients that may go into the step under way."""
+        self.step_limits: list[int] = []
+        """Gradients that might go into each step of this epoch."""
         self._do(self.learner.begin())
         for _ in range(actors):
             self.join()
@@ -176,8 +178,9 @@ class Link:
     def deliver_up(self, actor: ActorShell, index: int = 0) -> None:
         """The learner reads one of the actor's messages."""
         message, body = split(actor.wires.up.pop(index))
-        self.most_per_step = max(self.most_per_step, self._step_limit())
+        self._most_per_step = max(self._most_per_step, self._step_limit())
         self._do(self.learner.handle(self.now, actor.name.encode(), message, body))
+        self._note_steps()
 
     def deliver_down(self, actor: ActorShell, index: int = 0) -> None:
         """The actor reads one of the learner's messages."""
@@ -195,6 +198,7 @@ class Link:
         until = self.now + seconds
         while True:
             self.now = min(self.now + 1.0, until)
+            self._do(self.learner.answer(self.now))
             self.flush()
             self._do(self.learner.tick(self.now))
             if self.now >= until:
@@ -205,14 +209,16 @@ class Link:
     def flush(self) -> None:
         """The learner has read enough and takes a step."""
         self._do(self.learner.flush(self.now))
-        self.most_per_step = self._step_limit()
+        self._note_steps()
+        self._most_per_step = self._step_limit()
 
     def restart(self, counters: Counters) -> None:
         """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
         self.epoch += 1
         self.learner, self.store = learner_of(*self.assignments, now=self.now, epoch=self.epoch, counters=counters)
         self.stores.append(self.store)
-        self.most_per_step = 1
+        self._most_per_step = 1
+        self.step_limits = []
         for actor in self.actors:
             actor.wires.down.clear()
             actor.wires.news.clear()
@@ -261,6 +267,9 @@ class Link:
                     steps.append((added, scale, frames))
                     added = []
         return steps
+
+    def _note_steps(self) -> None:
+        self.step_limits += [self._most_per_step] * (len(self.store.steps) - len(self.step_limits))
 
     def _step_limit(self) -> int:
         return coalesce(self.learner.run.peers.actors, self.learner.run.spec.settings.exchange.coalesce)
