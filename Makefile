@@ -5,9 +5,12 @@ MINUTES ?= 20
 BIN := .venv/bin
 INSTALLED := .venv/installed
 AUDIT := .venv/audit/bin
+WORKERS ?= 3
+# Each file's tests in one process and in order. Three for two cores: the tests of daemons and hosts mostly wait.
+TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train quick quick-common quick-rest test fuzz examples check audit format bench clean
+.PHONY: install train quick test fuzz examples check audit format bench clean
 
 install: $(INSTALLED)
 
@@ -19,18 +22,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 train: install
 	$(BIN)/a3cd train $(ENV)
 
-# The unit tests alone: no daemons, hosts or trainings. Two halves at once, in under two minutes on two free cores.
+# The unit tests alone: no daemons, hosts or trainings. Under two minutes on two free cores.
 quick: install
-	$(MAKE) --jobs 2 --output-sync quick-common quick-rest
-
-quick-common:
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -m '$(UNIT)' tests/common
-
-quick-rest:
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -m '$(UNIT)' --ignore tests/common
+	HYPOTHESIS_PROFILE=quick $(TESTS) -q -m '$(UNIT)'
 
 test: install
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(TESTS) --cov --cov-report=term:skip-covered
 
 # Every reader of bytes from outside, and the cores under sequences of messages, led by coverage.
 fuzz: install
@@ -39,7 +36,7 @@ fuzz: install
 
 # The unit tests with twenty times as many random examples: an hour or so.
 examples: install
-	HYPOTHESIS_PROFILE=many $(BIN)/python -m pytest -m '$(UNIT)' --timeout 7200
+	HYPOTHESIS_PROFILE=many $(TESTS) -m '$(UNIT)' --timeout 7200
 
 check: install
 	$(BIN)/ruff format --check .

@@ -120,7 +120,7 @@ def house(folder: Path) -> Iterator[House]:
     context.term()
 
 
-@pytest.mark.parametrize("pair", [PEER, OWN])
+@pytest.mark.parametrize("pair", [PEER, OWN], ids=["a peer's", "the learner's own"])
 def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair) -> None:
     guest = house.guest(pair)
     while not guest.poll(10, zmq.POLLOUT):
@@ -138,6 +138,7 @@ def test_those_allowed_come_in_under_their_keys_name(house: House, pair: KeyPair
         (PEER, STRANGER.public, ""),
         (None, "", ""),
     ],
+    ids=["a key not in the list", "another learner's key", "no key"],
 )
 def test_others_do_not_and_it_is_said_once(
     house: House, pair: KeyPair | None, learner: str, said: str, caplog: pytest.LogCaptureFixture
@@ -212,6 +213,7 @@ def test_a_name_with_another_key_is_another_peer(house: House, folder: Path) -> 
     assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}
 
 
+@pytest.mark.slow
 def test_a_banned_key_is_let_in_later(house: House) -> None:
     house.authenticator.ban(PEER.name, 60.0)
     guest = house.guest(PEER)

@@ -220,6 +220,7 @@ def test_a_revoked_key_loses_its_connections_and_others_are_back_in_a_moment(gua
         assert not guarded.hears(news) and not one.poll(0, zmq.POLLOUT)
 
 
+@pytest.mark.slow
 def test_a_banned_key_is_let_in_again_after_its_time(guarded: House) -> None:
     one = guarded.dealer(LABS[0])
     routing_id, _ = guarded.say(one)

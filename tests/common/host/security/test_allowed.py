@@ -60,6 +60,7 @@ def test_comments_and_blank_lines(path: Path) -> None:
         (f"{ONE} lab1\n{ONE} lab2", "line 3: .* stands in the list already"),
         (f"{ONE} lab1\n{TWO} lab1", "line 3: .* stands in the list already"),
     ],
+    ids=["no name", "no role", "space", "empty role", "no key", "no such name", "key twice", "name twice"],
 )
 def test_lines_that_are_wrong(path: Path, line: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
