@@ -54,7 +54,7 @@ def storm(address: Address, actors: int, learner: psutil.Process) -> tuple[float
     before = sum(learner.cpu_times()[:2])
     begun = time.monotonic()
     for peer, header in zip(peers, headers, strict=True):
-        peer.send(header, zmq.NOBLOCK)
+        peer.send(header)
     welcome, size = 0, 0
     while welcome < actors:
         ready = poller.poll(1000)

@@ -3,7 +3,8 @@
     python -m benchmarks strangers [--seconds 20]
 
 CartPole-v1 at a pace that leaves a core. The attacks: a thousand idle connections; a million subscriptions; one message
-without an end; a flood of noise whose connections are reset. They come from this machine and take their share of it.
+without an end; a flood of noise whose connections are reset; an observer that asks for the status a thousand times a
+second. They come from this machine and take their share of it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import time
 from collections.abc import Callable
 
 import psutil
+import zmq
 
 from benchmarks import tables
 from benchmarks.runs import RunFailedError, Training
 from benchmarks.throughput import rate
+from common.wire import sockets
+from common.wire.frames import pack
+from common.wire.messages import PROTOCOL, Hello, Inspect
 from tests.helpers.stranger import PING, Stranger, frame
 
 SETTINGS = {
@@ -29,7 +34,7 @@ SETTINGS = {
     "limits.until_return": 1e9,
     "limits.frames": 1_000_000_000,
 }
-IDLE, SUBSCRIPTIONS = 1000, 1_000_000
+IDLE, SUBSCRIPTIONS, STATUS_PER_SECOND = 1000, 1_000_000, 1000
 STARTING_SECONDS = 60.0
 MIB = 2**20
 COLUMNS = ("attack", "frames/s before", "during", "ratio", "MiB before", "largest during", "after")
@@ -60,7 +65,19 @@ def noise(port: int) -> None:
         one.reset()
 
 
-ATTACKS: tuple[Callable[[int], None], ...] = (idle, subscriptions, endless_message, noise)
+def status(port: int) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    one = sockets.dealer(context, f"tcp://127.0.0.1:{port}", 2**24)
+    one.send(pack(Hello(protocol=PROTOCOL, role="observer", name="asker", incarnation="asker", host="here", pid=1)))
+    due = time.monotonic()
+    while True:
+        one.send(pack(Inspect()))
+        due += 1 / STATUS_PER_SECOND
+        while one.poll(max(0.0, 1e3 * (due - time.monotonic()))):
+            one.recv_multipart()
+
+
+ATTACKS: tuple[Callable[[int], None], ...] = (idle, subscriptions, endless_message, noise, status)
 
 
 def main() -> None:

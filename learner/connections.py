@@ -18,8 +18,7 @@ PORTS: tuple[Port, ...] = get_args(Port)
 SILENT_SECONDS = 10.0
 """A connection on which not one message has come is closed when nothing has come on it for so long."""
 STRANGERS = 1024
-"""Most connections on which no message has come yet; of more, the oldest are closed."""
-STRANGERS_OF_ONE_ADDRESS = 256
+"""Most connections on which no message has come yet; of more, the oldest of the address that has most are closed."""
 SUBSCRIPTION_BYTES = 4096
 """Most that a subscriber may send: a handshake and one subscription; libzmq keeps each subscription for good."""
 SUBSCRIBERS_BESIDES = 64
@@ -198,12 +197,15 @@ class Doorkeeper:
     def _too_many(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
         """The oldest of the strangers, the newest of the others: whoever means it speaks soon, and stays."""
         most = min(STRANGERS, self.bounds.connections // 2)
-        strangers = [one for one in connections if one.port == "control" and not (one.spoke or one.closing)]
-        of_address = Counter(one.address for one in strangers)
-        for one in strangers:
-            if of_address[one.address] > STRANGERS_OF_ONE_ADDRESS or of_address.total() > most:
-                of_address[one.address] -= 1
-                yield one, f"is one of too many on which nothing was said (at most {most})"
+        strangers: dict[str, list[Connection]] = {}
+        for one in connections:
+            if one.port == "control" and not (one.spoke or one.closing):
+                strangers.setdefault(one.address, []).append(one)
+        for _ in range(sum(map(len, strangers.values())) - most):
+            yield (
+                max(strangers.values(), key=len).pop(0),
+                f"is one of too many on which nothing was said (at most {most})",
+            )
         peers = Counter(one.address for one in connections if one.port == "control" and not one.closing)
         for one in connections:
             if one.port == "weights" and not one.closing:

@@ -221,8 +221,7 @@ class _Daemon:
 
     def _drain(self, begun: float) -> bool:
         """Reads what is there, for a bounded time: more keeps coming while it reads. Returns whether none is left."""
-        now = begun
-        for routing_id, frames, key_name, address in self._ports.receive():
+        for routing_id, frames, key_name, address in self._ports.receive(begun + self._drain_seconds):
             now = time.monotonic()
             try:
                 message, body = split(frames, self._header_bytes, by_learner=True)
@@ -230,9 +229,7 @@ class _Daemon:
                 self._do(self._core.malformed(routing_id, error))
             else:
                 self._do(self._core.handle(now, routing_id, message, body, key_name, address))
-            if now - begun > self._drain_seconds:
-                return False
-        return True
+        return self._ports.all_read
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

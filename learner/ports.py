@@ -69,6 +69,8 @@ class Ports:
         """On which a message has come, by routing id."""
         self._status: tuple[Status, bytes] | None = None
         self._asked = self._tidied = time.monotonic()
+        self.all_read = False
+        """By the last `receive`."""
         for zsocket, port, listener in zip((self._router, self._publisher), PORTS, listeners, strict=True):
             self._guard.watch(zsocket, port, listener.dup())
             if port == "weights":
@@ -99,21 +101,25 @@ class Ports:
         addresses = self.authenticator.addresses(names)
         self._guard.end(why, lambda one: one.key_name in names or (not one.key_name and one.address in addresses))
 
-    def receive(self) -> Iterator[tuple[bytes, list[Buffer], str, str]]:
-        """The messages that are there, of connections that are not being ended.
+    def receive(self, until: float) -> Iterator[tuple[bytes, list[Buffer], str, str]]:
+        """The messages that are there, of connections that are not being ended, until that time; at least one.
 
         Of each its routing id, its frames, the name of the key (empty: none) and the address it came from.
         """
+        self.all_read = False
         while True:
             try:
                 routing_id, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
+                self.all_read = True
                 self._guard.all_read()
                 return
             connection = self._connections.get(routing_id.bytes) or self._new(routing_id.bytes, frames)
             connection.delivered += self._bytes(frames)
             if not connection.closing:
                 yield routing_id.bytes, [frame.buffer for frame in frames], connection.key_name, connection.address
+            if time.monotonic() >= until:  # of messages that nobody waits for there may be many, too
+                return
 
     def _new(self, routing_id: bytes, frames: list[zmq.Frame]) -> Connection:
         """The connection of this first message on it. libzmq tells which by this property of the message alone."""

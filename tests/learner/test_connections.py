@@ -10,7 +10,6 @@ from learner.connections import (
     LONGEST_OFFENCE_SECONDS,
     SILENT_SECONDS,
     STRANGERS_BYTES,
-    STRANGERS_OF_ONE_ADDRESS,
     SUBSCRIBERS_BESIDES,
     SUBSCRIPTION_BYTES,
     Bounds,
@@ -80,9 +79,10 @@ def test_where_bytes_are_not_counted_only_numbers_are_bounded() -> None:
     assert closed(keeper, *some, now=NOW + 9999) == [1]
 
 
-def test_of_too_many_strangers_the_oldest_go_each_address_for_itself() -> None:
-    crowd = [connection() for _ in range(STRANGERS_OF_ONE_ADDRESS + 2)]
-    assert closed(Doorkeeper(BOUNDS), connection(address="10.0.0.8"), *crowd) == [1, 2]
+def test_of_too_many_strangers_the_oldest_of_the_address_that_has_most_go() -> None:
+    crowd = [connection() for _ in range(12)]
+    keeper = Doorkeeper(Bounds(1, 1, connections=20))
+    assert closed(keeper, connection(address="10.0.0.8"), *crowd) == [1, 2, 3]
     addresses = [connection(address=f"10.0.1.{number}") for number in range(60)]
     assert closed(Doorkeeper(Bounds(1, 1, connections=100)), *addresses) == list(range(10)), "half of the room"
 

@@ -11,11 +11,13 @@ import zmq
 from common.host.addresses import Address
 from common.host.security.keys import KeyPair
 from common.wire import sockets
+from learner import guard
 from learner.connections import SUBSCRIPTION_BYTES, Bounds, Connection
 from learner.guard import Guard
 from tests.helpers.stranger import Stranger, frame
 
 Context = zmq.Context[zmq.Socket[bytes]]
+MIB = 2**20
 BOUNDS = Bounds(message_bytes=10_000, unread_bytes=100_000, connections=100)
 
 
@@ -165,3 +167,26 @@ def test_a_peer_without_a_key_is_told_of_once(context: Context, caplog: pytest.L
     assert [record.getMessage() for record in caplog.records] == [
         "a peer without a key, or with another learner's, was refused"
     ]
+
+
+def test_memory_that_a_flood_has_left_is_given_back_before_growth_is_counted_from_there(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each flood could take as much more as the one before left."""
+    resident = 100 * MIB
+    monkeypatch.setattr(guard, "resident_bytes", lambda: resident)
+    monkeypatch.setattr(guard, "release_memory", lambda: release())
+
+    def release() -> None:
+        nonlocal resident
+        resident = min(resident, 101 * MIB)
+
+    def read_all() -> int:
+        house.guard.all_read()
+        until(lambda: not house.guard._all_read)
+        return house.guard._calm
+
+    assert read_all() == 100 * MIB
+    for _ in range(3):
+        resident += 40 * MIB
+        assert read_all() == 101 * MIB

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,7 +60,9 @@ class House:
     def serve(self) -> list[tuple[bytes, list[bytes], str]]:
         """What came."""
         self.revoked |= self.ports.admit(time.monotonic())
-        return [(peer, [bytes(frame) for frame in frames], key) for peer, frames, key, _ in self.ports.receive()]
+        return [
+            (peer, [bytes(frame) for frame in frames], key) for peer, frames, key, _ in self.ports.receive(math.inf)
+        ]
 
     def until(self, happens: Callable[[], object], seconds: float = 20.0) -> None:
         end = time.monotonic() + seconds
@@ -167,6 +170,18 @@ def test_a_peer_is_disconnected_and_comes_back(house: House) -> None:
     assert house.say(other)[0] == second
 
 
+def test_messages_of_an_ended_connection_hold_nobody_up(house: House) -> None:
+    peer = house.dealer()
+    routing_id, _ = house.say(peer)
+    house.ports._connections[routing_id].closing = True
+    for _ in range(100):
+        peer.send(b"noise")
+    for _ in range(100):
+        assert house.ports.pollable[0].poll(10_000)
+        assert list(house.ports.receive(0.0)) == [], "time is up after each of them"
+    assert list(house.ports.receive(math.inf)) == [] and house.ports.all_read
+
+
 def test_bytes_under_way_are_progress(house: House) -> None:
     with Stranger(house.port) as peer:
         peer.socket.sendall(frame(b"hello"))
@@ -180,7 +195,7 @@ def test_bytes_under_way_are_progress(house: House) -> None:
         moved: dict[bytes, Progress] = {}
         house.until(lambda: moved.update(house.ports.progress()) or moved)
         assert list(moved) == heard
-        assert not list(house.ports.receive()), "it is half a message"
+        assert not list(house.ports.receive(math.inf)), "it is half a message"
 
 
 def test_much_that_is_read_is_no_flood_with_keys_or_without(house: House, guarded: House) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,24 @@ def test_descriptors_and_memory_are_counted() -> None:
     with open("/dev/null") as _:  # noqa: PTH123
         assert process.open_descriptors() == before + 1
     assert 2**20 < process.resident_bytes() < 2**40
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's")
+def test_freed_memory_is_given_back() -> None:
+    script = """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    pieces = [libc.malloc(60_000) for _ in range(2000)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, 60_000)
+    for piece in pieces[:-1]:  # the last one is on top of them
+        libc.free(piece)
+    print(resident_bytes())
+    release_memory()
+    print(resident_bytes())
+    """
+    before, after = map(int, limited(100, 300, "import ctypes\n" + textwrap.dedent(script)).split())
+    assert before - after > 100e6
 
 
 def test_a_container_may_have_less_memory_than_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
