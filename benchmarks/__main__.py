@@ -13,6 +13,7 @@ TAKES = {
     "networks": "30 s",
     "optimizers": "20 s",
     "goal": "2 min",
+    "start": "2 min",
     "compare": "40 min",
     "flappy": "4 min",
     "throughput": "2 min",

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import psutil
 
@@ -72,6 +72,8 @@ class Command:
         """
         self.arguments = arguments
         self.lines: list[str] = []
+        self.read_at: list[float] = []
+        """When each of them was read, in seconds since 1970."""
         self.process = psutil.Popen(
             [sys.executable, *program, *arguments],
             stdin=subprocess.PIPE,
@@ -84,7 +86,9 @@ class Command:
         self._reader.start()
 
     def _read(self) -> None:
-        self.lines.extend(line.rstrip("\n") for line in self.process.stderr)
+        for line in self.process.stderr:
+            self.read_at.append(time.time())
+            self.lines.append(line.rstrip("\n"))
 
     def __enter__(self) -> Self:
         """Runs already."""
@@ -111,7 +115,7 @@ class Command:
             self.fail(f"exit code {code}")
         return bool(code == 0)
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str) -> NoReturn:
         """Raises RunFailedError with what the process said last."""
         said = "\n  ".join(self.lines[-10:])
         raise RunFailedError(f"a3cd {' '.join(self.arguments)}: {why}\n  {said}")

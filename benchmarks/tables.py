@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
+ROOT = Path(__file__).parents[1]
 Cell = str | int | float | bool | None
 
 
@@ -26,9 +30,27 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> 
 
 def machine() -> None:
     """Prints what the figures below hold for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    versions = f"python {platform.python_version()}, torch {version('torch')}, a3cd {version('a3cd')}"
-    print(f"{datetime.now():%Y-%m-%d %H:%M}, {cores} cores ({platform.machine()}), {versions}", flush=True)
+    it = conditions()
+    versions = ", ".join(f"{name} {number}" for name, number in it["versions"].items())
+    print(f"{it['time'].replace('T', ' ')}, {it['cores']} cores ({it['machine']}), {versions}", flush=True)
+
+
+def conditions() -> dict[str, Any]:
+    """What figures of this moment hold for; "commit" only in a clone of the repository, "+" for one with changes."""
+    return {
+        "time": f"{datetime.now():%Y-%m-%dT%H:%M}",
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "machine": platform.machine(),
+        "versions": {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}},
+        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
+    }
+
+
+def _git(*words: str) -> str:
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def median(values: Iterable[float | None]) -> float | None:
