@@ -25,6 +25,7 @@ TAKES = {
     "saving": "1 min",
     "week_of_metrics": "2 min",
     "join_storm": "30 s",
+    "swarm": "20 s",
     "strangers": "4 min",
     "poison": "30 min",
     "faults": "25 min",

@@ -1,0 +1,166 @@
+"""What one learner can take: gradients of many synthetic actors over the real wire.
+
+    python -m benchmarks swarm [--actors 10] [--rate 0] [--network dense] [--codec none] [--seconds 10]
+
+One process holds all actors. Each joins as an actor does, subscribes to the weights, sends a heartbeat in time and a
+gradient whenever its credit allows (--rate: so many a second at most), always the same few packed ones, as of the
+newest weights that it has received. They are honest: of usual length, and none is refused. The learner is a process of
+its own, on one core where there are two, the actors are on another.
+
+"us a gradient" is the learner's processor time, all threads; it depends less than the rates on what else the machine
+does. An acknowledgement's delay is from the sending of the gradient; lag is in optimizer steps, of the last 1024.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+
+from benchmarks import tables
+from benchmarks.runs import Command, free_port
+from benchmarks.synthetic_actors import Swarm
+from common.host.addresses import Address
+from common.run import presets
+from common.settings.codec_names import NAMES, PARTS
+from common.settings.sections import Settings
+from common.settings.toml import dump, override
+from common.wire.codecs.registry import make
+
+NETWORKS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "dense": ("FlappyBird-v0", ()),
+    "conv": ("ALE/Pong-v5", ()),
+    "big": ("CartPole-v1", ("network.hidden=[4450,4450]",)),
+}
+"""Preset, and what differs from it: 18,563, 677,943 and 19,842,553 parameters."""
+LEARNER_CORE, SWARM_CORE = 0, 1
+WARM_UP_SECONDS = 2.0
+BODIES = 4
+"""Different gradients: noise, each with its negative, so that the weights stay where they are."""
+
+
+def bodies(codec: str, size: int, norm: float) -> list[bytes]:
+    """Packed gradients, noise of this norm."""
+    generator = np.random.default_rng(0)
+    packing = make(codec, size)
+    packed = []
+    for _ in range(BODIES // 2):
+        noise = generator.standard_normal(size, np.float32)
+        noise *= norm / float(np.linalg.norm(noise))
+        packed += [packing.encode(torch.from_numpy(sign * noise)) for sign in (1, -1)]
+    return packed
+
+
+def measure(given: argparse.Namespace, address: Address, learner: psutil.Process, settings: Settings) -> dict[str, Any]:
+    swarm = Swarm(address, given.actors, given.codec, given.rate)
+    torch.set_num_threads(1)
+    try:
+        if len(os.sched_getaffinity(0)) > 1:
+            pin(learner.pid, LEARNER_CORE)
+            pin(os.getpid(), SWARM_CORE)
+        parameters = swarm.status()["parameters"]
+        norm = 0.9 * settings.algorithm.max_grad_norm or 0.5
+        packed = bodies(given.codec, parameters, norm)
+        swarm.join(given.actors)
+        swarm.begin(packed, settings)
+        swarm.run(WARM_UP_SECONDS)
+        before, worked, broadcasts = swarm.status(), spent(learner), swarm.broadcasts
+        seconds = swarm.run(given.seconds)
+        busy, delays = spent(learner) - worked, swarm.delays
+        received = swarm.broadcasts - broadcasts
+        after = swarm.status()
+        applied, steps = (after[name] - before[name] for name in ("gradients", "version"))
+        resources = {"rss_mib": learner.memory_info().rss / 2**20, "descriptors": learner.num_fds()}
+    finally:
+        swarm.close()
+    p50, p95, p99 = np.percentile(delays, [50, 95, 99]) * 1e3
+    return {
+        "applied_per_second": applied / seconds,
+        "steps_per_second": steps / seconds,
+        "gradients_per_step": applied / max(1, steps),
+        "ack_ms_p50": p50,
+        "ack_ms_p95": p95,
+        "ack_ms_p99": p99,
+        "lag_mean": after["lag_mean"],
+        "lag_p95": after["lag_p95"],
+        "learner_cpu_percent": 100 * busy / seconds,
+        "learner_us_per_gradient": 1e6 * busy / max(1, applied),
+        "broadcasts_per_second": received / given.actors / seconds,
+        **resources,
+        "parameters": parameters,
+        "refused": after["refused"],
+        "stale": after["stale"],
+        "duplicates": after["duplicates"],
+    }
+
+
+def spent(process: psutil.Process) -> float:
+    """Processor seconds so far."""
+    return float(sum(process.cpu_times()[:2]))
+
+
+def pin(pid: int, core: int) -> None:
+    """All its threads."""
+    for thread in psutil.Process(pid).threads():
+        os.sched_setaffinity(thread.id, {core})
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    preset, changed = NETWORKS[given.network]
+    kind, stage = PARTS[given.codec]
+    assigned = [*changed, f"exchange.codec={kind}", f"exchange.entropy_coder={stage}", "exchange.kind=gradients"]
+    assigned += ["limits.until_return=1e9", "limits.seconds=0", "limits.frames=0", "checkpoint.every_seconds=0"]
+    assigned += ["optimizer.anneal=constant", *given.set]
+    settings = override(presets.show(preset).settings(), assigned)
+    address = Address("127.0.0.1", free_port())
+    with tempfile.TemporaryDirectory(prefix="a3cd-swarm-") as folder:
+        config = Path(folder) / "run.toml"
+        config.write_text(dump(settings), encoding="utf-8")
+        program = ("-P", "-m", "deploy.cli.command")
+        if given.step_seconds:
+            program = ("-P", str(Path(__file__).with_name("slow_learner.py")), str(given.step_seconds))
+        words = ("learner", "--bind", str(address), "--config", str(config), "--run-dir", f"{folder}/run")
+        with Command(*words, program=program) as learner:
+            try:
+                return measure(given, address, learner.process, settings)
+            except SystemExit as error:
+                learner.fail(str(error))
+                raise
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--actors", type=int, default=10)
+    parser.add_argument("--rate", type=float, default=0.0, help="gradients a second of each actor; 0: as credit allows")
+    parser.add_argument("--network", choices=NETWORKS, default="dense")
+    parser.add_argument("--codec", choices=NAMES, default="none")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="least duration of an optimizer step")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
+    parser.add_argument("--json", type=Path, help="where to write the figures too")
+    given = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    tables.machine()
+    conditions = tables.conditions()  # before this process is bound to one core
+    figures = run(given)
+    speed = f"{given.rate:g} a second each" if given.rate else "as fast as credit allows"
+    title = (
+        f"{given.network}, {given.codec}, {given.actors} actors, {speed}, commit {conditions['commit'] or 'unknown'}"
+    )
+    tables.show(title, ("", "value"), [(name.replace("_", " "), value) for name, value in figures.items()])
+    if given.json:
+        asked = {name: value for name, value in vars(given).items() if name != "json"}
+        told = conditions | {"asked": asked, "figures": figures}
+        given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
