@@ -1,41 +1,29 @@
-"""Dense layers on a flattened observation."""
-
-from collections.abc import Sequence
-from typing import Literal
+"""Dense layers on a flattened observation, in torch."""
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from common.rl.dense.layout import CHUNK, TrunkLayout
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
 
 class DenseTrunk(Trunk):
-    """Dense layers of `hidden` units with an activation after each. Takes every kind of observation."""
+    """Dense layers with an activation after each. Takes every kind of observation."""
 
-    chunk = 4096
+    chunk = CHUNK
 
-    def __init__(
-        self,
-        observation: ObservationSpec,
-        hidden: Sequence[int],
-        activation: Literal["relu", "tanh"],
-        generator: torch.Generator,
-        input_scale: float = 1.0,
-    ) -> None:
+    def __init__(self, layout: TrunkLayout, generator: torch.Generator) -> None:
         super().__init__()
-        self.observation = observation
-        self.features = hidden[-1]
-        self.architecture = f"dense {observation.kind} {activation} x{input_scale:g}"
-        self._scale = input_scale if observation.kind == "box" else 1.0
-        self._activation = torch.relu if activation == "relu" else torch.tanh
-        layers = []
-        inputs = observation.size
-        for index, units in enumerate(hidden):
-            layers.append(self._layer(f"dense{index}", units, inputs, generator=generator))
-            inputs = units
-        self._layers = tuple(layers)
+        self.observation = layout.observation
+        self.features = layout.features
+        self.architecture = layout.architecture
+        self._scale = layout.scale
+        self._activation = torch.relu if layout.activation == "relu" else torch.tanh
+        self._layers = tuple(
+            self._layer(name, units, inputs, generator=generator) for name, units, inputs in layout.layers()
+        )
 
     def forward(self, observations: Tensor) -> Tensor:
         x = encode(self.observation, observations)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from common.rl.action_spec import ActionSpec
+from common.rl.dense.layout import heads
 from common.rl.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
@@ -64,7 +65,7 @@ class Heads(PolicyValue):
         self.action = action
         self.chunk = trunks[0].chunk
         self.shared = len(trunks) == 1
-        self.architecture = f"{trunks[0].architecture} {'shared' if self.shared else 'separate'}{action.suffix}"
+        self.architecture = heads(trunks[0].architecture, self.shared, action)
         self.head_weight, self.head_bias = joint_head(action, trunks[0].features, generator)
         self.log_std = log_std(action)
         self._trunks = tuple(trunks)

@@ -3,6 +3,7 @@
 import torch
 
 from common.rl.action_spec import ActionSpec
+from common.rl.dense.layout import trunk_layout
 from common.rl.networks import conv, own
 from common.rl.networks.conv import ConvTrunk
 from common.rl.networks.dense import DenseTrunk
@@ -35,7 +36,7 @@ def build(section: Network, observation: ObservationSpec, action: ActionSpec, se
 
     def trunk() -> Trunk:
         if kind == "dense":
-            return DenseTrunk(observation, section.hidden, section.activation, generator, section.input_scale)
+            return DenseTrunk(trunk_layout(section, observation), generator)
         if kind == "conv-impala":
             return ImpalaTrunk(observation, generator)
         convolutions, units = _CONVOLUTIONS[kind]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from common.rl.dense.layout import TrunkLayout
 from common.rl.networks.dense import DenseTrunk, encode
 from common.rl.observation_spec import ObservationSpec
 
@@ -13,7 +14,7 @@ from common.rl.observation_spec import ObservationSpec
 @pytest.mark.parametrize(("activation", "module"), [("relu", nn.ReLU), ("tanh", nn.Tanh)])
 def test_equals_a_sequence_of_linear_layers(activation: Literal["relu", "tanh"], module: type[nn.Module]) -> None:
     generator = torch.Generator().manual_seed(3)
-    trunk = DenseTrunk(ObservationSpec((2, 3), "box", 6), [8, 5], activation, generator)
+    trunk = DenseTrunk(TrunkLayout(ObservationSpec((2, 3), "box", 6), (8, 5), activation, 1.0), generator)
     plain = nn.Sequential(nn.Flatten(), nn.Linear(6, 8), module(), nn.Linear(8, 5), module())
     for ours, theirs in zip(trunk.parameters(), plain.parameters(), strict=True):
         ours.data += 0.1 * torch.randn(ours.shape, generator=generator)
@@ -26,7 +27,11 @@ def test_equals_a_sequence_of_linear_layers(activation: Literal["relu", "tanh"],
 def test_activation_and_observation_are_part_of_the_architecture() -> None:
     box, discrete = ObservationSpec((4,), "box", 4), ObservationSpec((), "discrete", 4)
     generator = torch.Generator()
-    texts = {DenseTrunk(o, [8], a, generator).architecture for o in (box, discrete) for a in ("relu", "tanh")}
+    texts = {
+        DenseTrunk(TrunkLayout(o, (8,), a, 1.0), generator).architecture
+        for o in (box, discrete)
+        for a in ("relu", "tanh")
+    }
     assert len(texts) == 4
 
 

@@ -7,16 +7,22 @@ import torch
 from torch import nn
 
 from common.rl.action_spec import ActionSpec, discrete
+from common.rl.dense.layout import TrunkLayout
 from common.rl.networks.dense import DenseTrunk
 from common.rl.networks.heads import Heads, append_log_std, log_std
 from common.rl.observation_spec import ObservationSpec
 
 OBSERVATION = ObservationSpec((4,), "box", 4)
+LAYOUT = TrunkLayout(OBSERVATION, (8,), "tanh", 1.0)
 
 
 def network(trunks: int) -> Heads:
     generator = torch.Generator().manual_seed(2)
-    return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)], discrete(3), generator)
+    return Heads(
+        [DenseTrunk(LAYOUT, generator) for _ in range(trunks)],
+        discrete(3),
+        generator,
+    )
 
 
 def gradient(module: nn.Module) -> float:
@@ -55,7 +61,7 @@ def test_separate_heads_read_their_own_trunk() -> None:
 @pytest.mark.parametrize("trunks", [1, 2])
 def test_spreads_that_are_parameters_are_the_same_for_every_state(trunks: int) -> None:
     generator = torch.Generator().manual_seed(2)
-    made = [DenseTrunk(OBSERVATION, [8], "tanh", generator) for _ in range(trunks)]
+    made = [DenseTrunk(LAYOUT, generator) for _ in range(trunks)]
     net = Heads(made, ActionSpec("box", shape=(2,), squashed=(True, True)), generator)
     assert net.log_std is not None
     net.log_std.data.copy_(torch.tensor([1.0, -1.0]))
@@ -69,7 +75,7 @@ def test_spreads_that_are_parameters_are_the_same_for_every_state(trunks: int) -
 def test_networks_of_other_actions_have_other_architectures() -> None:
     def of(action: ActionSpec) -> str:
         generator = torch.Generator().manual_seed(2)
-        return Heads([DenseTrunk(OBSERVATION, [8], "tanh", generator)], action, generator).architecture
+        return Heads([DenseTrunk(LAYOUT, generator)], action, generator).architecture
 
     box = ActionSpec("box", shape=(2,), squashed=(True, True))
     assert len({of(one) for one in (box, replace(box, squashed=(True, False)), discrete(2), discrete(3))}) == 3
