@@ -1,85 +1,58 @@
-"""Every algorithm by every way to exchange, to the same goal: frames, seconds, bytes, the learner's load.
+"""Two results of one benchmark side by side: `python -m benchmarks compare BEFORE.json AFTER.json`.
 
-    python -m benchmarks compare [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
-
-A table for each environment; --only takes algorithms, or algorithm/exchange. Two actors, the environment's preset
-with its settings for each algorithm. A seed that does not reach the goal in time has no "frames" and no "seconds"
-("reached" counts those that do); medians are over the seeds that did, all other columns over all. Bytes are per frame
-played: "up" from actors to the learner, "down" weights or actions.
+Rows belong together whose words are the same; each of their numbers is shown with the ratio of after to before. Figures
+of two machines, or of one on two days, say little: measure both in one hour.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.runs import Training
 from benchmarks.tables import Cell
 
-WAYS = (
-    ("a3c", "gradients"),
-    ("a3c", "trajectories"),
-    ("a3c", "actions"),
-    ("one-step-q", "gradients"),
-    ("one-step-sarsa", "gradients"),
-    ("n-step-q", "gradients"),
-    ("a2c", "trajectories"),
-    ("vtrace", "trajectories"),
-    ("vtrace", "actions"),
-    ("ppo", "trajectories"),
-    ("ppo", "gradients"),
-)
-GOALS = {"CartPole-v1": 475.0, "FlappyBird-v0": 10.0}
-"""Mean training return over 100 episodes. FlappyBird gives 4 up to the first pipe, and 4.7 with each that is passed."""
-COLUMNS = ("reached", "frames", "seconds", "frames/s", "bytes up", "bytes down", "learner busy", "lag", "lag p95")
+COLUMNS = ("", "figure", "before", "after", "after / before")
+Key = tuple[str, ...]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", default=",".join(GOALS))
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--seconds", type=float, default=120.0, help="longest for one run")
-    parser.add_argument("--only", default="", help="algorithms, or algorithm/exchange")
-    arguments = parser.parse_args()
-    environments = arguments.env.split(",")
-    if unknown := set(environments) - set(GOALS):
-        parser.error(f"--env: no goal is set for {', '.join(sorted(unknown))}; there are {', '.join(GOALS)}")
-    seeds = [int(seed) for seed in arguments.seeds.split(",")]
-    only = set(arguments.only.split(",")) - {""}
-    ways = [way for way in WAYS if not only or way[0] in only or "/".join(way) in only]
-    tables.machine()
-    for env in environments:
-        rows = [(*way, *measure(env, *way, seeds, arguments.seconds)) for way in ways]
-        title = f"{env} to {GOALS[env]:g} within {arguments.seconds:g} s, seeds {arguments.seeds}"
-        tables.show(title, ("algorithm", "exchange", *COLUMNS), rows)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    given = parser.parse_args()
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in (given.before, given.after)]
+    if results[0]["benchmark"] != results[1]["benchmark"]:
+        raise SystemExit(f"{given.before} is of {results[0]['benchmark']}, {given.after} of {results[1]['benchmark']}")
+    for name, result in zip(("before", "after"), results, strict=True):
+        machine = result["machine"]
+        print(f"{name:7} {result['date']}  {result['commit'][:12]}  {machine['processor']}, {machine['cores']} cores")
+    tables.show(results[0]["benchmark"], COLUMNS, compared(*results))
 
 
-def measure(env: str, algorithm: str, exchange: str, seeds: list[int], seconds: float) -> tuple[Cell, ...]:
-    """What the columns say."""
-    runs = [run(env, algorithm, exchange, seed, seconds) for seed in seeds]
-    reached = [one for one in runs if one["reached"]]
-    return (
-        f"{len(reached)}/{len(runs)}",
-        tables.median(one["frames"] for one in reached),
-        tables.median(one["seconds"] for one in reached),
-        tables.median(one["frames_per_second"] for one in runs),
-        tables.median(one["gradient_bytes"] / one["frames"] for one in runs),
-        tables.median((one["weight_bytes"] + one["action_bytes"]) / one["frames"] for one in runs),
-        *(tables.median(one[name] for one in runs) for name in ("learner_busy", "lag_mean", "lag_p95")),
-    )
+def compared(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
+    """A row of COLUMNS for each number that both results have."""
+    later = dict(figures(after))
+    for (key, column), value in figures(before):
+        if (now := later.get((key, column))) is not None:
+            yield ", ".join(key), column, value, now, now / value if value else None
 
 
-def run(env: str, algorithm: str, exchange: str, seed: int, seconds: float) -> dict[str, Any]:
-    """The summary of one run."""
-    arguments = ("--algorithm", algorithm, "--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
-    goal = ("--until-return", str(GOALS[env]))
-    label = f"{env}, {algorithm}, {exchange}, seed {seed}"
-    settings = {"exchange.kind": exchange}
-    if (algorithm, exchange) == ("ppo", "gradients"):
-        settings["staleness.policy"] = "synchronous"
-    with Training(env, *arguments, *goal, label=label, settings=settings) as training:
-        return training.finish(seconds + 60.0).summary
+def figures(result: dict[str, Any]) -> Iterator[tuple[tuple[Key, str], float]]:
+    """Each number with what tells it from the others: the words of its row, which of the rows with them, its column."""
+    for table in result["tables"]:
+        rows: dict[Key, int] = defaultdict(int)
+        for row in table["rows"]:
+            words = tuple(cell for cell in row if isinstance(cell, str))
+            rows[words] += 1
+            key = (*words, *([f"no. {rows[words]}"] if rows[words] > 1 else []))
+            for column, cell in zip(table["columns"], row, strict=True):
+                if isinstance(cell, int | float) and not isinstance(cell, bool):
+                    yield (key, column), cell
 
 
 if __name__ == "__main__":

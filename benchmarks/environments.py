@@ -16,6 +16,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import tables
+from benchmarks.tables import Cell
 from common.host.modules import bare
 from common.rl.environments.actions import ActionMap
 from common.rl.environments.episodes import EpisodeTracker
@@ -60,11 +62,11 @@ def ours(section: Environment, num_envs: int, seconds: float) -> float:
     return rate
 
 
-def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float:
-    """SyncVectorEnv over what gymnasium.make gives; 0 where it has no like."""
+def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float | None:
+    """SyncVectorEnv over what gymnasium.make gives; None where it has no like."""
     section = resolve(section)
-    if section.observation == "frames" or section.skip > 1 or section.stack > 1:
-        return 0.0
+    if section.observation == "frames" or section.frame_skip > 1 or section.frame_stack > 1:
+        return None
     find_spec(section.id)
     with quiet():
         options: dict[str, Any] = dict(section.options)
@@ -89,7 +91,8 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=16)
     arguments = parser.parse_args()
     num_envs, seconds = arguments.num_envs, arguments.seconds
-    print(f"{'environment':34}{'steps/s':>10}{'us':>10}{'one copy':>10}{'sync':>10}")
+    tables.machine()
+    rows: list[tuple[Cell, ...]] = []
     for section in SECTIONS:
         settings = "".join(
             f" {key}={value}" for key in ("frame_skip", "frame_stack") if (value := getattr(section, key))
@@ -97,10 +100,8 @@ def main() -> None:
         frames = " frames" if section.observation == "frames" else ""
         batch, single = ours(section, num_envs, seconds), ours(section, 1, seconds)
         sync = gymnasiums(section, num_envs, seconds)
-        print(
-            f"{section.id + frames + settings:34}{batch:10.0f}{1e6 * num_envs / batch:10.0f}{single:10.0f}"
-            + (f"{sync:10.0f}" if sync else f"{'-':>10}")
-        )
+        rows.append((section.id + frames + settings, batch, 1e6 * num_envs / batch, single, sync))
+    tables.show(f"{num_envs} copies", ("environment", "steps/s", "us", "one copy", "sync"), rows)
     print(f"EpisodeTracker.update, nothing ended: {tracker_microseconds(num_envs, seconds):.1f} us")
 
 

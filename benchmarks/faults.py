@@ -171,7 +171,7 @@ def _replay(crew: Crew) -> dict[str, object]:
 
 
 def show(outcome: Outcome) -> None:
-    rows: list[Sequence[object]] = [
+    rows: list[Sequence[tables.Cell]] = [
         (name, len(seconds), round(statistics.median(seconds), 1), round(max(seconds), 1))
         for name, seconds in sorted(outcome.pauses.items())
     ]

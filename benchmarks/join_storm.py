@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import zmq
 
+from benchmarks import tables
 from common.host.addresses import Address
 from common.wire import sockets
 from common.wire.frames import pack, split
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--actors", type=int, default=1000)
     parser.add_argument("--profile", type=Path, help="where to write a profile of the learner (pstats)")
     given = parser.parse_args()
+    tables.machine()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     pair = sockets.reserve_pair(Address("127.0.0.1", 0))
     address = Address("127.0.0.1", pair[0].getsockname()[1])
@@ -98,10 +100,9 @@ def main() -> None:
                 seconds, busy, size = storm(address, given.actors, psutil.Process(learner.pid))
             finally:
                 learner.terminate()
-    print(
-        f"{given.actors} actors were welcome after {seconds:.2f} s, {busy:.2f} s of the learner's processor, "
-        f"{1e6 * busy / given.actors:.0f} us each, with {size >> 20} MiB of weights"
-    )
+    row = ("all welcome", seconds, busy, 1e6 * busy / given.actors, size / 2**20)
+    columns = ("", "seconds", "learner's processor seconds", "microseconds each", "MiB of weights")
+    tables.show(f"{given.actors} actors at once", columns, [row])
 
 
 if __name__ == "__main__":

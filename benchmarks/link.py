@@ -14,7 +14,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Self
 
 CHUNK_BYTES = 16_384
@@ -85,7 +85,7 @@ class Link:
             task.cancel()
         self._loop.call_later(0.1, self._loop.stop)
 
-    def _relay_to(self, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], object]:
+    def _relay_to(self, port: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             ends = [writer]
             try:

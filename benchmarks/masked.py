@@ -42,12 +42,12 @@ class MaskedCartPoleVector(CartPoleVectorEnv):
         observations, information = super().reset(**keywords)
         return observations[:, SHOWN], information
 
-    def step(self, action: NDArray[np.int64]) -> tuple[Any, ...]:
+    def step(self, action: Any) -> tuple[Any, ...]:
         observations, *others = super().step(action)
         return observations[:, SHOWN], *others
 
 
-def _shown(space: gymnasium.Space[Any]) -> Box:
+def _shown(space: gymnasium.Space[Any]) -> Any:
     assert isinstance(space, Box)
     return Box(space.low[list(SHOWN)], space.high[list(SHOWN)], dtype=np.float32)
 

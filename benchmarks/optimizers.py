@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks import tables
+from benchmarks.tables import Cell
 from common.settings.sections import Optimizer
 from learner.parameters.optimizers import make, resolve_device
 
@@ -23,16 +25,17 @@ SECTIONS = {
     "sgd, momentum": Optimizer(kind="sgd", momentum=0.9),
 }
 SHAPES = ((16, 256), (16,), (32, 256), (32,), (256, 2592), (256,), (7, 256), (7,))
-ROW = "{:<22}" + " {:>12}" * len(SIZES)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     device = resolve_device(sys.argv[1] if len(sys.argv) > 1 else "cpu")
-    print(ROW.format("us per step", *SIZES))
-    for name, section in SECTIONS.items():
-        print(ROW.format(name, *(f"{measure(section, size, device):.0f}" for size in SIZES)))
-    print(ROW.format("torch Adam, separate", "", "", f"{measure_separate(device):.0f}"))
+    tables.machine()
+    rows: list[tuple[Cell, ...]] = [
+        (name, *(measure(section, size, device) for size in SIZES)) for name, section in SECTIONS.items()
+    ]
+    rows.append(("torch Adam, separate", None, None, measure_separate(device)))
+    tables.show("Microseconds per step", ("optimizer", *(f"{size:,}" for size in SIZES)), rows)
 
 
 def measure(section: Optimizer, size: int, device: torch.device) -> float:

@@ -9,10 +9,12 @@ on a slow disk.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import torch
 
@@ -30,21 +32,24 @@ def main() -> None:
     arguments = parser.parse_args()
     tables.machine()
     torch.set_num_threads(1)
-    genuine = os.fsync
     rows = []
     for size in arguments.parameters:
         for delay in arguments.fsync:
-
-            def slow(descriptor: int, delay: float = delay) -> None:
-                time.sleep(delay)
-                genuine(descriptor)
-
-            os.fsync = slow
-            with tempfile.TemporaryDirectory() as place:
+            with slow_disk(delay), tempfile.TemporaryDirectory() as place:
                 rows.append((f"{size:,}", delay, *measure(Path(place), size)))
-            os.fsync = genuine
     columns = ("parameters", "fsync + s", "handed over, ms", "longest pause, ms", "on the disk, s")
     tables.show("Saving weights and two vectors of the optimizer", columns, rows)
+
+
+def slow_disk(delay: float) -> contextlib.AbstractContextManager[object]:
+    """Each fsync takes so many seconds longer."""
+    sync = os.fsync
+
+    def slow(descriptor: int) -> None:
+        time.sleep(delay)
+        sync(descriptor)
+
+    return mock.patch("os.fsync", slow)
 
 
 def measure(place: Path, size: int) -> tuple[float, float, float]:

@@ -1,6 +1,6 @@
 """From the command to the first gradient, and from the goal to the prompt: `python -m benchmarks start`.
 
-    python -m benchmarks start [--runs 5] [--seed 0] [--json FILE]
+    python -m benchmarks start [--runs 5] [--seed 0]
 
 Each figure is the median of so many runs. Moments of `a3cd train CartPole-v1 --seed S` are seconds since the command,
 as somebody counts them who reads what it writes and listens to its weights: the first new ones go out with the first
@@ -10,7 +10,6 @@ gradient that is applied. Imports are those of a Python of their own, its start 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -38,7 +37,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="where to write the figures and what they hold for")
     given = parser.parse_args()
     tables.machine()
     runs = [training(given.seed) for _ in range(given.runs)]
@@ -52,9 +50,6 @@ def main() -> None:
         rounds = [{name: seconds(words) for name, words in programs.items()} for _ in range(given.runs)]
     others = {name: tables.median(one[name] for one in rounds) for name in programs}
     tables.show(f"commands and imports, median of {given.runs}", ("", "seconds"), list(others.items()))
-    if given.json is not None:
-        figures = {"runs": given.runs, "seed": given.seed, "train": moments, "others": others}
-        given.json.write_text(json.dumps(tables.conditions() | figures, indent=2) + "\n", encoding="utf-8")
 
 
 def training(seed: int) -> dict[str, float]:

@@ -20,6 +20,7 @@ import zmq
 
 from benchmarks import tables
 from benchmarks.runs import RunFailedError, Training
+from benchmarks.tables import Cell
 from benchmarks.throughput import rate
 from common.wire import sockets
 from common.wire.frames import pack
@@ -73,7 +74,7 @@ def status(port: int) -> None:
     while True:
         one.send(pack(Inspect()))
         due += 1 / STATUS_PER_SECOND
-        while one.poll(max(0.0, 1e3 * (due - time.monotonic()))):
+        while one.poll(max(0, int(1e3 * (due - time.monotonic())))):
             one.recv_multipart()
 
 
@@ -91,7 +92,7 @@ def main() -> None:
     tables.show(f"A learner with two actors, {seconds:g} s each", COLUMNS, rows)
 
 
-def measure(training: Training, attack: Callable[[int], None], seconds: float) -> tuple[object, ...]:
+def measure(training: Training, attack: Callable[[int], None], seconds: float) -> tuple[Cell, ...]:
     """What the columns say."""
     (learner,) = training.processes("learner")
     port = min(one.laddr.port for one in learner.net_connections("tcp") if one.status == psutil.CONN_LISTEN)

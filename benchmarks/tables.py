@@ -1,7 +1,9 @@
-"""What every benchmark of whole runs prints: one line on the machine, one table."""
+"""What every benchmark prints, and writes with --json: the machine, and its tables."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import statistics
@@ -15,10 +17,14 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 Cell = str | int | float | bool | None
+_shown: list[dict[str, Any]] = []
+"""Tables, in order."""
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Prints a table under a title; the first column is aligned to the left, the others to the right."""
+    rows = [list(row) for row in rows]
+    _shown.append({"title": title, "columns": list(columns), "rows": rows})
     lines = [list(columns), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
     print(f"\n{title}")
@@ -30,20 +36,40 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> 
 
 def machine() -> None:
     """Prints what the figures below hold for."""
-    it = conditions()
-    versions = ", ".join(f"{name} {number}" for name, number in it["versions"].items())
-    print(f"{it['time'].replace('T', ' ')}, {it['cores']} cores ({it['machine']}), {versions}", flush=True)
+    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
+    print(f"{datetime.now():%Y-%m-%d %H:%M}, {_cores()} cores ({platform.machine()}), {versions}", flush=True)
 
 
-def conditions() -> dict[str, Any]:
-    """What figures of this moment hold for; "commit" only in a clone of the repository, "+" for one with changes."""
-    return {
-        "time": f"{datetime.now():%Y-%m-%dT%H:%M}",
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "machine": platform.machine(),
-        "versions": {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}},
-        "commit": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
+def write(file: Path, benchmark: str, arguments: Sequence[str]) -> None:
+    """All tables shown so far and what they hold for, as JSON; `python -m benchmarks compare` reads it.
+
+    "commit" is empty outside a clone of the repository, and ends with + where files were changed since.
+    """
+    result = {
+        "benchmark": benchmark,
+        "arguments": list(arguments),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "machine": {"cores": _cores(), "processor": _processor(), "system": platform.platform()},
+        "versions": _versions(),
+        "commit": _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
+        "tables": _shown,
     }
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return platform.processor() or platform.machine()
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}}
 
 
 def _git(*words: str) -> str:

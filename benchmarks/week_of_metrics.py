@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
+from benchmarks.tables import Cell
 from common.run.folder import RunFolder
 from learner.record import curve
 from learner.record.metrics import MetricsWriter
@@ -36,8 +37,8 @@ def main() -> None:
     tables.show(title, ("", "seconds", "metrics MiB", "events MiB", "peak RSS MiB"), rows)
 
 
-def measure(folder: RunFolder, seconds: int, *, old: bool) -> list[tuple[object, ...]]:
-    rows = [("nothing yet", 0.0, 0.0, 0.0, _peak())]
+def measure(folder: RunFolder, seconds: int, *, old: bool) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = [("nothing yet", 0.0, 0.0, 0.0, _peak())]
 
     def note(what: str, begun: float) -> None:
         events = sum(file.stat().st_size for file in folder.events.iterdir()) if folder.events.exists() else 0
