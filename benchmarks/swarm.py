@@ -14,7 +14,6 @@ does. An acknowledgement's delay is from the sending of the gradient; lag is in 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import tempfile
@@ -145,21 +144,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--step-seconds", type=float, default=0.0, help="least duration of an optimizer step")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
-    parser.add_argument("--json", type=Path, help="where to write the figures too")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     tables.machine()
-    conditions = tables.conditions()  # before this process is bound to one core
     figures = run(given)
     speed = f"{given.rate:g} a second each" if given.rate else "as fast as credit allows"
-    title = (
-        f"{given.network}, {given.codec}, {given.actors} actors, {speed}, commit {conditions['commit'] or 'unknown'}"
-    )
+    title = f"{given.network}, {given.codec}, {given.actors} actors, {speed}"
     tables.show(title, ("", "value"), [(name.replace("_", " "), value) for name, value in figures.items()])
-    if given.json:
-        asked = {name: value for name, value in vars(given).items() if name != "json"}
-        told = conditions | {"asked": asked, "figures": figures}
-        given.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

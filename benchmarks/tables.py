@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -36,29 +37,31 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> 
 
 def machine() -> None:
     """Prints what the figures below hold for."""
-    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
-    print(f"{datetime.now():%Y-%m-%d %H:%M}, {_cores()} cores ({platform.machine()}), {versions}", flush=True)
+    it = conditions()
+    versions = ", ".join(f"{name} {number}" for name, number in it["versions"].items())
+    where = f"{it['machine']['cores']} cores ({platform.machine()})"
+    print(f"{datetime.now():%Y-%m-%d %H:%M}, {where}, {versions}, commit {it['commit'][:8] or 'unknown'}", flush=True)
 
 
 def write(file: Path, benchmark: str, arguments: Sequence[str]) -> None:
-    """All tables shown so far and what they hold for, as JSON; `python -m benchmarks compare` reads it.
-
-    "commit" is empty outside a clone of the repository, and ends with + where files were changed since.
-    """
-    result = {
-        "benchmark": benchmark,
-        "arguments": list(arguments),
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "machine": {"cores": _cores(), "processor": _processor(), "system": platform.platform()},
-        "versions": _versions(),
-        "commit": _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
-        "tables": _shown,
-    }
+    """All tables shown so far and what they hold for, as JSON; `python -m benchmarks compare` reads it."""
+    result = {"benchmark": benchmark, "arguments": list(arguments), **conditions(), "tables": _shown}
     file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def _cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+@functools.cache
+def conditions() -> dict[str, Any]:
+    """What all figures of this process hold for: as it was when this was first asked.
+
+    "commit" is empty outside a clone of the repository, and ends with + where files were changed since.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "machine": {"cores": cores, "processor": _processor(), "system": platform.platform()},
+        "versions": {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}},
+        "commit": _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
+    }
 
 
 def _processor() -> str:
@@ -66,10 +69,6 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return platform.processor() or platform.machine()
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}}
 
 
 def _git(*words: str) -> str:
