@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from common.rl.algorithms.exploration import Exploration
 from common.rl.environments.base import Environments
@@ -96,12 +97,13 @@ class Collector:
     def _step(self) -> bool:
         """Whether an episode of the first environment ended."""
         buffer = self._buffer
-        outputs, after = self._network.step(buffer.observations, buffer.state)
+        observations, state = torch.from_numpy(buffer.observations), torch.from_numpy(buffer.state)
+        outputs, after = self._network.step(observations, state)
         actions, log_probs = self._exploration.draw(outputs.numpy()[:, :-1])
         begun = time.perf_counter()
         step = self._environments.step(actions)
         seconds = time.perf_counter() - begun
-        buffer.state = after
+        buffer.state = after.numpy()
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations
         buffer.stepped(step.rewards, step.futureless, self._tracker.valid)

@@ -1,5 +1,6 @@
 """Weights received and not yet written into the model."""
 
+import numpy as np
 import torch
 
 from common.rl.model import Model
@@ -13,7 +14,7 @@ class WeightInbox:
 
     def __init__(self, model: Model, form: str, *, deltas: bool) -> None:
         """form: of whole weights, fp32 or fp16. deltas: the run sends deltas against whole weights as well."""
-        size, vectors, extras = model.flat.size, len(model.vectors), model.extras.numel()
+        size, vectors, extras = model.flat.size, len(model.vectors), model.extras.size
         self.version = 0
         """Of the weights in the model; 0 after `forget`."""
         self._model = model
@@ -49,7 +50,7 @@ class WeightInbox:
         if self._whole is not None:
             whole, keyframe = self._whole, self._keyframe_version
             self._whole, self._keyframe_version = None, -1  # until it has decoded
-            self._format.unpack(whole, torch.split(self._keyframe, model.flat.size), torch.empty_like(model.extras))
+            self._format.unpack(whole, torch.split(self._keyframe, model.flat.size), np.empty_like(model.extras))
             self._keyframe_version = keyframe
         if delta and self._delta is not None:
             self._delta.unpack(body, self._keyframe_version, self._keyframe, model.vectors, model.extras)

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks import tables
@@ -115,7 +116,7 @@ def measure_weights(name: str, shape: tuple[int, int]) -> tuple[int, float, floa
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(1)).flatten() / shape[1] ** 0.5
     moved = make_gradient(shape, sparse=False)
     moved *= 0.01 * weights.norm() / moved.norm()
-    keyframe, nothing, out, size = weights - moved, torch.zeros(0), torch.empty_like(weights), weights.numel()
+    keyframe, nothing, out, size = weights - moved, np.zeros(0, np.float32), torch.empty_like(weights), weights.numel()
     if name == "delta":
         delta = DeltaFormat(size)
         pack: Callable[[], bytes] = functools.partial(delta.pack, 7, moved, nothing)

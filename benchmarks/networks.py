@@ -52,9 +52,9 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
     model = build(Settings(network=section), observation, discrete(ACTIONS))
     network = model.network
     rollout = make_rollout(observation)
-    step = rollout.observations[0]
+    step = torch.from_numpy(rollout.observations[0])
     if section.lstm:
-        rollout = replace(rollout, state=torch.zeros(COPIES, network.state_size))
+        rollout = replace(rollout, state=np.zeros((COPIES, network.state_size), np.float32))
     state = torch.zeros(COPIES, network.state_size)
     times = (
         seconds(lambda: network.step(step[:1], state[:1])),
@@ -69,12 +69,12 @@ def make_rollout(observation: ObservationSpec) -> Rollout:
     shape = (STEPS, COPIES)
     numbers = np.random.default_rng(0).integers(256, size=(STEPS + 1, COPIES, *observation.shape))
     return Rollout(
-        observations=torch.from_numpy(numbers.astype(observation.dtype)),
-        actions=torch.randint(0, ACTIONS, shape, generator=generator),
-        rewards=torch.randn(shape, generator=generator),
-        terminated=torch.rand(shape, generator=generator) < 0.02,
-        valid=torch.rand(shape, generator=generator) < 0.98,
-        behaviour_log_probs=torch.full(shape, -1.8),
+        observations=numbers.astype(observation.dtype),
+        actions=torch.randint(0, ACTIONS, shape, generator=generator).numpy(),
+        rewards=torch.randn(shape, generator=generator).numpy(),
+        terminated=(torch.rand(shape, generator=generator) < 0.02).numpy(),
+        valid=(torch.rand(shape, generator=generator) < 0.98).numpy(),
+        behaviour_log_probs=np.full(shape, -1.8, np.float32),
     )
 
 
@@ -82,7 +82,8 @@ def plain() -> None:
     convolutions = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
     network = nn.Sequential(*convolutions, nn.Linear(2592, 256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
     rollout = make_rollout(PICTURE)
-    step, batch = rollout.observations[0], rollout.observations.flatten(0, 1)
+    observations = torch.from_numpy(rollout.observations)
+    step, batch = observations[0], observations.flatten(0, 1)
     direction = torch.full((len(batch), ACTIONS + 1), 1e-3)
 
     def act(observations: Tensor) -> None:

@@ -75,7 +75,7 @@ def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironme
         model.network,
         observation,
         algorithm=settings.algorithm,
-        rewards=reward_transform(settings, model, 16),
+        rewards=reward_transform(settings, 16, model.normalization, model.extras),
         rng=rng,
         exploration=Sampling(environments.action, rng),
     )

@@ -155,7 +155,7 @@ def test_the_weights_are_those_of_the_plain_average_taken_by_hand(
     chosen = settings_of("staleness.policy=synchronous", *ONE_CODEC)
     vector = torch.zeros(SIZE)
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), vector, 0)
-    weights = Weights(optimizer, torch.zeros(0))
+    weights = Weights(optimizer, np.zeros(0, np.float32))
     core = core_of(run_of(chosen), GradientSum(weights, average=True), 0.0)
     names = [str(number).encode() for number in order if number < present]
     for name in names:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -47,7 +48,7 @@ def model_of(settings: Settings) -> tuple[Model, Any]:
 
 
 def weights_of(settings: Settings, vector: torch.Tensor) -> Weights:
-    return Weights(make_optimizer(settings.optimizer, vector, 0), torch.zeros(0))
+    return Weights(make_optimizer(settings.optimizer, vector, 0), np.zeros(0, np.float32))
 
 
 def player_of(settings: Settings, codec: str = "none") -> Player:

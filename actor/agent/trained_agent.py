@@ -15,7 +15,7 @@ from common.rl.environments.base import Actions, Observations
 from common.rl.environments.make import make
 from common.rl.model import build
 from common.rl.moments import Moments
-from common.rl.networks.recurrent import masked_state
+from common.rl.rollout_buffer import masked_state
 from common.run.folder import Checkpoint, RunFolder
 from common.settings.sections import Settings
 
@@ -78,17 +78,17 @@ class TrainedAgent:
                     f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
                     "trained"
                 )
-            self._state = torch.zeros(num_envs, model.network.state_size)
+            self._state = np.zeros((num_envs, model.network.state_size), np.float32)
             flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
             moments = Moments.from_checkpoint(run.checkpoint.state, model.normalization.counted)
-            model.statistics.copy_(model.normalization.extras(moments))
+            model.statistics[:] = model.normalization.extras(moments)
         except BaseException:
             self.close()
             raise
 
     def begin(self) -> None:
         """Forget everything: the next observations begin an episode in every environment."""
-        self._state = torch.zeros(self._state.shape)
+        self._state = np.zeros_like(self._state)
 
     def keep(self, valid: NDArray[np.bool_]) -> None:
         """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
@@ -96,7 +96,9 @@ class TrainedAgent:
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        outputs, self._state = self._model.network.step(torch.from_numpy(observations), self._state)
+        network = self._model.network
+        outputs, after = network.step(torch.from_numpy(observations), torch.from_numpy(self._state))
+        self._state = after.numpy()
         numbers = outputs.numpy()[:, :-1]
         return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 

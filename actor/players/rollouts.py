@@ -52,7 +52,7 @@ class RolloutPlayer(Player):
             self.model.network,
             self.observation,
             algorithm=algorithm,
-            rewards=reward_transform(settings, self.model, count),
+            rewards=reward_transform(settings, count, self.model.normalization, self.model.extras),
             exploration=exploration(algorithm, self.model.network.action, count, rng, self.model.frames),
             rng=rng,
         )

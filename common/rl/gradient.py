@@ -18,17 +18,27 @@ _KEPT_CHUNKS = 16
 """Up to this many chunks the graph of the first pass is kept (0.2 MB a frame for conv nets); beyond, a second pass."""
 
 
-def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None = None) -> Statistics:
+def gradient(
+    model: Model,
+    rollout: Rollout,
+    section: Algorithm,
+    weights: Floats | None = None,
+    *,
+    observations: Tensor | None = None,
+) -> Statistics:
     """Set `model.flat.gradient` to the clipped gradient of the algorithm's loss over a rollout.
 
     The loss is a mean over the valid steps; without one the gradient is 0. The network may be on another device than
-    the rollout. weights: (B,), of mean 1: those of the environments in the loss.
+    the rollout. weights: (B,), of mean 1: those of the environments in the loss. observations: (T + 1, B, *shape), the
+    rollout's where they are on the network's device already.
     """
     network, flat = model.network, model.flat
     device = flat.vector.device
     # A CPU computes a chunk at a time, which its cache holds; other devices as much at once as keeps its graph.
     size = network.chunk if device.type == "cpu" else _KEPT_CHUNKS * network.chunk
-    chunks = torch.split(rollout.observations.flatten(0, 1).to(device, non_blocking=True), size)
+    if observations is None:
+        observations = torch.from_numpy(rollout.observations).to(device, non_blocking=True)
+    chunks = torch.split(observations.flatten(0, 1), size)
     keep = len(chunks) * size <= _KEPT_CHUNKS * network.chunk
     with torch.set_grad_enabled(keep):
         parts = [network.features(chunk) for chunk in chunks]
@@ -56,7 +66,8 @@ def _unroll(network: PolicyValue, features: Tensor, rollout: Rollout) -> Tensor:
     if rollout.state is None:
         raise ValueError("rollout: a recurrent network needs the state before its first observation")
     device = features.device
-    return network.unroll(features.requires_grad_(), rollout.state.to(device), rollout.valid.to(device))
+    state, valid = (torch.from_numpy(part).to(device) for part in (rollout.state, rollout.valid))
+    return network.unroll(features.requires_grad_(), state, valid)
 
 
 @torch.no_grad()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import ConfigurationError
@@ -13,7 +15,8 @@ from common.rl.algorithms.registry import METHODS
 from common.rl.networks import registry
 from common.rl.networks.flat import FlatParameters, flatten
 from common.rl.networks.heads import PolicyValue
-from common.rl.networks.normalization import Normalization, Normalized
+from common.rl.networks.normalization import Normalized
+from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Settings
 
@@ -24,20 +27,20 @@ class Model:
 
     network: PolicyValue
     flat: FlatParameters
-    extras: Tensor
-    """float32 (E,) on the CPU: numbers that acting needs and no gradient changes; they travel with the parameters."""
+    extras: NDArray[np.float32]
+    """(E,): numbers that acting needs and no gradient changes; they travel with the parameters."""
     normalization: Normalization
     """The layout of the first of the extras."""
     target: Model | None = None
     """The target network, of algorithms that have one; the learner sets its parameters."""
 
     @property
-    def statistics(self) -> Tensor:
+    def statistics(self) -> NDArray[np.float32]:
         """Those of the normalization; a view."""
         return self.extras[: self.normalization.size]
 
     @property
-    def frames(self) -> Tensor:
+    def frames(self) -> NDArray[np.float32]:
         """(1,), the last of the extras where there is a target network: frames of the run up to these weights."""
         return self.extras[-1:]
 
@@ -71,13 +74,13 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     normalization = Normalization(
         observation.size if settings.network.normalize else 0, settings.environment.reward_normalize
     )
-    extras = torch.cat([normalization.extras(), torch.zeros(int(values))])
+    extras = np.concatenate([normalization.extras(), np.zeros(int(values), np.float32)])
 
     def one() -> Model:
         spec = replace(action, log_std=settings.network.log_std) if action.kind == "box" else action
         network = registry.build(settings.network, observation, spec, settings.seed)
         if normalization.observations:
-            network = Normalized(network, extras, normalization.observations)
+            network = Normalized(network, torch.from_numpy(extras), normalization.observations)
         return Model(network, flatten(network), extras, normalization)
 
     return replace(one(), target=one()) if values else one()

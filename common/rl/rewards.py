@@ -1,21 +1,18 @@
 """Scale and clip a rollout's rewards, and collect the moments for running statistics."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from common.errors import NonFiniteError
-from common.rl.model import Model
 from common.rl.moments import Moments
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.settings.sections import Settings
 
 UNCHANGED = Normalization(0, rewards=False)
-NO_EXTRAS = torch.zeros(0)
+NO_EXTRAS = np.zeros(0, np.float32)
 
 
 @dataclass(eq=False)
@@ -30,7 +27,7 @@ class RewardTransform:
     clip: float = 0.0
     """Then they are clipped to +-this; 0: not."""
     normalization: Normalization = UNCHANGED
-    extras: Tensor = NO_EXTRAS
+    extras: NDArray[np.float32] = field(default_factory=lambda: NO_EXTRAS)
     """The model's, which may change in place."""
 
     def __post_init__(self) -> None:
@@ -81,13 +78,16 @@ class RewardTransform:
         return sums
 
 
-def reward_transform(settings: Settings, model: Model, num_envs: int) -> RewardTransform:
+def reward_transform(
+    settings: Settings, num_envs: int, normalization: Normalization, extras: NDArray[np.float32]
+) -> RewardTransform:
+    """As the run has it; `normalization` and `extras` are those of its model."""
     environment = settings.environment
     return RewardTransform(
         num_envs,
         gamma=settings.algorithm.gamma,
         scale=environment.reward_scale,
         clip=environment.reward_clip,
-        normalization=model.normalization,
-        extras=model.extras,
+        normalization=normalization,
+        extras=extras,
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,19 +22,19 @@ class Rollout:
     dummy contributes no error and carries no trace, so nothing of the next episode reaches the one before.
     """
 
-    observations: Tensor
+    observations: NDArray[Any]
     """(T + 1, B, *shape): the last one is for bootstrapping only."""
-    actions: Tensor
+    actions: NDArray[Any]
     """(T, B, *action.shape) of action.dtype: as they were drawn, before the environment bounds them."""
-    rewards: Tensor
+    rewards: NDArray[np.float32]
     """(T, B) float32, scaled and clipped for learning."""
-    terminated: Tensor
+    terminated: NDArray[np.bool_]
     """(T, B) bool: the discount after this step is 0. After a lost life that counts as an end no dummy follows."""
-    valid: Tensor
+    valid: NDArray[np.bool_]
     """(T, B) bool: False for a dummy step."""
-    behaviour_log_probs: Tensor
+    behaviour_log_probs: NDArray[np.float32]
     """(T, B) float32: log-probability of the action under the policy that acted."""
-    state: Tensor | None = None
+    state: NDArray[np.float32] | None = None
     """(B, state_size) float32 of a recurrent network, before the first observation; None: it is feed-forward.
 
     It is the acting policy's, not computed anew on newer weights (the "stored state" of Kapturowski et al. 2019, R2D2;
@@ -42,27 +43,26 @@ class Rollout:
     def __post_init__(self) -> None:
         steps, num_envs = self.actions.shape[:2]
         for name in ("rewards", "terminated", "valid", "behaviour_log_probs"):
-            if (shape := tuple(getattr(self, name).shape)) != (steps, num_envs):
+            if (shape := getattr(self, name).shape) != (steps, num_envs):
                 raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, num_envs)}")
-        if (shape := tuple(self.observations.shape[:2])) != (steps + 1, num_envs):
+        if (shape := self.observations.shape[:2]) != (steps + 1, num_envs):
             raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, num_envs)}")
         if self.state is not None and (self.state.ndim != 2 or len(self.state) != num_envs):
-            raise ValueError(f"rollout: the state has shape {tuple(self.state.shape)}, not ({num_envs}, state_size)")
+            raise ValueError(f"rollout: the state has shape {self.state.shape}, not ({num_envs}, state_size)")
 
     @cached_property
     def steps(self) -> int:
         """Valid ones."""
-        return int(self.valid.sum())
+        return int(np.count_nonzero(self.valid))
 
-    def columns(self, chosen: Tensor) -> Rollout:
-        """The rollout of the environments `chosen` (n,) int64, on the CPU."""
-        parts = self._parts()
-        return Rollout(**{name: part.index_select(_axis(name), chosen.to(part.device)) for name, part in parts.items()})
+    def columns(self, chosen: NDArray[np.int64]) -> Rollout:
+        """The rollout of the environments `chosen` (n,)."""
+        return Rollout(**{name: part.take(chosen, _axis(name)) for name, part in self._parts().items()})
 
     def copy(self) -> Rollout:
-        return Rollout(**{name: part.clone() for name, part in self._parts().items()})
+        return Rollout(**{name: part.copy() for name, part in self._parts().items()})
 
-    def _parts(self) -> dict[str, Tensor]:
+    def _parts(self) -> dict[str, NDArray[Any]]:
         return {field.name: part for field in fields(self) if (part := getattr(self, field.name)) is not None}
 
 
@@ -76,4 +76,4 @@ def join(rollouts: Sequence[Rollout]) -> Rollout:
     if len(rollouts) == 1:
         return rollouts[0]
     parts = [rollout._parts() for rollout in rollouts]
-    return Rollout(**{name: torch.cat([part[name] for part in parts], dim=_axis(name)) for name in parts[0]})
+    return Rollout(**{name: np.concatenate([part[name] for part in parts], axis=_axis(name)) for name in parts[0]})

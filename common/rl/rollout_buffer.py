@@ -3,14 +3,11 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.moments import Moments
-from common.rl.networks.recurrent import masked_state
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
@@ -34,7 +31,7 @@ class RolloutBuffer:
         rewards: RewardTransform,
     ) -> None:
         self.num_envs = num_envs
-        self.state = torch.zeros(num_envs, state_size)
+        self.state = np.zeros((num_envs, state_size), np.float32)
         """The network's, before `observations`; never changed in place."""
         self._observation = observation
         self._action = action
@@ -47,13 +44,14 @@ class RolloutBuffer:
         return self.t == self.capacity
 
     @property
-    def observations(self) -> Tensor:
-        """(B, *shape): those that the next actions are for."""
-        return self._observations[self.t]
+    def observations(self) -> NDArray[Any]:
+        """(B, *shape): those that the next actions are for; a view."""
+        row: NDArray[Any] = self.rows[self.t]
+        return row
 
     def begin(self) -> None:
         """Drop the rollout under way; `rows[0]` are the first observations of new episodes."""
-        self.state = torch.zeros(self.state.shape)
+        self.state = np.zeros_like(self.state)
         self._restart()
         self._transform.restart()
 
@@ -79,12 +77,12 @@ class RolloutBuffer:
         t = self.t
         rewards, moments = self._transform.apply(self.rows[:t], self._rewards[:t], self._valid[:t])
         rollout = Rollout(
-            observations=self._observations[: t + 1],
-            actions=torch.from_numpy(self._actions[:t]),
-            rewards=torch.from_numpy(rewards),
-            terminated=torch.from_numpy(self._terminated[:t]),
-            valid=torch.from_numpy(self._valid[:t]),
-            behaviour_log_probs=torch.from_numpy(self._log_probs[:t]),
+            observations=self.rows[: t + 1],
+            actions=self._actions[:t],
+            rewards=rewards,
+            terminated=self._terminated[:t],
+            valid=self._valid[:t],
+            behaviour_log_probs=self._log_probs[:t],
             state=self._first_state if self._first_state.shape[1] else None,
         )
         return rollout, moments
@@ -94,7 +92,7 @@ class RolloutBuffer:
         last = self.observations
         if not reuse:
             self._allocate(self.capacity)
-        self._observations[0] = last
+        self.rows[0] = last
         self._restart()
 
     def grow(self) -> None:
@@ -109,15 +107,13 @@ class RolloutBuffer:
         """Steps taken of the rollout under way."""
         self.finished = False
         """True between `finish` and `carry_on`."""
-        # A copy outside inference mode, in which networks make the state: a gradient may need it.
-        self._first_state = self.state.clone()
+        self._first_state = self.state
 
     def _allocate(self, capacity: int) -> None:
         self.capacity = capacity
         shape = (capacity, self.num_envs)
         self.rows = np.zeros((capacity + 1, self.num_envs, *self._observation.shape), self._observation.dtype)
         """(capacity + 1, B, *shape): the observations, to be written."""
-        self._observations = torch.from_numpy(self.rows)
         self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
         self._log_probs = np.zeros(shape, np.float32)
         self._rewards = np.zeros(shape, np.float32)
@@ -126,3 +122,10 @@ class RolloutBuffer:
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
         return (self.rows, self._actions, self._log_probs, self._rewards, self._terminated, self._valid)
+
+
+def masked_state(state: Floats, valid: NDArray[np.bool_]) -> Floats:
+    """The state (B, state_size), 0 where `valid` (B,) is False: after a dummy step an episode begins."""
+    if state.shape[1] and not valid.all():
+        return np.where(valid[:, np.newaxis], state, np.float32(0))
+    return state

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from common.rl.distributions.base import Actions, Floats
 from common.rl.frame_stack import FrameStack
@@ -39,7 +38,7 @@ class GroupBuffer:
         self.buffer.begin()
         self._stack.begin(self.buffer.rows[0], seen.observations, np.ones(self.buffer.num_envs, np.bool_))
 
-    def acted(self, actions: Actions, log_probs: Floats, version: int, state: Tensor) -> None:
+    def acted(self, actions: Actions, log_probs: Floats, version: int, state: Floats) -> None:
         """As `RolloutBuffer.acted`; version: of the weights that acted; state: (B, state_size) after them."""
         self.buffer.state = state
         self.buffer.acted(actions, log_probs)

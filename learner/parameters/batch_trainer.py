@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.registry import METHODS
@@ -88,8 +89,8 @@ class BatchTrainer:
         root = 1.0 if self._average else math.sqrt(rollouts)
         steps: list[Statistics] = []
         batch = join([one.rollout for one in waiting])
-        for part, weights in self._parts(batch, _column_weights(waiting), frames):
-            statistics = gradient(self.model, part, self._section, weights)
+        for part, weights, moved in self._parts(batch, _column_weights(waiting), frames):
+            statistics = gradient(self.model, part, self._section, weights, observations=moved)
             if not math.isfinite(statistics.gradient_norm):
                 return steps or None
             if steps and 0 < self._section.target_kl < statistics.kl:
@@ -103,17 +104,23 @@ class BatchTrainer:
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
-    def _parts(self, rollout: Rollout, weights: Floats | None, frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
+    def _parts(
+        self, rollout: Rollout, weights: Floats | None, frames: int
+    ) -> Iterator[tuple[Rollout, Floats | None, Tensor | None]]:
+        """Rollouts to take a step with each, the weights of their environments, and observations on a device."""
         if not METHODS[self._section.kind].repeats:
-            yield rollout, weights
+            yield rollout, weights, None
             return
-        # Once for all epochs; the loss itself is computed on the CPU.
-        rollout = replace(rollout, observations=rollout.observations.to(self.weights.vector.device))
+        device, moved = self.weights.vector.device, None
+        if device.type != "cpu":  # once for all epochs; the loss itself is computed on the CPU
+            moved = torch.from_numpy(rollout.observations).to(device)
+            rollout = replace(rollout, observations=np.empty((*rollout.observations.shape[:2], 0)))
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
-            order = torch.from_numpy(generator.permutation(rollout.actions.shape[1]))
-            for chosen in torch.tensor_split(order, min(self._section.minibatches, len(order))):
-                yield rollout.columns(chosen), None if weights is None else weights[chosen.numpy()]
+            order = generator.permutation(rollout.actions.shape[1])
+            for chosen in np.array_split(order, min(self._section.minibatches, len(order))):
+                part = None if moved is None else moved.index_select(1, torch.from_numpy(chosen).to(device))
+                yield rollout.columns(chosen), None if weights is None else weights[chosen], part
 
 
 def _column_weights(waiting: list[_Waiting]) -> Floats | None:

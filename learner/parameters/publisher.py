@@ -42,7 +42,7 @@ class WeightPublisher:
         self._run_stats = run.stats
         self._occasion = occasion
         self._format = WeightsFormat(
-            spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.numel()
+            spec.weights_format, weights.vector.numel(), len(weights.vectors()), weights.extras.size
         )
         self._deltas = self._exchange.weights == "delta"
         self._pulls = PullQueue(self._exchange.egress_mbit)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from common.errors import ConfigurationError
 from common.rl.moments import Moments, Plain
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.rl.rewards import UNCHANGED
 from learner.parameters.moments_guard import MomentsGuard
 from learner.parameters.optimizers import FlatOptimizer
@@ -27,7 +27,7 @@ class TargetNetwork:
     https://arxiv.org/abs/1602.01783, algorithms 1 and S2.
     """
 
-    def __init__(self, vector: Tensor, every: int, clock: Tensor, frames: int) -> None:
+    def __init__(self, vector: Tensor, every: int, clock: NDArray[np.float32], frames: int) -> None:
         """`vector`, (size,) on the device of the weights, is the copy; it is renewed every `every` frames.
 
         `clock`, (1,), is set with every step to the frames of the run, which are `frames` so far.
@@ -35,12 +35,12 @@ class TargetNetwork:
         self.vector = vector
         self._every = every
         self._clock = clock
-        self._clock.fill_(frames)
+        self._clock.fill(frames)
         self._period = frames // every
 
     def stepped(self, weights: Tensor, frames: int) -> None:
         """`weights` (size,) are the newest ones, `frames` into the run."""
-        self._clock.fill_(frames)
+        self._clock.fill(frames)
         if frames // self._every > self._period:
             self._period = frames // self._every
             self.vector.copy_(weights)
@@ -52,12 +52,12 @@ class Weights:
     def __init__(
         self,
         optimizer: FlatOptimizer,
-        extras: Tensor,
+        extras: NDArray[np.float32],
         normalization: Normalization = UNCHANGED,
         *,
         target: TargetNetwork | None = None,
     ) -> None:
-        """`extras` are the model's, on the CPU; running statistics are their first part."""
+        """`extras` are the model's; running statistics are their first part."""
         self.vector = optimizer.vector
         self.optimizer = optimizer
         self.extras = extras
@@ -104,7 +104,7 @@ class Weights:
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""
         self._moments = self._merged
-        self._statistics.copy_(self._normalization.extras(self._moments))
+        self._statistics[:] = self._normalization.extras(self._moments)
 
     def vectors(self) -> list[Tensor]:
         """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""
@@ -114,8 +114,7 @@ class Weights:
     @property
     def checksum(self) -> int:
         """CRC-32 of the vector and the extras."""
-        vector, extras = (tensor.detach().cpu().numpy() for tensor in (self.vector, self.extras))
-        return zlib.crc32(extras.data, zlib.crc32(vector.data))
+        return zlib.crc32(self.extras.data, zlib.crc32(self.vector.detach().cpu().numpy().data))
 
     @property
     def finite(self) -> bool:

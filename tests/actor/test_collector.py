@@ -13,13 +13,14 @@ from actor.collector import Collector, Played
 from common.errors import NonFiniteError
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.algorithms.exploration import Sampling
-from common.rl.networks.normalization import Normalization
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.registry import build
+from common.rl.normalization import Normalization
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network
 from tests.helpers.environments import Scripted
+from tests.helpers.rollouts import tensors
 
 FOREVER = math.inf
 NO_TIME = -math.inf
@@ -57,8 +58,8 @@ def told(rollout: Played) -> list[tuple[float, int]]:
     return [(episode.episode_return, episode.length) for episode in rollout.episodes]
 
 
-def column(tensor: torch.Tensor, copy: int = 0) -> list[Any]:
-    values: list[Any] = tensor[:, copy].tolist()
+def column(array: np.ndarray, copy: int = 0) -> list[Any]:
+    values: list[Any] = array[:, copy].tolist()
     return values
 
 
@@ -76,8 +77,8 @@ def test_a_rollout_holds_every_step_of_every_copy_and_masks_the_dummies() -> Non
     assert column(data.terminated, 1) == [False] * 6, "a time limit is no termination"
     assert told(rollout) == [(7.0, 3), (31.0, 5)]
     assert data.steps == 10
-    assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
-    assert {tensor.dtype for tensor in (data.rewards, data.behaviour_log_probs)} == {torch.float32}
+    assert np.array_equal(data.actions, np.stack(environments.taken))
+    assert {array.dtype for array in (data.rewards, data.behaviour_log_probs)} == {np.dtype(np.float32)}
 
 
 def test_a_lost_life_is_an_end_for_learning_and_the_episode_goes_on() -> None:
@@ -105,9 +106,10 @@ def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     collector = collector_of(environments, rollout_length=8)
     data = played(collector).data
     network = build(Network(hidden=[4]), environments.observation, discrete(3), 0)
-    logits, _ = network(data.observations[:-1].flatten(0, 1))
-    expected = torch.log_softmax(logits, 1).gather(1, data.actions.view(-1, 1)).view(8, 2)
-    torch.testing.assert_close(data.behaviour_log_probs, expected)
+    given = tensors(data)
+    logits, _ = network(given.observations[:-1].flatten(0, 1))
+    expected = torch.log_softmax(logits, 1).gather(1, given.actions.view(-1, 1)).view(8, 2)
+    torch.testing.assert_close(given.behaviour_log_probs, expected)
 
 
 def test_the_same_seed_takes_the_same_actions_and_another_takes_others() -> None:
@@ -230,17 +232,18 @@ def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
     environments.action = action
     data = played(collector_of(environments, rollout_length=4)).data
     assert data.actions.shape == (4, 2, *action.shape)
-    assert data.actions.numpy().dtype == action.dtype
-    assert np.array_equal(data.actions.numpy(), np.stack(environments.taken))
+    assert data.actions.dtype == action.dtype
+    assert np.array_equal(data.actions, np.stack(environments.taken))
 
 
 def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
     """Log-probabilities (T, B) of the actions, the rollout taken as one batch."""
     network = build(Network(hidden=[4], lstm=5), Scripted.observation, discrete(3), seed)
-    assert isinstance(network, Recurrent) and data.state is not None
-    outputs = network.unroll(network.features(data.observations.flatten(0, 1)), data.state, data.valid)
+    assert isinstance(network, Recurrent)
+    given = tensors(data)
+    outputs = network.unroll(network.features(given.observations.flatten(0, 1)), given.state, given.valid)
     log_probs = outputs.view(*data.observations.shape[:2], -1)[:-1, :, :-1].log_softmax(2).detach()
-    return log_probs.gather(2, data.actions.unsqueeze(2)).squeeze(2)
+    return log_probs.gather(2, given.actions.unsqueeze(2)).squeeze(2)
 
 
 def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_rollouts() -> None:
@@ -249,10 +252,10 @@ def test_a_rollout_of_a_recurrent_network_can_be_recomputed_across_episodes_and_
     states = []
     for _ in range(6):
         data = played(collector).data
-        torch.testing.assert_close(recomputed(data), data.behaviour_log_probs)
+        torch.testing.assert_close(recomputed(data), tensors(data).behaviour_log_probs)
         assert data.state is not None
-        states.append(data.state.clone())
-        without = recomputed(dataclasses.replace(data, state=torch.zeros_like(data.state)))
+        states.append(data.state.copy())
+        without = recomputed(dataclasses.replace(data, state=np.zeros_like(data.state)))
         assert torch.allclose(without, recomputed(data), atol=1e-6) != bool(data.state.any())
     for number, state in enumerate(states):
         # An episode takes its steps and a dummy.
@@ -274,7 +277,7 @@ def test_a_feed_forward_network_has_no_state() -> None:
 
 
 def test_what_is_normalised_is_counted_and_rewards_are_scaled_by_the_extras() -> None:
-    extras = torch.tensor([0.0, 0.0, 1.0, 1.0, 0.25])
+    extras = np.array([0.0, 0.0, 1.0, 1.0, 0.25], np.float32)
     collector = collector_of(
         Scripted((3,), rewards=(1.0, 2.0, 4.0)),
         rollout_length=5,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,7 +13,7 @@ from common.settings.sections import Network, Settings
 from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
 
-NONE = torch.zeros(0)
+NONE = np.zeros(0, np.float32)
 
 
 def model() -> Model:

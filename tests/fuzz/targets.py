@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from common.errors import (
@@ -127,14 +128,14 @@ def weights_body(data: bytes) -> None:
     choices = Choices(data)
     packing = WeightsFormat(choices.one_of(("fp32", "fp16")), 5, 2, 3)
     with contextlib.suppress(CodecError):
-        packing.unpack(choices.take(len(data)), [torch.zeros(5), torch.zeros(5)], torch.zeros(3))
+        packing.unpack(choices.take(len(data)), [torch.zeros(5), torch.zeros(5)], np.zeros(3, np.float32))
 
 
 def delta_body(data: bytes) -> None:
     choices = Choices(data)
-    version, keyframe = choices.byte(), torch.zeros(SIZE)
+    version, keyframe, extras = choices.byte(), torch.zeros(SIZE), np.zeros(2, np.float32)
     with contextlib.suppress(CodecError):
-        DeltaFormat(SIZE, 1, 2).unpack(choices.take(len(data)), version, keyframe, [torch.zeros(SIZE)], torch.zeros(2))
+        DeltaFormat(SIZE, 1, 2).unpack(choices.take(len(data)), version, keyframe, [torch.zeros(SIZE)], extras)
 
 
 def broadcast(data: bytes) -> None:

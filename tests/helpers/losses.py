@@ -16,7 +16,7 @@ Doubles = NDArray[np.float64]
 def outputs_of(model: Model, rollout: Rollout) -> Floats:
     """Of the network, as the losses take them."""
     with torch.no_grad():
-        outputs: Floats = model.network.features(rollout.observations.flatten(0, 1)).numpy()
+        outputs: Floats = model.network.features(torch.from_numpy(rollout.observations).flatten(0, 1)).numpy()
     return outputs
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -36,14 +40,20 @@ def make(
     shape = (STEPS, COPIES)
     x = torch.randint(0, 256, (STEPS + 1, COPIES, *observation.shape), generator=generator)
     rollout = Rollout(
-        observations=x.to(torch.uint8) if observation is PICTURE else x / 128 - 1,
-        actions=_actions(action, generator),
-        rewards=torch.randn(shape, generator=generator),
-        terminated=torch.rand(shape, generator=generator) < 0.2,
-        valid=torch.rand(shape, generator=generator) < 0.8,
-        behaviour_log_probs=-3 * torch.rand(shape, generator=generator),
+        observations=(x.to(torch.uint8) if observation is PICTURE else x / 128 - 1).numpy(),
+        actions=_actions(action, generator).numpy(),
+        rewards=torch.randn(shape, generator=generator).numpy(),
+        terminated=(torch.rand(shape, generator=generator) < 0.2).numpy(),
+        valid=(torch.rand(shape, generator=generator) < 0.8).numpy(),
+        behaviour_log_probs=(-3 * torch.rand(shape, generator=generator)).numpy(),
     )
     return model, rollout
+
+
+def tensors(rollout: Rollout) -> Any:
+    """The same fields as torch's tensors, for computations by torch's own functions."""
+    parts = {field.name: getattr(rollout, field.name) for field in fields(rollout)}
+    return SimpleNamespace(**{name: None if part is None else torch.from_numpy(part) for name, part in parts.items()})
 
 
 def _actions(action: ActionSpec, generator: torch.Generator) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
 
 from common.errors import CodecError
 from common.rl.episode import Episode
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.rl.rewards import UNCHANGED
 from common.settings.codec_names import NAMES
 from common.settings.sections import Optimizer, Settings
@@ -113,14 +114,14 @@ def body_of(version: int) -> bytes:
 def version_of(body: Buffer) -> int:
     """The version whose weights, as fp32, this is the body of."""
     vector = torch.zeros(2)
-    WeightsFormat("fp32", 2).unpack(body, [vector], torch.zeros(0))
+    WeightsFormat("fp32", 2).unpack(body, [vector], np.zeros(0, np.float32))
     return int(vector[1])
 
 
 def version_of_delta(body: Buffer, keyframe: int) -> int:
     """The version of the weights that this delta makes of that keyframe's; raises CodecError for another keyframe."""
     vector = torch.zeros(2)
-    DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector, [vector], torch.zeros(0))
+    DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector, [vector], np.zeros(0, np.float32))
     return round(float(vector[1]))
 
 

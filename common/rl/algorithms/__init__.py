@@ -1,5 +1,5 @@
 """Exploration and the losses of all algorithms, as pure functions on numpy arrays.
 
 The arrays are small (steps x environments) and the recursions over time make many calls; a call of numpy costs a
-fraction of one of torch. Networks and their gradients are torch.
+fraction of one of torch.
 """

@@ -38,7 +38,7 @@ def loss(
         c_clip: see `vtrace`.
     """
     now = ActorCritic(outputs, rollout, action)
-    r_t, discount_t = rollout.rewards.numpy(), discounts(rollout, gamma)
+    r_t, discount_t = rollout.rewards, discounts(rollout, gamma)
     if correction == "none":
         targets = lambda_returns(r_t, discount_t, now.values, now.valid, gae_lambda)
         advantages = targets - now.values[:-1]

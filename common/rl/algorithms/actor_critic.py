@@ -21,16 +21,16 @@ class ActorCritic:
         assert outputs.shape == ((steps + 1) * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
         self._outputs = outputs
         self._rows = steps * num_envs
-        self._actions = rollout.actions.flatten(0, 1).numpy()
+        self._actions = rollout.actions.reshape(self._rows, *rollout.actions.shape[2:])
         self._policy = distribution(action, outputs[: self._rows, :-1])
-        self.valid = rollout.valid.numpy()
+        self.valid = rollout.valid
         self.weights: Floats = self.valid.ravel().astype(np.float32) / np.float32(max(1, rollout.steps))
         """(N,): the weight of each step in a mean over the valid steps."""
         self.values: Floats = outputs[:, -1].reshape(-1, num_envs)
         """(T + 1, B)."""
         self.log_probs = self._policy.log_prob(self._actions)
         """(N,): log pi of the actions taken."""
-        log_ratio = self.log_probs - rollout.behaviour_log_probs.numpy().ravel()
+        log_ratio = self.log_probs - rollout.behaviour_log_probs.ravel()
         self._log_ratio: Floats = np.minimum(log_ratio, np.float32(MAX_LOG_RATIO))
         self.ratio: Floats = np.exp(self._log_ratio)
         """(N,): pi / mu, where mu is the policy that acted."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
@@ -49,7 +48,7 @@ class EpsilonGreedy(Exploration):
     """
 
     def __init__(
-        self, finals: NDArray[np.float64], *, anneal_frames: int, frames: Tensor | None, rng: np.random.Generator
+        self, finals: NDArray[np.float64], *, anneal_frames: int, frames: Floats | None, rng: np.random.Generator
     ) -> None:
         """finals: (B,), the final epsilon of each environment.
 
@@ -66,7 +65,7 @@ class EpsilonGreedy(Exploration):
         """The current epsilon of each environment, (B,)."""
         if self._frames is None or not self._anneal_frames:
             return self.finals
-        left = 1 - float(self._frames) / self._anneal_frames
+        left = 1 - float(self._frames[0]) / self._anneal_frames
         return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:

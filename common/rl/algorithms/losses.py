@@ -30,7 +30,7 @@ class Term(NamedTuple):
 
 def discounts(rollout: Rollout, gamma: float) -> Floats:
     """Return discounts (T, B), 0 where the episode terminated."""
-    return np.where(rollout.terminated.numpy(), np.float32(0), np.float32(gamma))
+    return np.where(rollout.terminated, np.float32(0), np.float32(gamma))
 
 
 def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:

@@ -37,7 +37,7 @@ def loss(
         outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
     """
     now = ActorCritic(outputs, rollout, action)
-    targets = lambda_returns(rollout.rewards.numpy(), discounts(rollout, gamma), now.values, now.valid, gae_lambda)
+    targets = lambda_returns(rollout.rewards, discounts(rollout, gamma), now.values, now.valid, gae_lambda)
     advantages = targets - now.values[:-1]
     if normalize_advantages:
         advantages = normalized(advantages, now.valid)

@@ -34,19 +34,19 @@ def one_step_sarsa(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: 
 
     Steps without a next action are left out: those that a time limit ended, and a rollout's last.
     """
-    valid, ended = rollout.valid.numpy(), rollout.terminated.numpy()
+    valid, ended = rollout.valid, rollout.terminated
     followed = np.zeros_like(valid)
     followed[:-1] = valid[1:]
     values = np.zeros(valid.shape, np.float32)
     values[:-1] = _taken(target, rollout).reshape(valid.shape)[1:]
-    returns = rollout.rewards.numpy() + discounts(rollout, gamma) * np.where(followed, values, np.float32(0))
+    returns = rollout.rewards + discounts(rollout, gamma) * np.where(followed, values, np.float32(0))
     return _loss(outputs, rollout, returns, valid & (followed | ended))
 
 
 def _q_loss(outputs: Floats, rollout: Rollout, target: Floats, gamma: float, lambda_: float) -> Loss:
-    valid = rollout.valid.numpy()
+    valid = rollout.valid
     values = target[:, :-1].max(axis=1).reshape(-1, valid.shape[1])
-    returns = lambda_returns(rollout.rewards.numpy(), discounts(rollout, gamma), values, valid, lambda_)
+    returns = lambda_returns(rollout.rewards, discounts(rollout, gamma), values, valid, lambda_)
     return _loss(outputs, rollout, returns, valid)
 
 
@@ -56,7 +56,7 @@ def _loss(outputs: Floats, rollout: Rollout, returns: Floats, counted: Booleans)
     values = _taken(outputs, rollout)
     error = squared_error(values, returns.ravel(), weights)
     derivative = np.zeros_like(outputs)
-    derivative[np.arange(len(values)), rollout.actions.numpy().ravel()] = error.gradient
+    derivative[np.arange(len(values)), rollout.actions.ravel()] = error.gradient
     mean = float(weights @ values)
     return Loss(derivative, Statistics(-mean, error.value, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
 
@@ -65,5 +65,5 @@ def _taken(outputs: Floats, rollout: Rollout) -> Floats:
     """Values (T B,) of the actions taken."""
     steps, num_envs = rollout.actions.shape
     assert len(outputs) == (steps + 1) * num_envs, (outputs.shape, rollout.actions.shape)
-    values: Floats = outputs[np.arange(steps * num_envs), rollout.actions.numpy().ravel()]
+    values: Floats = outputs[np.arange(steps * num_envs), rollout.actions.ravel()]
     return values

@@ -6,7 +6,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms import a3c, ppo, q_learning
@@ -57,7 +56,7 @@ METHODS: dict[str, Method] = {
 
 
 def exploration(
-    section: Algorithm, action: ActionSpec, num_envs: int, rng: np.random.Generator, frames: Tensor | None
+    section: Algorithm, action: ActionSpec, num_envs: int, rng: np.random.Generator, frames: Floats | None
 ) -> Exploration:
     """The algorithm's exploration for a batch of `num_envs` environments.
 

@@ -1,8 +1,6 @@
 """Policy and value on a trunk and an LSTM: outputs depend on the episode so far."""
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import linear
 
@@ -41,10 +39,3 @@ class Recurrent(PolicyValue):
 
     def _head(self, hidden: Tensor) -> Tensor:
         return append_log_std(linear(hidden, self.head_weight, self.head_bias), self.log_std)
-
-
-def masked_state(state: Tensor, valid: NDArray[np.bool_]) -> Tensor:
-    """The state (B, state_size), 0 where `valid` (B,) is False: after a dummy step an episode begins."""
-    if state.shape[1] and not valid.all():
-        return torch.where(torch.from_numpy(valid).unsqueeze(1), state, 0.0)
-    return state

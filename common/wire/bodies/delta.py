@@ -13,11 +13,13 @@ is against the keyframe, never against another delta: a broadcast may be lost, a
 import struct
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import CodecError
-from common.wire.codecs.buffers import as_bytes, nbytes, read
+from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.registry import make
 from common.wire.frames import Buffer
 
@@ -39,11 +41,13 @@ class DeltaFormat:
         self._extras = extras
         self._difference = torch.zeros(vectors * size)
 
-    def pack(self, version: int, difference: Tensor, extras: Tensor) -> bytes:
+    def pack(self, version: int, difference: Tensor, extras: NDArray[np.float32]) -> bytes:
         """The body against the keyframe `version`; `difference` (vectors * size,), float32 on the CPU."""
-        return b"".join([KEYFRAME.pack(version), as_bytes(extras), self.codec.encode(difference)])
+        return b"".join([KEYFRAME.pack(version), extras.tobytes(), self.codec.encode(difference)])
 
-    def unpack(self, body: Buffer, version: int, keyframe: Tensor, vectors: Sequence[Tensor], extras: Tensor) -> None:
+    def unpack(
+        self, body: Buffer, version: int, keyframe: Tensor, vectors: Sequence[Tensor], extras: NDArray[np.float32]
+    ) -> None:
         """Write keyframe + difference into the vectors; `keyframe` (vectors * size,) is of `version`.
 
         Raises CodecError, with nothing written, for a body that is not a delta, or is against another keyframe.
@@ -58,5 +62,4 @@ class DeltaFormat:
         parts = torch.split(keyframe, self._size), torch.split(self._difference, self._size)
         for vector, before, change in zip(vectors, *parts, strict=True):
             torch.add(before, change, out=vector)
-        if self._extras:
-            read(view, KEYFRAME.size, torch.float32, extras)
+        extras[:] = np.frombuffer(view, np.float32, self._extras, KEYFRAME.size)

@@ -26,7 +26,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
@@ -74,7 +73,7 @@ class TrajectoryFormat:
     def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
         """The body of these rollouts; `codec` names the entropy stage."""
         rollout = join(rollouts)
-        observations = rollout.observations.numpy()
+        observations = rollout.observations
         restarts, older = self._restarts(observations)
         parts = {
             "rewards": rollout.rewards,
@@ -125,13 +124,13 @@ class TrajectoryFormat:
         state = _finite(parts["state"], "a state")
         observations = self._stack(parts["first"], parts["newest"], restarts, parts["older"])
         return Rollout(
-            observations=torch.from_numpy(self._checked(observations)),
-            actions=torch.from_numpy(actions),
-            rewards=torch.from_numpy(_finite(parts["rewards"], "a reward")),
-            terminated=torch.from_numpy(terminated),
-            valid=torch.from_numpy(valid),
-            behaviour_log_probs=torch.from_numpy(_finite(parts["log_probs"], "a log-probability")),
-            state=torch.from_numpy(state) if self._state else None,
+            observations=self._checked(observations),
+            actions=actions,
+            rewards=_finite(parts["rewards"], "a reward"),
+            terminated=terminated,
+            valid=valid,
+            behaviour_log_probs=_finite(parts["log_probs"], "a log-probability"),
+            state=state if self._state else None,
         )
 
     def _layout(self, num_envs: int, restarts: int) -> Layout:
@@ -187,8 +186,8 @@ class TrajectoryFormat:
 def usable(rollout: Rollout) -> bool:
     """Whether all numbers of a rollout are finite and within MAX_ABS_VALUE, as `unpack` demands."""
     every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
-    numbers = [one for one in every if one is not None and one.is_floating_point()]
-    return all(bool((one.abs() <= MAX_ABS_VALUE).all()) for one in numbers)
+    numbers = [one for one in every if one is not None and one.dtype.kind == "f"]
+    return all(bool((np.abs(one) <= MAX_ABS_VALUE).all()) for one in numbers)
 
 
 def _size(layout: Layout) -> int:

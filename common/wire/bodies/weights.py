@@ -11,12 +11,13 @@ The extras stay float32, since half precision would spoil running statistics.
 
 from collections.abc import Sequence
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import CodecError
 from common.wire.codecs.base import Codec
-from common.wire.codecs.buffers import as_bytes, nbytes, read
+from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.floats import Fp16Codec, NoneCodec
 from common.wire.frames import Buffer
 
@@ -32,11 +33,11 @@ class WeightsFormat:
         self._vectors = vectors
         self._bytes = vectors * self._codec.raw_bytes + 4 * extras
 
-    def pack(self, vectors: Sequence[Tensor], extras: Tensor) -> bytes:
-        """The body; all tensors are contiguous float32 on the CPU."""
-        return b"".join([*(bytes(self._codec.encode(vector)) for vector in vectors), as_bytes(extras)])
+    def pack(self, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> bytes:
+        """The body; all are contiguous float32 on the CPU."""
+        return b"".join([*(bytes(self._codec.encode(vector)) for vector in vectors), extras.tobytes()])
 
-    def unpack(self, body: Buffer, vectors: Sequence[Tensor], extras: Tensor) -> None:
+    def unpack(self, body: Buffer, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> None:
         """Write the content of `body` into the vectors and the extras.
 
         Raises CodecError, with nothing written, for a body of another length.
@@ -47,5 +48,4 @@ class WeightsFormat:
         part = self._codec.raw_bytes
         for number, vector in enumerate(vectors):
             self._codec.decode(view[number * part : (number + 1) * part], vector)
-        if extras.numel():
-            read(view, self._vectors * part, torch.float32, extras)
+        extras[:] = np.frombuffer(view, np.float32, extras.size, self._vectors * part)

@@ -183,7 +183,7 @@ def test_moments_go_with_the_summary_and_the_extras_come_with_the_weights(enviro
     _, summary = rollouts.play(FOREVER)
     ((count, means, squares),) = summary.moments
     assert (count, len(means), len(squares)) == (summary.steps, 3, 3)
-    rollouts.weights.offer(11, form.pack(model.vectors, torch.arange(5.0)))
+    rollouts.weights.offer(11, form.pack(model.vectors, np.arange(5, dtype=np.float32)))
     _, summary = rollouts.play(FOREVER)
     assert rollouts.model.extras.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert len(summary.moments) == 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from common.rl.networks.recurrent import Recurrent
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
-from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make, tensors
 
 UNCLIPPED = Algorithm(max_grad_norm=0.0)
 
@@ -49,20 +50,20 @@ def recurrent(observation: ObservationSpec = BOX) -> tuple[Model, Rollout]:
     model, rollout = make(observation, lstm=5)
     generator = torch.Generator().manual_seed(7)
     state = torch.randn(COPIES, model.network.state_size, generator=generator)
-    valid = torch.ones_like(rollout.valid)
+    valid = np.ones_like(rollout.valid)
     valid[1:] = ~rollout.terminated[:-1]
-    return model, dataclasses.replace(rollout, valid=valid, terminated=rollout.terminated & valid, state=state)
+    return model, dataclasses.replace(rollout, valid=valid, terminated=rollout.terminated & valid, state=state.numpy())
 
 
 def plain_loss(network: Recurrent, rollout: Rollout, section: Algorithm) -> Tensor:
     """In float64, copy by copy and step by step, without importance correction."""
     losses, state_size = [], network.state_size
-    assert rollout.state is not None
+    given = tensors(rollout)
     for copy in range(COPIES):
-        h, c = rollout.state[copy : copy + 1].double().split(state_size // 2, dim=1)
+        h, c = given.state[copy : copy + 1].double().split(state_size // 2, dim=1)
         outputs = []
         for step in range(STEPS + 1):
-            x = network.trunk(rollout.observations[step, copy : copy + 1].double())
+            x = network.trunk(given.observations[step, copy : copy + 1].double())
             h, c = torch.lstm_cell(x, (h, c), network.lstm.weight_input, network.lstm.weight_hidden, network.lstm.bias)
             outputs.append((h @ network.head_weight.T + network.head_bias)[0])
             if step < STEPS and not rollout.valid[step, copy]:

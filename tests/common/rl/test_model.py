@@ -9,8 +9,10 @@ import torch
 from common.errors import ConfigurationError
 from common.rl.action_spec import discrete
 from common.rl.model import build
+from common.rl.networks.normalization import Normalized
+from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
-from common.settings.sections import Algorithm, Settings
+from common.settings.sections import Algorithm, Environment, Network, Settings
 
 BOX = ObservationSpec((4,), "box", 4)
 
@@ -37,7 +39,7 @@ def test_only_what_learns_values_has_a_target_network_that_starts_alike() -> Non
     assert torch.equal(weights, copied)
     weights.mul_(2)
     assert not torch.equal(weights, copied)
-    model.extras.fill_(7.0)
+    model.extras.fill(7.0)
     assert model.frames.tolist() == [7.0], "a view, so that loading weights sets the clock"
 
 
@@ -58,3 +60,16 @@ def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
     assert model.flat.gradient.any() and not before.flat.gradient.any()
     model.flat.vector.zero_()
     assert not model.network(torch.ones(1, 4))[0].any()
+
+
+@pytest.mark.parametrize(("observations", "rewards"), [(True, False), (False, True), (True, True), (False, False)])
+def test_the_extras_are_those_of_the_layout_that_the_settings_ask_for(observations: bool, rewards: bool) -> None:
+    network, environment = Network(normalize=observations), Environment(reward_normalize=rewards)
+    model = build(Settings(network=network, environment=environment), BOX, discrete(3))
+    assert model.normalization == Normalization(4 * observations, rewards)
+    assert model.extras.tolist() == model.normalization.extras().tolist()
+    assert isinstance(model.network, Normalized) == observations
+    if observations:
+        before = model.network(torch.ones(1, 4))[0]
+        model.statistics[4:8] = 0.5
+        assert not torch.equal(model.network(torch.ones(1, 4))[0], before), "one memory"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.rl.rewards import RewardTransform
 
 T, B, GAMMA = 9, 3, 0.7

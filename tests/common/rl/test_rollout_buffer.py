@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from common.rl.action_spec import discrete
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import NonFiniteError, RewardTransform
-from common.rl.rollout_buffer import RolloutBuffer
+from common.rl.rollout_buffer import RolloutBuffer, masked_state
 
 ENVS = 2
 
@@ -31,7 +30,7 @@ def buffer_of(capacity: int = 3, state_size: int = 0) -> RolloutBuffer:
 def play(buffer: RolloutBuffer, steps: int, reward: float = 1.0) -> None:
     for _ in range(steps):
         t = buffer.t
-        seen = buffer.observations.numpy()
+        seen = buffer.observations
         buffer.acted(np.full(ENVS, t % 3), np.full(ENVS, -t, np.float32))
         buffer.rows[t + 1] = seen + 1
         buffer.stepped(np.full(ENVS, reward, np.float32), np.zeros(ENVS, np.bool_), np.ones(ENVS, np.bool_))
@@ -59,7 +58,7 @@ def test_the_next_one_begins_with_the_last_observation(reuse: bool) -> None:
     second, _ = buffer.finish()
     assert second.observations[:, 0, 0].tolist() == [3, 4, 5, 6]
     assert (first.observations[:, 0, 0].tolist() == [0, 1, 2, 3]) != reuse
-    assert (first.observations.data_ptr() == second.observations.data_ptr()) == reuse
+    assert np.shares_memory(first.observations, second.observations) == reuse
 
 
 def test_it_grows_and_keeps_what_it_holds() -> None:
@@ -89,7 +88,7 @@ def test_a_rollout_has_the_state_before_its_first_step() -> None:
     buffer = buffer_of(1, state_size=1)
     states = []
     for number in (1.0, 2.0):
-        buffer.state = torch.full((ENVS, 1), number)
+        buffer.state = np.full((ENVS, 1), number, np.float32)
         play(buffer, 1)
         rollout, _ = buffer.finish()
         assert rollout.state is not None
@@ -98,3 +97,12 @@ def test_a_rollout_has_the_state_before_its_first_step() -> None:
     assert states == [[0, 0], [1, 1]]
     buffer.begin()
     assert not buffer.state.any()
+
+
+def test_the_states_of_episodes_that_are_over_are_forgotten() -> None:
+    state = np.array([[1.0, 1.0], [np.nan, 2.0], [3.0, 3.0]], np.float32)
+    masked = masked_state(state, np.array([True, False, True]))
+    assert masked.dtype == np.float32
+    assert masked.tolist() == [[1, 1], [0, 0], [3, 3]]
+    assert state[1, 1] == 2.0, "the state given is left alone"
+    assert masked_state(np.zeros((3, 0), np.float32), np.zeros(3, np.bool_)).shape == (3, 0)

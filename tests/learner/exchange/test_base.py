@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import CodecError
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.run.status import RunStatus
 from common.wire.frames import pack, unpack
 from common.wire.messages import Acknowledgement, Refused, Status

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -80,7 +81,7 @@ def test_observations_are_refused() -> None:
 def test_an_actor_that_points_against_the_others_is_refused_named_and_stays_in_the_run() -> None:
     """Real gradients through the real sum: nine honest ones of a direction and noise, and one of flipped sign."""
     size, generator = 200, torch.Generator().manual_seed(0)
-    weights = Weights(make_optimizer(Optimizer(kind="sgd"), torch.zeros(size), 0), torch.zeros(0))
+    weights = Weights(make_optimizer(Optimizer(kind="sgd"), torch.zeros(size), 0), np.zeros(0, np.float32))
     run = run_of(settings_of("exchange.robust=agreement"))
     core = core_of(run, GradientSum(weights, agreement=Agreement(size)), 0.0)
     names = [f"honest-{number}" for number in range(9)] + ["flipper"]

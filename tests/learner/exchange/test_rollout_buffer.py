@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from common.rl.action_spec import discrete
 from common.rl.environments.wrappers import StackedEnvironments
@@ -42,7 +41,7 @@ def play(memory: GroupBuffer, environments: Scripted, steps: int, version: int =
     return completed
 
 
-def column(values: torch.Tensor, copy: int = 0) -> list[Any]:
+def column(values: np.ndarray, copy: int = 0) -> list[Any]:
     found: list[Any] = values[:, copy].tolist()
     return found
 
@@ -118,6 +117,6 @@ def test_pictures_stay_bytes() -> None:
     memory.acted(np.zeros(1, np.int64), np.zeros(1, np.float32), 0, memory.buffer.state)
     done = memory.stepped(StepBatch(picture + np.uint8(100), np.zeros(1, np.float32), none, ~none))
     assert done is not None
-    assert done.rollout.observations.dtype == torch.uint8
+    assert done.rollout.observations.dtype == np.uint8
     assert done.rollout.observations[1, 0, :, 0, 0].tolist() == [0, 100]
     assert memory.buffer.observations.shape == (1, 2, 3, 3)

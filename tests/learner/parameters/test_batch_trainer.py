@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def rollouts(count: int) -> tuple[Model, list[Rollout]]:
     """All steps valid, so that a mean over all is the mean of the means."""
     model, _ = make(BOX)
     parts = [make(BOX, seed)[1] for seed in range(count)]
-    return model, [dataclasses.replace(part, valid=torch.ones_like(part.valid)) for part in parts]
+    return model, [dataclasses.replace(part, valid=np.ones_like(part.valid)) for part in parts]
 
 
 def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> BatchTrainer:
@@ -41,7 +42,7 @@ def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", aver
 
 def weights_of(vector: torch.Tensor, kind: str = "sgd") -> Weights:
     optimizer = make_optimizer(Optimizer(kind=kind, learning_rate=0.01), vector, 0)  # type: ignore[arg-type]
-    return Weights(optimizer, torch.zeros(0))
+    return Weights(optimizer, np.zeros(0, np.float32))
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
@@ -72,12 +73,12 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
 def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     model, parts = rollouts(1)
     trainer = trainer_of(model)
-    before, outputs = model.flat.vector.clone(), model.network(parts[0].observations[0])[0]
+    before, outputs = model.flat.vector.clone(), model.network(torch.from_numpy(parts[0].observations[0]))[0]
     trainer.add(parts[0])
     trainer.step(scale=1.0, frames=0)
     assert not torch.equal(model.flat.vector, before)
     assert trainer.weights.vector.data_ptr() == next(model.network.parameters()).data_ptr()
-    assert not torch.equal(model.network(parts[0].observations[0])[0], outputs)
+    assert not torch.equal(model.network(torch.from_numpy(parts[0].observations[0]))[0], outputs)
 
 
 @pytest.fixture
@@ -127,13 +128,13 @@ def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -
         drawn, probabilities = distribution(model.network.action, outputs.numpy()[:, :-1]).sample(rng)
         actions[t], log_probs[t] = torch.from_numpy(drawn), torch.from_numpy(probabilities)
     return Rollout(
-        observations=observations,
-        actions=actions,
-        rewards=(actions == wanted).float(),
-        terminated=torch.zeros(shape, dtype=torch.bool),
-        valid=torch.ones(shape, dtype=torch.bool),
-        behaviour_log_probs=log_probs,
-        state=first,
+        observations=observations.numpy(),
+        actions=actions.numpy(),
+        rewards=(actions == wanted).float().numpy(),
+        terminated=np.zeros(shape, np.bool_),
+        valid=np.ones(shape, np.bool_),
+        behaviour_log_probs=log_probs.numpy(),
+        state=first.numpy(),
     )
 
 
@@ -145,7 +146,7 @@ def test_without_a_rollout_nothing_happens() -> None:
 
 
 def with_nan(rollout: Rollout) -> Rollout:
-    return dataclasses.replace(rollout, rewards=rollout.rewards * torch.nan)
+    return dataclasses.replace(rollout, rewards=rollout.rewards * np.float32(np.nan))
 
 
 def test_a_gradient_that_is_not_finite_leaves_the_weights_alone() -> None:
@@ -193,7 +194,7 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01), there.flat.vector, 0)
     seen: list[list[float]] = []
 
-    def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+    def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None, **moved: Any) -> Statistics:
         statistics = gradient(model, rollout, section, weights)
         seen.append(rollout.rewards[0].tolist())
         gradient(there, rollout, section, weights)  # and a plain loop over the same parts
@@ -224,9 +225,9 @@ def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_b
         """Of the advantages in each minibatch of the last batch."""
         found: list[float] = []
 
-        def noted(model: Model, part: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+        def noted(model: Model, part: Rollout, section: Algorithm, weights: Floats | None, **moved: Any) -> Statistics:
             found.append(float(part.rewards.sum()))
-            return gradient(model, part, section, weights)
+            return gradient(model, part, section, weights, **moved)
 
         monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
         trainer = BatchTrainer(model, weights_of(model.flat.vector), section, seed=seed)

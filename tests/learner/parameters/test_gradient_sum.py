@@ -23,7 +23,7 @@ RNG = np.random.default_rng(0)
 
 def sum_of(section: Optimizer, start: float = 1.0, frames: int = 0, **options: Any) -> GradientSum:
     optimizer = make_optimizer(section, torch.full((SIZE,), start), frames)
-    return GradientSum(Weights(optimizer, torch.zeros(0)), **options)
+    return GradientSum(Weights(optimizer, np.zeros(0, np.float32)), **options)
 
 
 def store_of(kind: str = "sgd", **section: float) -> GradientSum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,7 +11,7 @@ from common.wire.bodies.weights import WeightsFormat
 from learner.parameters.keyframe import Keyframe
 
 SIZE = 1000
-NONE = torch.zeros(0)
+NONE = np.zeros(0, np.float32)
 
 
 def random(seed: int) -> torch.Tensor:

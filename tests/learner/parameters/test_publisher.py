@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,7 +24,7 @@ BODY = b"\0" * 100
 def weights_of(size: int) -> Weights:
     """Weights of 0 with a body of so many bytes."""
     optimizer = make_optimizer(Optimizer(kind="sgd"), torch.zeros(size // 4), 0)
-    return Weights(optimizer, torch.zeros(0))
+    return Weights(optimizer, np.zeros(0, np.float32))
 
 
 def publisher_of(

@@ -8,7 +8,7 @@ import torch
 
 from common.errors import ConfigurationError
 from common.rl.moments import Moments
-from common.rl.networks.normalization import Normalization
+from common.rl.normalization import Normalization
 from common.rl.rewards import UNCHANGED
 from common.settings.sections import Optimizer
 from learner.parameters.optimizers import make as make_optimizer
@@ -21,20 +21,20 @@ VALUES = np.random.default_rng(2).normal(size=(300, 3)) * [1, 5, 9] + [3, 0, -4]
 LAYOUT = Normalization(2, rewards=True)
 
 
-def weights_of(extras: torch.Tensor, normalization: Normalization = UNCHANGED, **options: Any) -> Weights:
+def weights_of(extras: np.ndarray, normalization: Normalization = UNCHANGED, **options: Any) -> Weights:
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.5), torch.ones(SIZE), 0)
     return Weights(optimizer, extras, normalization, **options)
 
 
 def test_weights_that_are_no_numbers_are_seen() -> None:
-    weights = weights_of(torch.zeros(0))
+    weights = weights_of(np.zeros(0, np.float32))
     assert weights.finite
     weights.vector[3] = torch.nan
     assert not weights.finite
 
 
 def test_the_checksum_is_of_weights_and_extras() -> None:
-    weights = weights_of(torch.zeros(2))
+    weights = weights_of(np.zeros(2, np.float32))
     seen = {weights.checksum}
     for tensor in (weights.vector, weights.extras):
         tensor[1] += 1
@@ -44,7 +44,7 @@ def test_the_checksum_is_of_weights_and_extras() -> None:
 
 
 def test_running_statistics_change_between_two_versions_only() -> None:
-    weights = weights_of(torch.zeros(1), Normalization(0, rewards=True))
+    weights = weights_of(np.zeros(1, np.float32), Normalization(0, rewards=True))
     assert weights.moments is None
     weights.merge(Moments.from_rows(np.array([[0.0], [4.0]])))
     weights.step(torch.ones(SIZE), scale=1.0, frames=0)
@@ -55,7 +55,7 @@ def test_running_statistics_change_between_two_versions_only() -> None:
 
 
 def test_extras_are_of_all_that_was_seen_and_those_behind_are_left_alone() -> None:
-    weights = weights_of(torch.full((6,), 7.0), LAYOUT)
+    weights = weights_of(np.full(6, 7, np.float32), LAYOUT)
     assert weights.extras.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 7.0]
     for part in np.split(VALUES, [10, 11, 200]):
         weights.merge(Moments.from_rows(part))
@@ -64,12 +64,12 @@ def test_extras_are_of_all_that_was_seen_and_those_behind_are_left_alone() -> No
 
 
 def test_saved_moments_go_on() -> None:
-    whole, first = weights_of(torch.zeros(5), LAYOUT), weights_of(torch.zeros(5), LAYOUT)
+    whole, first = weights_of(np.zeros(5, np.float32), LAYOUT), weights_of(np.zeros(5, np.float32), LAYOUT)
     for weights in (whole, first):
         weights.merge(Moments.from_rows(VALUES[:100]))
         weights.end_version()
     saved = Moments.from_checkpoint({"moments": first.moments}, LAYOUT.counted)
-    resumed = weights_of(torch.zeros(5), LAYOUT)
+    resumed = weights_of(np.zeros(5, np.float32), LAYOUT)
     resumed.restore(np.ones(SIZE, np.float32), {}, saved)
     np.testing.assert_allclose(resumed.extras[:2], VALUES[:100, :2].mean(axis=0), rtol=1e-5)
     for weights in (whole, resumed):
@@ -80,19 +80,19 @@ def test_saved_moments_go_on() -> None:
 
 
 def test_the_target_network_follows_the_frames_and_travels_behind_the_weights() -> None:
-    clock, copy = torch.zeros(1), torch.ones(SIZE)
+    clock, copy = np.zeros(1, np.float32), torch.ones(SIZE)
     weights = weights_of(clock, target=TargetNetwork(copy, 100, clock, 0))
     seen = []
     for frames in (60, 90, 123_457):
         weights.step(torch.ones(SIZE), scale=1.0, frames=frames)
         vector, target = weights.vectors()
-        seen.append((float(vector[0]), float(target[-1]), float(clock)))
+        seen.append((float(vector[0]), float(target[-1]), float(clock[0])))
     assert seen == [(0.5, 1.0, 60), (0.0, 1.0, 90), (-0.5, -0.5, 123_457)]
     assert torch.equal(weights.state()["target"], copy)
 
 
 def test_the_target_network_is_renewed_with_the_first_step_beyond_each_multiple() -> None:
-    clock, vector = torch.zeros(1), torch.zeros(3)
+    clock, vector = np.zeros(1, np.float32), torch.zeros(3)
     target = TargetNetwork(vector, 100, clock, 0)
     renewed = []
     for step, frames in enumerate((40, 90, 120, 130, 190, 205, 430, 440, 499), start=1):
@@ -103,7 +103,7 @@ def test_the_target_network_is_renewed_with_the_first_step_beyond_each_multiple(
 
 
 def test_a_resumed_run_keeps_to_the_multiples() -> None:
-    clock, vector = torch.zeros(1), torch.full((3,), 5.0)
+    clock, vector = np.zeros(1, np.float32), torch.full((3,), 5.0)
     target = TargetNetwork(vector, 100, clock, 170)
     assert clock.item() == 170, "actors explore as much as before"
     target.stepped(torch.ones(3), 190)
@@ -113,8 +113,8 @@ def test_a_resumed_run_keeps_to_the_multiples() -> None:
 
 
 def test_what_a_checkpoint_keeps_is_put_in_place_or_nothing_is() -> None:
-    clock, copy = torch.zeros(1), torch.ones(SIZE)
-    weights = weights_of(torch.zeros(5), LAYOUT, target=TargetNetwork(copy, 100, clock, 0))
+    clock, copy = np.zeros(1, np.float32), torch.ones(SIZE)
+    weights = weights_of(np.zeros(5, np.float32), LAYOUT, target=TargetNetwork(copy, 100, clock, 0))
     weights.merge(Moments.from_rows(VALUES))
     weights.end_version()
     vector, seen = np.arange(SIZE, dtype=np.float32), Moments.from_rows(VALUES[:9])

@@ -19,7 +19,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
 from tests.helpers.losses import naive_returns, outputs_of, probabilities
-from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make, tensors
 
 OWN = "tests.helpers.own_networks:Small"
 UNCLIPPED = Algorithm(max_grad_norm=0.0)
@@ -27,22 +27,23 @@ UNCLIPPED = Algorithm(max_grad_norm=0.0)
 
 def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[torch.Tensor, Statistics]:
     """The gradient by autograd through torch's own functions; only the targets come from `vtrace`."""
-    numbers, values = network(rollout.observations.flatten(0, 1))
+    given = tensors(rollout)
+    numbers, values = network(given.observations.flatten(0, 1))
     values = values.reshape(STEPS + 1, COPIES)
     log_probs, entropies = described(network.action, numbers[: STEPS * COPIES].reshape(STEPS, COPIES, -1), rollout)
-    ratio = (log_probs - rollout.behaviour_log_probs).exp().detach()
+    ratio = (log_probs - given.behaviour_log_probs).exp().detach()
     v = values.detach().numpy()
     targets, advantages = vtrace(
-        rollout.rewards.numpy(),
-        (section.gamma * ~rollout.terminated).numpy(),
+        rollout.rewards,
+        np.float32(section.gamma) * ~rollout.terminated,
         v,
         torch.ones_like(ratio).numpy() if section.correction == "none" else ratio.numpy(),
-        rollout.valid.numpy(),
+        rollout.valid,
         section.gae_lambda,
         section.rho_clip,
         section.c_clip,
     )
-    valid = rollout.valid
+    valid = given.valid
     weight = torch.from_numpy(advantages)[valid]
     if section.normalize_advantages:
         weight = (weight - weight.mean()) / weight.std(correction=0)
@@ -52,14 +53,14 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
     loss = policy_loss + section.value_coef * value_loss - section.entropy_coef * entropy
     parts = torch.autograd.grad(loss, list(network.parameters()))
     vector = torch.cat([part.flatten() for part in parts])
-    kl = (ratio - 1 - (log_probs - rollout.behaviour_log_probs))[valid].mean()
+    kl = (ratio - 1 - (log_probs - given.behaviour_log_probs))[valid].mean()
     figures = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl)]
     return vector, Statistics(*figures)
 
 
 def described(action: ActionSpec, numbers: torch.Tensor, rollout: Rollout) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities of the rollout's actions and entropies by torch's distributions, (T, B) each."""
-    taken = rollout.actions.reshape(STEPS, COPIES, -1)
+    taken = tensors(rollout).actions.reshape(STEPS, COPIES, -1)
     if action.kind != "box":
         parts = [torch.distributions.Categorical(logits=part) for part in numbers.split(action.sizes, dim=-1)]
         log_probs = [part.log_prob(taken[..., column]) for column, part in enumerate(parts)]
@@ -128,7 +129,7 @@ def test_of_every_network_and_alike_on_both_ends(kind: str, observation: Observa
     gradient(there, rollout, UNCLIPPED)
     assert torch.equal(there.flat.gradient, model.flat.gradient)
 
-    masked = dataclasses.replace(rollout, rewards=torch.where(rollout.valid, rollout.rewards, 100.0))
+    masked = dataclasses.replace(rollout, rewards=np.where(rollout.valid, rollout.rewards, np.float32(100)))
     gradient(there, masked, UNCLIPPED)
     assert torch.equal(there.flat.gradient, model.flat.gradient), "what a masked step was given counts for nothing"
 
@@ -153,12 +154,12 @@ def test_with_the_correction_the_targets_are_v_trace_s_sums_of_products(rho_clip
     policy_loss = value_loss = 0.0
     for b in range(COPIES):
         targets = np.append(values[:STEPS, b], values[STEPS, b])
-        valid = rollout.valid[:, b].numpy()
+        valid = rollout.valid[:, b]
         discounts = np.where(rollout.terminated[:, b], 0.0, 0.9)
         taken = pi[np.arange(STEPS), b, rollout.actions[:, b]]
-        ratios = taken / np.exp(rollout.behaviour_log_probs[:, b].double().numpy())
+        ratios = taken / np.exp(rollout.behaviour_log_probs[:, b].astype(np.float64))
         rho, c = np.minimum(ratios, rho_clip) * valid, np.minimum(ratios, c_clip) * valid
-        rewards = rollout.rewards[:, b].double().numpy()
+        rewards = rollout.rewards[:, b].astype(np.float64)
         deltas = rho * (rewards + discounts * values[1:, b] - values[:-1, b])
         for s in range(STEPS):
             for t in range(s, STEPS):
@@ -179,7 +180,7 @@ def test_without_it_the_policy_that_acted_does_not_matter() -> None:
     pi, values = probabilities(outputs)
     returns = naive_returns(rollout, values, 0.9, 1.0)
     policy_loss = value_loss = entropy = 0.0
-    for t, b in rollout.valid.nonzero().tolist():
+    for t, b in np.argwhere(rollout.valid):
         advantage = returns[t, b] - values[t, b]
         policy_loss -= np.log(pi[t, b, rollout.actions[t, b]]) * advantage
         value_loss += advantage**2
@@ -190,9 +191,9 @@ def test_without_it_the_policy_that_acted_does_not_matter() -> None:
 
 def test_on_policy_ratio_is_one() -> None:
     model, rollout = make(BOX)
-    logits = model.network(rollout.observations[:-1].flatten(0, 1))[0].detach()
-    taken = logits.log_softmax(1).gather(1, rollout.actions.reshape(-1, 1)).reshape(STEPS, COPIES)
-    rollout = dataclasses.replace(rollout, behaviour_log_probs=taken.clone())
+    logits = model.network(tensors(rollout).observations[:-1].flatten(0, 1))[0].detach()
+    taken = logits.log_softmax(1).gather(1, tensors(rollout).actions.reshape(-1, 1)).reshape(STEPS, COPIES)
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=taken.numpy())
     assert gradient(model, rollout, Algorithm()).ratio == pytest.approx(1.0, abs=1e-5)
 
 
@@ -201,12 +202,12 @@ def one_column(network: PolicyValue, *, terminated: bool) -> tuple[Rollout, floa
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(4, 1, 4, generator=generator)
     rollout = Rollout(
-        observations=x,
-        actions=torch.zeros(3, 1, dtype=torch.int64),
-        rewards=torch.tensor([[1.0], [0.0], [5.0]]),
-        terminated=torch.tensor([[terminated], [False], [False]]),
-        valid=torch.tensor([[True], [False], [True]]),
-        behaviour_log_probs=torch.full((3, 1), -1.0),
+        observations=x.numpy(),
+        actions=np.zeros((3, 1), np.int64),
+        rewards=np.array([[1.0], [0.0], [5.0]], np.float32),
+        terminated=np.array([[terminated], [False], [False]]),
+        valid=np.array([[True], [False], [True]]),
+        behaviour_log_probs=np.full((3, 1), -1.0, np.float32),
     )
     values = network(x[:, 0])[1].tolist()
     first = 1.0 + (0.0 if terminated else 0.9 * values[1]) - values[0]
@@ -224,7 +225,7 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not(terminated: bool) ->
 
 def test_without_a_valid_step_the_gradient_is_zero() -> None:
     model, rollout = make(BOX)
-    rollout = dataclasses.replace(rollout, valid=torch.zeros(STEPS, COPIES, dtype=torch.bool))
+    rollout = dataclasses.replace(rollout, valid=np.zeros((STEPS, COPIES), np.bool_))
     for normalize in (False, True):
         gradient(model, rollout, Algorithm(normalize_advantages=normalize))
         assert not model.flat.gradient.any()
@@ -232,6 +233,6 @@ def test_without_a_valid_step_the_gradient_is_zero() -> None:
 
 def test_an_enormous_ratio_stays_finite() -> None:
     model, rollout = make(BOX)
-    rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.full((STEPS, COPIES), -1e4))
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=np.full((STEPS, COPIES), -1e4, np.float32))
     assert gradient(model, rollout, Algorithm()).ratio > 1e6
     assert model.flat.gradient.isfinite().all()

@@ -24,7 +24,7 @@ def test_the_derivative_is_that_of_its_terms() -> None:
     policy = torch.distributions.Categorical(logits=x[: STEPS * COPIES, :-1])
     valid = rollout.valid.flatten()
     errors = torch.from_numpy(targets).flatten() - x[: STEPS * COPIES, -1]
-    plain = (torch.from_numpy(slope) * policy.log_prob(rollout.actions.flatten())).sum()
+    plain = (torch.from_numpy(slope) * policy.log_prob(torch.from_numpy(rollout.actions).flatten())).sum()
     plain = plain - ENTROPY * policy.entropy()[valid].mean() + VALUE * errors[valid].square().mean()
     plain.backward()
     assert x.grad is not None

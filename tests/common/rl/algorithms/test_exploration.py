@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from common.rl.action_spec import discrete
 from common.rl.algorithms.exploration import EpsilonGreedy, Sampling, draw_finals
@@ -13,7 +12,7 @@ ENVS = 2000
 VALUES = np.tile(np.array([0.0, 2.0, 1.0], np.float32), (ENVS, 1))
 
 
-def greedy(final: float, frames: torch.Tensor | None = None, anneal_frames: int = 0) -> EpsilonGreedy:
+def greedy(final: float, frames: np.ndarray | None = None, anneal_frames: int = 0) -> EpsilonGreedy:
     rng = np.random.default_rng(0)
     return EpsilonGreedy(np.full(ENVS, final), anneal_frames=anneal_frames, frames=frames, rng=rng)
 
@@ -22,14 +21,14 @@ def greedy(final: float, frames: torch.Tensor | None = None, anneal_frames: int 
     ("frames", "expected"), [(-1.0, 1.0), (0.0, 1.0), (250.0, 0.8), (500.0, 0.6), (1000.0, 0.2), (1e9, 0.2)]
 )
 def test_epsilon_falls_linearly_from_one_to_its_final_value(frames: float, expected: float) -> None:
-    clock = torch.zeros(1)
+    clock = np.zeros(1, np.float32)
     one = greedy(0.2, clock, anneal_frames=1000)
-    clock.fill_(frames)  # it follows the run's frames
+    clock.fill(frames)  # it follows the run's frames
     assert one.epsilons == pytest.approx(np.full(ENVS, expected))
 
 
 def test_without_annealing_it_is_final_at_once() -> None:
-    assert greedy(0.3, torch.zeros(1)).epsilons.tolist() == [0.3] * ENVS
+    assert greedy(0.3, np.zeros(1, np.float32)).epsilons.tolist() == [0.3] * ENVS
 
 
 def test_final_values_are_drawn_per_environment_by_their_probabilities_and_the_seed() -> None:

@@ -13,7 +13,7 @@ from common.rl.algorithms.registry import METHODS
 from common.rl.gradient import gradient
 from common.settings.sections import Algorithm
 from tests.helpers.losses import naive_returns, outputs_of, probabilities
-from tests.helpers.rollouts import ACTIONS, BOX, COPIES, STEPS, make
+from tests.helpers.rollouts import ACTIONS, BOX, COPIES, STEPS, make, tensors
 
 ROWS = STEPS * COPIES
 
@@ -36,13 +36,14 @@ def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, A
     _, values = probabilities(outputs)
     targets = torch.from_numpy(naive_returns(rollout, values, 0.9, section.gae_lambda))
     advantages = targets - torch.from_numpy(values[:-1])
-    valid = rollout.valid
+    given = tensors(rollout)
+    valid = given.valid
     if section.normalize_advantages:
         chosen = advantages[valid]
         advantages = (advantages - chosen.mean()) / chosen.std(correction=0)
     inputs = torch.from_numpy(outputs).double().requires_grad_()
     policy = torch.distributions.Categorical(logits=inputs[:ROWS, :-1].reshape(STEPS, COPIES, ACTIONS))
-    log_ratio = policy.log_prob(rollout.actions) - rollout.behaviour_log_probs.double()
+    log_ratio = policy.log_prob(given.actions) - given.behaviour_log_probs.double()
     ratio = log_ratio.exp()
     bounded = ratio.clamp(1 - section.clip_range, 1 + section.clip_range)
     surrogate = torch.minimum(ratio * advantages, bounded * advantages)[valid].mean()
@@ -63,8 +64,8 @@ def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, A
 def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_actor_critic_s() -> None:
     model, rollout = make(BOX)
     pi, _ = probabilities(outputs_of(model, rollout))
-    taken = np.take_along_axis(pi[:-1], rollout.actions.numpy()[:, :, None], axis=2)[:, :, 0]
-    rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.from_numpy(np.log(taken)).float())
+    taken = np.take_along_axis(pi[:-1], rollout.actions[:, :, None], axis=2)[:, :, 0]
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=np.log(taken).astype(np.float32))
     plain = Algorithm(correction="none", gae_lambda=0.9, max_grad_norm=0.0)
     gradient(model, rollout, plain)
     expected = model.flat.gradient.clone()
@@ -75,6 +76,6 @@ def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_act
 
 def test_an_enormous_ratio_stays_finite() -> None:
     model, rollout = make(BOX)
-    rollout = dataclasses.replace(rollout, behaviour_log_probs=torch.full((STEPS, COPIES), -1e4))
+    rollout = dataclasses.replace(rollout, behaviour_log_probs=np.full((STEPS, COPIES), -1e4, np.float32))
     assert gradient(model, rollout, Algorithm(kind="ppo")).ratio > 1e6
     assert model.flat.gradient.isfinite().all()

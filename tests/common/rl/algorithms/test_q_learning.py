@@ -43,8 +43,8 @@ def whole(seed: int = 0, kind: str = "one-step-q", observation: ObservationSpec 
         ended[t] &= ~ended[t - 1]
         valid[t] = ~ended[t - 1]
     terminated = ended & valid & (torch.rand((STEPS, COPIES), generator=generator) < 0.5)
-    rewards = torch.where(valid, rollout.rewards, 0.0)
-    return model, dataclasses.replace(rollout, valid=valid, terminated=terminated, rewards=rewards)
+    rewards = np.where(valid, rollout.rewards, np.float32(0))
+    return model, dataclasses.replace(rollout, valid=valid.numpy(), terminated=terminated.numpy(), rewards=rewards)
 
 
 def one_step(rollout: Rollout, q: Q, t: int, b: int) -> float | None:
@@ -81,7 +81,7 @@ def by_autograd(kind: str, model: Model, rollout: Rollout) -> tuple[torch.Tensor
     """Gradient, loss and mean value, in float64."""
     assert model.target is not None
     network, target = model.network.double(), model.target.network.double()
-    x = rollout.observations.flatten(0, 1)
+    x = torch.from_numpy(rollout.observations).flatten(0, 1)
     x = x.double() if x.is_floating_point() else x
     values = network(x)[0].reshape(STEPS + 1, COPIES, ACTIONS)
     with torch.no_grad():
@@ -125,8 +125,8 @@ def test_both_ends_compute_alike_and_dummies_count_for_nothing(kind: str, observ
     gradient(here, rollout, section_of(kind))
     other = dataclasses.replace(
         rollout,
-        rewards=torch.where(rollout.valid, rollout.rewards, 100.0),
-        actions=torch.where(rollout.valid, rollout.actions, ACTIONS - 1),
+        rewards=np.where(rollout.valid, rollout.rewards, np.float32(100)),
+        actions=np.where(rollout.valid, rollout.actions, ACTIONS - 1),
     )
     gradient(there, other, section_of(kind))
     assert here.flat.gradient.any()
@@ -149,7 +149,7 @@ def test_the_state_value_is_unused(kind: str) -> None:
 @pytest.mark.parametrize("kind", LOSSES)
 def test_without_a_valid_step_the_gradient_is_zero(kind: str) -> None:
     model, rollout = whole(0, kind)
-    nothing = torch.zeros_like(rollout.valid)
+    nothing = np.zeros_like(rollout.valid)
     statistics = gradient(model, dataclasses.replace(rollout, valid=nothing, terminated=nothing), section_of(kind))
     assert not model.flat.gradient.any()
     assert statistics.value_loss == 0.0
@@ -172,12 +172,12 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not(
 ) -> None:
     """Step 0 ends an episode, step 1 is the dummy, step 2 is the rollout's last."""
     rollout = Rollout(
-        observations=torch.zeros(4, 1, 1),
-        actions=torch.zeros(3, 1, dtype=torch.int64),
-        rewards=torch.tensor([[1.0], [0.0], [5.0]]),
-        terminated=torch.tensor([[terminated], [False], [False]]),
-        valid=torch.tensor([[True], [False], [True]]),
-        behaviour_log_probs=torch.zeros(3, 1),
+        observations=np.zeros((4, 1, 1), np.float32),
+        actions=np.zeros((3, 1), np.int64),
+        rewards=np.array([[1.0], [0.0], [5.0]], np.float32),
+        terminated=np.array([[terminated], [False], [False]]),
+        valid=np.array([[True], [False], [True]]),
+        behaviour_log_probs=np.zeros((3, 1), np.float32),
     )
     target = np.tile(np.array([2.0, 3.0, 7.0], np.float32), (4, 1))
     found = loss(np.zeros((4, 3), np.float32), rollout, target, gamma=0.9).statistics.value_loss

@@ -4,7 +4,6 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
-import torch
 
 from common.rl.action_spec import discrete
 from common.rl.algorithms.exploration import TRAINED_EPSILON, EpsilonGreedy, Sampling
@@ -24,7 +23,7 @@ def test_every_way_to_exchange_is_some_algorithm_s() -> None:
     assert allowed | {"auto"} == set(get_args(get_type_hints(Exchange)["kind"]))
 
 
-def drawn(section: Algorithm, frames: torch.Tensor | None, seed: int = 1) -> EpsilonGreedy:
+def drawn(section: Algorithm, frames: np.ndarray | None, seed: int = 1) -> EpsilonGreedy:
     made = exploration(section, discrete(3), 2000, np.random.default_rng(seed), frames)
     assert isinstance(made, EpsilonGreedy)
     return made
@@ -39,10 +38,10 @@ def test_policies_are_sampled() -> None:
 @pytest.mark.parametrize("kind", ["one-step-q", "n-step-q", "one-step-sarsa"])
 def test_values_explore_by_the_epsilons_of_the_settings(kind: str) -> None:
     section = Algorithm(kind=kind, epsilon_finals=[0.3], epsilon_probabilities=[1.0], epsilon_frames=100)  # type: ignore[arg-type]
-    frames = torch.zeros(1)
+    frames = np.zeros(1, np.float32)
     made = drawn(section, frames)
     assert made.epsilons == pytest.approx(np.ones(2000))
-    frames.fill_(50)
+    frames.fill(50)
     assert made.epsilons == pytest.approx(np.full(2000, 0.65))
     assert drawn(section, None).epsilons == pytest.approx(np.full(2000, TRAINED_EPSILON))
 

@@ -1,4 +1,4 @@
-"""What networks see of observations, and what rewards are multiplied by."""
+"""What networks see of observations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from common.errors import ConfigurationError
 from common.rl.action_spec import discrete
 from common.rl.model import build
 from common.rl.moments import Moments
-from common.rl.networks.normalization import Normalization, Normalized
+from common.rl.networks.normalization import Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings
 
@@ -31,7 +31,7 @@ def test_the_network_sees_deviations_from_the_mean(kind: str) -> None:
     raw = torch.from_numpy(VALUES[:50, :4].astype(np.float32)).view(50, 2, 2)
     plain = model.network.inner.features
     torch.testing.assert_close(model.network.features(raw), plain(raw.clamp(-10, 10)), msg="at first as it is, clipped")
-    model.extras.copy_(model.normalization.extras(Moments.from_rows(VALUES[:, :4])))
+    model.extras[:] = model.normalization.extras(Moments.from_rows(VALUES[:, :4]))
     deviations = [*VALUES.std(axis=0)[:2], 1.0, VALUES.std(axis=0)[3]]  # the third is always the same
     seen = (raw - torch.tensor(VALUES.mean(axis=0)[:4]).view(2, 2)) / torch.tensor(deviations).view(2, 2)
     torch.testing.assert_close(model.network.features(raw), plain(seen.float()), rtol=1e-3, atol=1e-4)
@@ -42,24 +42,6 @@ def test_far_from_the_mean_is_clipped() -> None:
     model = build(settings_of(), BOX, discrete(3))
     far = model.network.features(torch.full((1, 2, 2), 1e9))
     torch.testing.assert_close(far, model.network.features(torch.full((1, 2, 2), 10.0)))
-
-
-@pytest.mark.parametrize(
-    ("observations", "rewards", "extras"), [(True, False, 8), (False, True, 1), (True, True, 9), (False, False, 0)]
-)
-def test_what_is_counted_and_where_it_is(observations: bool, rewards: bool, extras: int) -> None:
-    model = build(settings_of(observations, rewards), BOX, discrete(3))
-    layout = model.normalization
-    assert layout == Normalization(4 * observations, rewards)
-    assert model.extras.numel() == extras
-    assert isinstance(model.network, Normalized) == observations
-    assert layout.reward_scale(model.extras) == 1.0
-    counted = Moments.from_rows(VALUES[:, 5 - layout.counted :] if rewards else VALUES[:, : layout.counted])
-    model.extras.copy_(layout.extras(counted))
-    assert layout.reward_scale(model.extras) == pytest.approx(1 / VALUES[:, 4].std() if rewards else 1.0)
-    if observations:
-        np.testing.assert_allclose(model.extras[:4], counted.means[:4], rtol=1e-6)
-        np.testing.assert_allclose(model.extras[4:8], 1 / np.sqrt(counted.variances[:4] + 1e-8), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """A network with a state: step by step it gives what a whole rollout gives at once."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from common.rl.action_spec import discrete
 from common.rl.networks.flat import flatten
-from common.rl.networks.recurrent import Recurrent, masked_state
+from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.registry import build
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Network
@@ -72,11 +71,3 @@ def test_all_its_parameters_are_in_the_vector_and_learn() -> None:
     net.unroll(net.features(x), torch.zeros(COPIES, net.state_size), valid).square().sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in net.parameters())
     assert flat.gradient.any()
-
-
-def test_the_states_of_episodes_that_are_over_are_forgotten() -> None:
-    state = torch.tensor([[1.0, 1.0], [torch.nan, 2.0], [3.0, 3.0]])
-    masked = masked_state(state, np.array([True, False, True]))
-    assert masked.tolist() == [[1, 1], [0, 0], [3, 3]]
-    assert state[1, 1] == 2.0, "the state given is left alone"
-    assert masked_state(torch.zeros(3, 0), np.zeros(3, np.bool_)).shape == (3, 0)

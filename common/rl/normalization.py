@@ -1,0 +1,48 @@
+"""Which numbers are normalised by running statistics, which the learner keeps and sends as extras."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.rl.moments import Moments
+
+VARIANCE_FLOOR = 1e-8
+"""Added to variances, so that a number that never changes becomes 0."""
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Which numbers are normalised, and the layout of the extras: means, then 1 / deviations, those of rewards last.
+
+    A reward is divided by the deviation of the discounted sum of the rewards up to it in its episode (Engstrom et al.
+    2020, https://arxiv.org/abs/2005.12729, section 3).
+    """
+
+    observations: int
+    """Numbers of an observation; 0: observations are not normalised."""
+    rewards: bool
+
+    @property
+    def counted(self) -> int:
+        """Numbers whose moments are kept: those of an observation, then the discounted sum of rewards."""
+        return self.observations + self.rewards
+
+    @property
+    def size(self) -> int:
+        """Numbers of `extras`."""
+        return self.observations + self.counted
+
+    def extras(self, moments: Moments | None = None) -> Floats:
+        """float32 (size,), from the moments of `counted` numbers; without moments those that change nothing."""
+        if not self.counted:
+            return np.zeros(0, np.float32)
+        if moments is None or not moments.count:
+            deviations, means = np.ones(self.counted), np.zeros(self.observations)
+        else:
+            deviations, means = 1 / np.sqrt(moments.variances + VARIANCE_FLOOR), moments.means[: self.observations]
+        return np.concatenate([means, deviations]).astype(np.float32)
+
+    def reward_scale(self, extras: Floats) -> float:
+        return float(extras[self.size - 1]) if self.rewards else 1.0
