@@ -1,5 +1,6 @@
 """The actor daemon, the shell of the core: one thread that plays, and between steps looks after its sockets."""
 
+import importlib
 import logging
 import math
 import time
@@ -83,6 +84,8 @@ class _Daemon:
 
     def run(self) -> int:
         try:
+            self._service()
+            importlib.import_module("common.rl.environments.make")  # gymnasium, while this actor is not welcome yet
             while not self._left and self._signals.requested is None:
                 self._service()
                 player = self._core.player

@@ -1,8 +1,11 @@
 """The learner daemon: one thread that owns both sockets, the clock and the files, around the pure core."""
 
+import gc
+import importlib
 import logging
 import math
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -99,6 +102,19 @@ def run(
         return daemon.run()
 
 
+def load() -> None:
+    """Load what a learner computes with, torch above all, which takes seconds; `run` does so where it was not done."""
+    if "learner.build" in sys.modules:
+        return
+    # Many objects and no garbage: a tenth of the time would go into looking for some, and later ever again.
+    gc.disable()
+    try:
+        importlib.import_module("learner.build")
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def unread_messages(exchange: Exchange) -> int:
     """Messages of the longest kind that an honest actor may send while the learner is busy for a minute."""
     if exchange.kind == "actions":
@@ -112,7 +128,8 @@ class _Daemon:
     ) -> None:
         damaged: dict[str, DamagedCheckpointError] = {}
         checkpoint = run.folder.newest_read(damaged)
-        from learner.build import build  # seconds of imports: only now that ports, folder and checkpoint are ours
+        load()  # only now that ports, folder and checkpoint are ours
+        from learner.build import build
 
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
         for name, error in damaged.items():

@@ -24,6 +24,22 @@ TORCH_FREE = (
 )
 LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "tomli_w", "zmq"}
 """What the torch-free modules may import besides the standard library."""
+HEAVY = {"gymnasium", "numpy", "PIL", "pygame", "rich", "safetensors", "tensorboardX", "torch"}
+"""What takes a tenth of a second to a few seconds to load."""
+QUICK = {
+    "--help": HEAVY,
+    "actor --help": HEAVY,
+    "launcher --help": HEAVY,
+    "learner --help": HEAVY,
+    "presets": HEAVY,
+    "presets show CartPole-v1": HEAVY,
+    "status --help": HEAVY,
+    "status tcp://127.0.0.1:1 --timeout 0.01": HEAVY - {"rich"},
+    "train": HEAVY,
+    "train CartPole-v1 --set nothing=1": HEAVY,
+    "check-config --parse-only nothing.toml": HEAVY,
+}
+"""Commands, and what they never load. `train` loads the rest when the learner is started."""
 MAX_LINES = 400
 UNSAFE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 INDEX_HOSTS = ["py" + "pi.org", "python" + "hosted.org", "ana" + "conda.org", "download.py" + "torch.org"]
@@ -145,3 +161,19 @@ def test_the_wire_the_settings_and_the_launcher_need_no_torch() -> None:
     assert "zmq" in loaded
     # What Python's own start-up and typing bring in is nobody's import here.
     assert loaded - LIGHT - {"typing_extensions", "_distutils_hack"} == set()
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_a_command_loads_only_what_it_needs(command: str) -> None:
+    script = (
+        "import atexit, sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        f"sys.argv[1:] = {command.split()!r}\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from deploy.cli.command import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True)
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert {"click", "deploy.cli.command"} <= loaded
+    assert loaded & QUICK[command] == set()

@@ -1,4 +1,4 @@
-"""The folder of a run: the paths in it, and reading it. Without torch.
+"""The folder of a run: the paths in it, and reading it. Without torch, and numpy only where weights are read.
 
 settings.toml     the run settings, resolved
 run.json          id, date and epoch of the run, and the version of a3cd that created it
@@ -9,6 +9,8 @@ summary.json      written when the learner ends
 lock              held by the running learner
 """
 
+from __future__ import annotations
+
 import logging
 import re
 import zlib
@@ -16,18 +18,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.host.modules import bare
 from common.settings.sections import Settings
 from common.settings.toml import read
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
 _DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -91,6 +93,8 @@ class CheckpointPaths:
         Raises DamagedCheckpointError if a file is missing, cut short or altered, or if a number is not finite;
         UnavailableError if the disk does not give a file.
         """
+        import numpy as np  # only who reads weights waits for it
+
         head = self.read_state()
         weights = self._tensors(self.weights_file, head)
         if list(weights) != ["weights"] or weights["weights"].dtype != np.float32 or weights["weights"].ndim != 1:
@@ -111,6 +115,9 @@ class CheckpointPaths:
             raise DamagedCheckpointError(f"{self.state_file}: {error}") from error
 
     def _tensors(self, file: Path, head: CheckpointState) -> dict[str, NDArray[Any]]:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
         data = _bytes(file)
         if zlib.crc32(data) != head.checksums.get(file.name):
             raise DamagedCheckpointError(f"{file}: checksum differs from the one in {self.state_file.name}")

@@ -3,15 +3,15 @@
 Each part is imported only when its command runs: `a3cd --help` and the launcher need no torch.
 """
 
+import importlib
 import os
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from actor.agent import EPISODE_STEPS, GIF_STEPS
-from common.errors import EXIT_SIGINT, A3cdError
+from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
@@ -28,10 +28,9 @@ from deploy.arguments import (
     set_option,
     wait_option,
 )
-from deploy.install.command import deploy
-from deploy.keys import keys
-from deploy.launcher.command import launcher
 
+_ELSEWHERE = {"deploy": "deploy.install.command", "keys": "deploy.keys", "launcher": "deploy.launcher.command"}
+"""Commands by the module that has them: only who asks for one waits until it is loaded."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -46,6 +45,15 @@ class Group(click.Group):
             ctx.exit(logs.fail(error))
         except KeyboardInterrupt:
             ctx.exit(EXIT_SIGINT)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_ELSEWHERE])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(importlib.import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        return command
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -101,6 +109,7 @@ def train(env: str | None, as_json: bool, **given: Any) -> None:
     help="Where to listen; the next port is used for the weights.",
 )
 @click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
+@click.option("--settings", "source", type=int, hidden=True, help="Instead of --config a descriptor, inherited.")
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
 @click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
@@ -112,6 +121,7 @@ def learner(
     config: Path | None,
     bind: Address,
     listeners: str | None,
+    source: int | None,
     run_dir: Path | None,
     resume: bool,
     resume_or_create: bool,
@@ -120,10 +130,10 @@ def learner(
 ) -> None:
     """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
     from common.run.folder import RunFolder, default_path
-    from common.settings.toml import override, read
+    from common.settings.toml import override, parse, read
     from common.wire import sockets
     from learner.authentication import LearnerKeys
-    from learner.daemon import run
+    from learner.daemon import load, run
 
     logs.setup("learner")
     if (resume or resume_or_create) and run_dir is None:
@@ -131,7 +141,14 @@ def learner(
     if resume_or_create and run_dir is not None:
         resume = resume or RunFolder(run_dir).holds_run()
     settings = None
-    if config is not None:
+    if source is not None:
+        load()  # the settings come when they are found to be good
+        with os.fdopen(source, encoding="utf-8") as pipe:
+            text = pipe.read()
+        if not text:
+            finish(EXIT_DONE)  # they are not, or there is nobody any more
+        settings = parse(text, "settings")
+    elif config is not None:
         settings = override(read(config), assignments)
     elif assignments:
         raise click.UsageError("--set needs --config")
@@ -198,6 +215,8 @@ def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
 
     result = evaluation.evaluate(run_dir, **options)
     if as_json:
+        import msgspec
+
         click.echo(msgspec.json.encode(result).decode())
         return
     capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
@@ -322,10 +341,6 @@ def exchange(env: str, **given: Any) -> None:
     from deploy.cli.exchange_bench import exchange as run
 
     finish(run(env, **given))
-
-
-for command in (launcher, keys, deploy):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -14,18 +14,14 @@ from learner.run_stats import Counters, RunStats
 
 
 def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
-    """Raises ConfigurationError for what the learner would refuse: folder, environment, device.
+    """Raises ConfigurationError for what the learner would refuse: folder, environment.
 
-    Whether network and algorithm fit the environment is left to the learner.
+    Whether network and algorithm fit the environment, and whether there is such a device, is left to the learner.
     """
     if not resume:
         with contextlib.suppress(OSError):  # the learner says what is wrong with the disk
             require_empty(folder)
     make(settings.environment, num_envs=1, seed=settings.seed).close()
-    if settings.optimizer.device not in ("auto", "cpu"):
-        from learner.parameters.optimizers import resolve_device  # torch, which alone knows the devices
-
-        resolve_device(settings.optimizer.device)
 
 
 def why_over(settings: Settings, folder: RunFolder) -> str:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,8 @@ from common.run.status import RunStatus
 from common.settings.toml import dump
 from common.wire import sockets
 from deploy.children import Child, Children, a3cd
-from deploy.cli import preflight
 from deploy.cli.elapsed import since_start
-from deploy.cli.observer import Observer
 from deploy.cli.request import TrainRequest
-from deploy.cli.view.progress import open_view
 
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
@@ -56,7 +53,7 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
     Nothing is started for a run that is over.
     """
     folder = RunFolder(request.run_dir)
-    end = preflight.why_over(request.settings, folder) if request.resume else ""
+    end = _why_over(request) if request.resume else ""
     if end and (summary := _summary(request.run_dir)) is not None:
         click.echo(f"{folder.path}: the run is over: {end}; it goes on with a higher limit or goal", err=True)
         code = EXIT_DONE
@@ -76,37 +73,41 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
 
     Returns the learner's exit code, or that of a signal to this process, and the run's summary; None: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
-    ever could be, and as `preflight.check` before anything is started.
+    ever could be, and as `preflight.check`, before which nothing is done to the folder.
     """
-    preflight.check(request.settings, RunFolder(request.run_dir), request.resume)
     earlier = _summary(request.run_dir)
     with ExitStack() as stack:
-        signals = stack.enter_context(Signals())
-        view = stack.enter_context(open_view())
         children = stack.enter_context(Children())
-        folder = tempfile.TemporaryDirectory(prefix="a3cd-")
-        config = Path(stack.enter_context(folder), "run.toml")
-        config.write_text(dump(request.settings), encoding="utf-8")
-        others = _Lines(view.say)
+        learners, others = _Lines(), _Lines()
 
         def start(say: Callable[[str], None], *words: str, keep_open: Sequence[int] = ()) -> Child:
             return children.start(a3cd(*words, "--lifeline"), say, stdout=False, keep_open=keep_open)
 
-        learner, address = _start_learner(partial(start, view.say), request, config)
+        learner, address = _start_learner(partial(start, learners.say), request, stack)
+        signals = stack.enter_context(Signals())
         launcher = _start_launcher(partial(start, others.say), request, address)
+        # Here, not above: what is not needed to start these two is loaded while they load theirs.
+        from deploy.cli.observer import Observer
+        from deploy.cli.view.progress import open_view
+
+        view = stack.enter_context(open_view())
+        learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         while learner.exit_code is None and signals.requested is None:
             status = observer.next(LOOK_SECONDS)
             if status is not None:
-                folder.cleanup()  # the learner has read it; now, so that a training that is killed leaves nothing
-                others.release()
+                others.release(view.say)
                 view.show(status)
                 _check(status, launcher, learner)
             if launcher.exit_code:
-                others.release()
+                others.release(view.say)
                 _stop(learner)
                 raise _died("launcher", launcher.exit_code, request.run_dir)
-        code = _end(learner, launcher, signals, others)
+        if learner.exit_code in (None, EXIT_DONE):
+            others.release(view.say)
+        else:
+            others.mute()
+        code = _end(learner, launcher, signals)
         if code not in EXPLAINED:
             raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
@@ -115,67 +116,97 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
 
 
 class _Lines:
-    """What the launcher and its actors write: held back until the learner answers, and lost if it refuses the run.
+    """What children write: held back until `release` says where it goes, and lost where it is of no use any more.
 
-    So the learner's reason is the last line on the screen.
+    The launcher and its actors wait for that until the learner answers: if it refuses the run, its reason is the last
+    line on the screen.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self) -> None:
+        self._say: Callable[[str], None] | None = None
         self._lock = threading.Lock()
         self._held: list[str] | None = []
-        """None: lines go through."""
-        self._muted = False
+        """None: nothing is held back."""
 
     def say(self, line: str) -> None:
         """On any thread."""
         with self._lock:
             if self._held is not None:
                 self._held.append(line)
-            elif not self._muted:
+            elif self._say is not None:
                 self._say(line)
 
-    def release(self) -> None:
+    def release(self, say: Callable[[str], None]) -> None:
         with self._lock:
+            self._say = say
             for line in self._held or ():
-                self._say(line)
+                say(line)
             self._held = None
 
     def mute(self) -> None:
         with self._lock:
-            self._held, self._muted = None, True
+            self._held = self._say = None
 
 
-def _end(learner: Child, launcher: Child, signals: Signals, others: _Lines) -> int:
+def _end(learner: Child, launcher: Child, signals: Signals) -> int:
     """Ends whoever still runs; returns the exit code of the training."""
     if learner.exit_code is None:
-        others.release()
         _stop(launcher, learner)
         return EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
-    if learner.exit_code == EXIT_DONE:
-        others.release()
-    else:
-        others.mute()
+    if learner.exit_code != EXIT_DONE:
         launcher.terminate()  # it would wait for a learner that comes back
     launcher.wait(STOP_SECONDS)
     return learner.exit_code
 
 
-def _start_learner(start: Start, request: TrainRequest, config: Path) -> tuple[Child, Address]:
-    """It inherits its listening ports, so that nobody takes them on the way; on Windows it must bind them itself."""
+def _start_learner(start: Start, request: TrainRequest, stack: ExitStack) -> tuple[Child, Address]:
+    """A learner that may begin: it loads its libraries, and is sent the settings once they have passed `preflight`.
+
+    It inherits its listening ports, so that nobody takes them on the way. On Windows, where it cannot inherit, it binds
+    them itself, and is started when the settings have passed. Raises as `preflight.check`.
+    """
     usual = Address("127.0.0.1", DEFAULT_PORT)
     try:
         control, weights = sockets.reserve_pair(usual)
     except UnavailableError:
         control, weights = sockets.reserve_pair(usual.with_port(0))
     address = usual.with_port(control.getsockname()[1])
-    words = ["learner", "--config", str(config), "--bind", str(address), "--run-dir", str(request.run_dir)]
+    words = ["learner", "--bind", str(address), "--run-dir", str(request.run_dir)]
     words += ["--resume"] if request.resume else []
     with closing(control), closing(weights):
         if sys.platform != "win32":
-            inherited = (control.fileno(), weights.fileno())
-            return start(*words, "--listeners", ",".join(map(str, inherited)), keep_open=inherited), address
-    return start(*words), address
+            return _start_ahead(start, words, (control.fileno(), weights.fileno()), request), address
+    _check_settings(request)
+    config = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-")), "run.toml")
+    config.write_text(dump(request.settings), encoding="utf-8")
+    return start(*words, "--config", str(config)), address
+
+
+def _start_ahead(start: Start, words: Sequence[str], listeners: tuple[int, int], request: TrainRequest) -> Child:
+    source, end = os.pipe()
+    with os.fdopen(end, "wb", buffering=0) as settings:
+        with os.fdopen(source, "rb"):
+            child = start(
+                *words,
+                *("--listeners", ",".join(map(str, listeners)), "--settings", str(source)),
+                keep_open=(*listeners, source),
+            )
+        _check_settings(request)
+        with suppress(BrokenPipeError):  # it has ended, and its exit code says so
+            settings.write(dump(request.settings).encode())
+    return child
+
+
+def _why_over(request: TrainRequest) -> str:
+    from deploy.cli import preflight
+
+    return preflight.why_over(request.settings, RunFolder(request.run_dir))
+
+
+def _check_settings(request: TrainRequest) -> None:
+    from deploy.cli import preflight  # loads gymnasium, while the learner loads torch
+
+    preflight.check(request.settings, RunFolder(request.run_dir), request.resume)
 
 
 def _start_launcher(start: Start, request: TrainRequest, address: Address) -> Child:

@@ -65,6 +65,15 @@ def test_an_environment_that_does_not_exist(daemons: Daemons) -> None:
     assert not (daemons.folder / "run").exists(), "the command, mended, must find the folder free"
 
 
+def test_a_device_that_is_not_there(daemons: Daemons) -> None:
+    """Which only the learner can tell, for it has torch."""
+    words = ("--set", "optimizer.device='cuda:99'", "--run-dir", "run", "--json")
+    daemon = daemons.run("train", "CartPole-v1", *words, code=EXIT_CONFIGURATION)
+    refused(daemon, 'optimizer.device: "cuda:99" is not there')
+    assert daemon.said.splitlines()[-1:] == daemon.errors
+    assert not (daemons.folder / "run").exists()
+
+
 def test_an_environment_that_cannot_be_learnt(daemons: Daemons) -> None:
     config = daemons.config('environment.id = "broken_environments:OddSpace-v0"')
     daemon = daemons.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,19 @@ def test_learner(stand: Any, tmp_path: Path) -> None:
     a3cd("learner", "--resume", "--run-dir", tmp_path)
     assert run.arguments == (None,)
     assert run.options["resume"] is True
+
+
+@pytest.mark.parametrize("text", ["seed = 3", ""])
+def test_a_learner_whose_settings_come_when_they_are_good(stand: Any, tmp_path: Path, text: str) -> None:
+    """It loads its libraries first; that nothing comes means that the run may not begin."""
+    stand("learner.daemon.load")
+    run = stand("learner.daemon.run")
+    source, end = os.pipe()
+    os.write(end, text.encode())
+    os.close(end)
+    result = a3cd("learner", "--settings", source, "--run-dir", tmp_path / "x")
+    assert result.exit_code == 0
+    assert run.arguments == ((parse(text, ""),) if text else ())
 
 
 def test_a_learner_that_begins_a_run_or_goes_on_with_it(stand: Any, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import msgspec
 import pytest
@@ -23,6 +23,7 @@ from common.settings.sections import Settings
 from common.settings.toml import dump, override, parse, read
 from common.wire import sockets
 from deploy.children import a3cd
+from deploy.cli import observer, preflight
 from deploy.cli import train as module
 from deploy.cli.request import TrainRequest, request
 from deploy.cli.train import train
@@ -62,14 +63,14 @@ class Stage:
 
     def __init__(self) -> None:
         self.children: list[FakeChild] = []
-        self.settings = ""
+        self.settings: IO[str]
+        """What the learner reads; nothing: it may not begin."""
         self.looks: list[Callable[[], RunStatus | None]] = []
         self.address: Address
         self.learner_says: Callable[[str], None]
         self.launcher_says: Callable[[str], None]
         self.when_asked: Callable[[], object] = lambda: None
-        self.when_started: Callable[[], object] = lambda: None
-        """The launcher."""
+        self.launcher_starts: Callable[[], object] = lambda: None
         self.handed: list[int] = []
         """Ports that the learner inherited."""
 
@@ -83,15 +84,16 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     one = Stage()
+    opened = contextlib.ExitStack()
 
     class Company:
         def __enter__(self) -> Self:
             return self
 
-        def __exit__(self, *_: object) -> None:
-            assert all(child.exit_code is not None for child in one.children), "nobody waited for"
+        def __exit__(self, kind: object, *_: object) -> None:
+            assert kind or all(child.exit_code is not None for child in one.children), "nobody waited for"
 
         def start(
             self, command: list[str], say: Callable[[str], None], *, stdout: bool, keep_open: Sequence[int]
@@ -104,14 +106,16 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             one.children[-1].when_asked = lambda: one.when_asked()
             if arguments[0] == "learner":
                 one.learner_says = say
-                handed = sockets.inherit(",".join(str(os.dup(descriptor)) for descriptor in keep_open))
+                *listeners, source = map(os.dup, keep_open)
+                one.settings = opened.enter_context(os.fdopen(source, encoding="utf-8"))
+                handed = sockets.inherit(",".join(map(str, listeners)))
                 one.handed = [listener.getsockname()[1] for listener in handed]
                 for listener in handed:
                     listener.close()
-                one.settings = Path(one.learner.option("--config")).read_text()
+                assert arguments[-2:] == ("--settings", str(keep_open[2]))
             else:
                 one.launcher_says = say
-                one.when_started()
+                one.launcher_starts()
             return one.children[-1]
 
     class Window:
@@ -127,9 +131,10 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
             return one.looks.pop(0)()
 
     monkeypatch.setattr(module, "Children", Company)
-    monkeypatch.setattr(module.preflight, "check", lambda *_: None)
-    monkeypatch.setattr(module, "Observer", Window)
-    return one
+    monkeypatch.setattr(preflight, "check", lambda *_: None)
+    monkeypatch.setattr(observer, "Observer", Window)
+    with opened:
+        yield one
 
 
 def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[[], None]:
@@ -165,7 +170,7 @@ def test_to_the_end(
     assert stage.learner.arguments[0] == "learner"
     assert stage.learner.option("--bind") == str(stage.address)
     assert stage.handed == [stage.address.port, stage.address.port + 1]
-    assert parse(stage.settings, "") == one.settings
+    assert parse(stage.settings.read(), "") == one.settings
     assert "--resume" not in stage.learner.arguments
     expected = ("launcher", str(stage.address), "--slots", "5", "--prestart", "2", "--name", "here")
     assert stage.launcher.arguments == expected
@@ -289,18 +294,18 @@ def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:
     stage.looks = [ends(stage, 0)]
     train(planned(run_dir=tmp_path, resume=True), as_json=True)
     assert "--resume" in stage.learner.arguments
-    assert stage.settings == dump(read(RunFolder(tmp_path).settings_file))
+    assert stage.settings.read() == dump(read(RunFolder(tmp_path).settings_file))
 
 
-def test_nothing_is_started_that_looks_wrong(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_begins_that_looks_wrong(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
         assert (settings.seed, folder.path, resume) == (7, tmp_path, False)
         raise ConfigurationError("it cannot be")
 
-    monkeypatch.setattr(module.preflight, "check", check)
+    monkeypatch.setattr(preflight, "check", check)
     with pytest.raises(ConfigurationError, match="it cannot be"):
         train(planned(run_dir=tmp_path, seed=7), as_json=True)
-    assert stage.children == []
+    assert (len(stage.children), stage.settings.read()) == (1, ""), "the learner may not begin"
 
 
 def test_a_run_that_is_over_is_not_started_again(
@@ -312,7 +317,7 @@ def test_a_run_that_is_over_is_not_started_again(
 ) -> None:
     create(tmp_path, Settings()).close()
     write_summary(tmp_path, run_status(state="reached"))
-    monkeypatch.setattr(module.preflight, "why_over", lambda *_: "500 of 500 frames")
+    monkeypatch.setattr(preflight, "why_over", lambda *_: "500 of 500 frames")
     assert train(planned(run_dir=tmp_path, resume=True), as_json=True) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["exit_code"] == 0
@@ -339,7 +344,7 @@ def test_who_waits_for_a_learner_is_not_heard_before_it_answers(
         stage.children.clear()
         stage.looks = [run_status] if answers else []
         stage.looks += [ends(stage, 78)]
-        stage.when_started = lambda: stage.launcher_says("warning: no learner")
+        stage.launcher_starts = lambda: stage.launcher_says("warning: no learner")
         train(planned(run_dir=tmp_path / str(answers)), as_json=True)
         assert ("warning: no learner" in capsys.readouterr().err) is answers
 
