@@ -4,14 +4,13 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from common.rl.algorithms.exploration import Exploration
 from common.rl.environments.base import Environments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.episode import Episode
+from common.rl.model import Model
 from common.rl.moments import Moments
-from common.rl.networks.heads import PolicyValue
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
@@ -39,7 +38,7 @@ class Collector:
     def __init__(
         self,
         environments: Environments,
-        network: PolicyValue,
+        model: Model,
         observation: ObservationSpec,
         *,
         algorithm: Algorithm,
@@ -49,16 +48,16 @@ class Collector:
     ) -> None:
         """Resets the environments, to the episodes of the seed they were made with; `rng` draws later seeds."""
         self._environments = environments
-        self._network = network
+        self._model = model
         self._exploration = exploration
         self._rng = rng
         self._whole = algorithm.whole_episodes
         self._buffer = RolloutBuffer(
             observation,
-            network.action,
+            model.action,
             num_envs=environments.count,
             capacity=FIRST_CAPACITY if self._whole else algorithm.rollout_length,
-            state_size=network.state_size,
+            state_size=model.state_size,
             rewards=rewards,
         )
         self._episodes: list[Episode] = []
@@ -97,13 +96,12 @@ class Collector:
     def _step(self) -> bool:
         """Whether an episode of the first environment ended."""
         buffer = self._buffer
-        observations, state = torch.from_numpy(buffer.observations), torch.from_numpy(buffer.state)
-        outputs, after = self._network.step(observations, state)
-        actions, log_probs = self._exploration.draw(outputs.numpy()[:, :-1])
+        outputs, after = self._model.step(buffer.observations, buffer.state)
+        actions, log_probs = self._exploration.draw(outputs[:, :-1])
         begun = time.perf_counter()
         step = self._environments.step(actions)
         seconds = time.perf_counter() - begun
-        buffer.state = after.numpy()
+        buffer.state = after
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations
         buffer.stepped(step.rewards, step.futureless, self._tracker.valid)

@@ -14,10 +14,11 @@ class WeightInbox:
 
     def __init__(self, model: Model, form: str, *, deltas: bool) -> None:
         """form: of whole weights, fp32 or fp16. deltas: the run sends deltas against whole weights as well."""
-        size, vectors, extras = model.flat.size, len(model.vectors), model.extras.size
+        size, vectors, extras = model.size, len(model.vectors), model.extras.size
         self.version = 0
         """Of the weights in the model; 0 after `forget`."""
         self._model = model
+        self._vectors = [torch.from_numpy(vector) for vector in model.vectors]
         self._format = WeightsFormat(form, size, vectors, extras)
         self._delta = DeltaFormat(size, vectors, extras) if deltas else None
         self._keyframe = torch.zeros(vectors * size if deltas else 0)
@@ -50,12 +51,12 @@ class WeightInbox:
         if self._whole is not None:
             whole, keyframe = self._whole, self._keyframe_version
             self._whole, self._keyframe_version = None, -1  # until it has decoded
-            self._format.unpack(whole, torch.split(self._keyframe, model.flat.size), np.empty_like(model.extras))
+            self._format.unpack(whole, torch.split(self._keyframe, model.size), np.empty_like(model.extras))
             self._keyframe_version = keyframe
         if delta and self._delta is not None:
-            self._delta.unpack(body, self._keyframe_version, self._keyframe, model.vectors, model.extras)
+            self._delta.unpack(body, self._keyframe_version, self._keyframe, self._vectors, model.extras)
         else:
-            self._format.unpack(body, model.vectors, model.extras)
+            self._format.unpack(body, self._vectors, model.extras)
         self.version = version
 
     def forget(self) -> None:

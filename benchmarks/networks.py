@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from common.rl.action_spec import discrete
 from common.rl.gradient import gradient
-from common.rl.model import build
+from common.rl.networks.model import build
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings

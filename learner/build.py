@@ -19,10 +19,10 @@ from common.rl.environments.make import make as make_environments
 from common.rl.environments.names import longest_episode
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.timing import step_seconds
-from common.rl.model import Model
-from common.rl.model import build as build_model
 from common.rl.moments import Moments, bytes_in_header
-from common.rl.networks.registry import resolve as resolve_network
+from common.rl.networks.kinds import resolve as resolve_network
+from common.rl.networks.model import TorchModel
+from common.rl.networks.model import build as build_model
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import resolve as resolve_exchange
@@ -128,7 +128,7 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
 
 
 def _spec(
-    folder: RunFolder, record: RunRecord, settings: Settings, model: Model, weights_port: int, now: float
+    folder: RunFolder, record: RunRecord, settings: Settings, model: TorchModel, weights_port: int, now: float
 ) -> RunSpec:
     form = settings.exchange.weights
     if form in ("auto", "delta"):
@@ -153,7 +153,7 @@ def _spec(
     )
 
 
-def _weights(spec: RunSpec, model: Model, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
+def _weights(spec: RunSpec, model: TorchModel, checkpoint: Checkpoint | None) -> tuple[Weights, Counters]:
     settings = spec.settings
     optimizer = make_optimizer(settings.optimizer, model.flat.vector, settings.limits.frames)
     counters = Counters() if checkpoint is None else _counters(spec, checkpoint)
@@ -189,7 +189,9 @@ def _unfit(spec: RunSpec, checkpoint: Checkpoint, error: Exception) -> Configura
     return ConfigurationError(f"{where} does not fit: {error}; restore the settings it was made with")
 
 
-def _exchange(run: Run, weights: Weights, model: Model, observation: ObservationSpec, action: ActionSpec) -> Exchange:
+def _exchange(
+    run: Run, weights: Weights, model: TorchModel, observation: ObservationSpec, action: ActionSpec
+) -> Exchange:
     settings = run.spec.settings
     average = step_rule(settings).averages
     if settings.exchange.kind == "gradients":

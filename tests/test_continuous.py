@@ -19,7 +19,7 @@ from common.rl.distributions.registry import distribution
 from common.rl.environments.make import make as make_environments
 from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.gradient import gradient
-from common.rl.model import Model, build
+from common.rl.networks.model import TorchModel, build
 from common.rl.rewards import reward_transform
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
@@ -53,7 +53,7 @@ class Follow(gymnasium.Env[Any, Any]):
         return {"side": np.array([1000 + self.side])}
 
 
-def trained(updates: int, *assignments: str) -> tuple[Model, SequentialEnvironments]:
+def trained(updates: int, *assignments: str) -> tuple[TorchModel, SequentialEnvironments]:
     """Single-handed, each gradient a step; observations and rewards are normalised."""
     settings = settings_of(
         *("network.hidden=[16]", "network.normalize=true", "environment.reward_normalize=true"),

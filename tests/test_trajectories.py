@@ -18,7 +18,7 @@ from actor.outbox import Outbox
 from actor.players.base import Player
 from actor.players.build import build as build_player
 from common.rl.environments.make import make as make_environments
-from common.rl.model import Model, build
+from common.rl.networks.model import TorchModel, build
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
@@ -37,7 +37,7 @@ FOREVER = math.inf
 ROOT = Path(__file__).parents[1]
 
 
-def model_of(settings: Settings) -> tuple[Model, Any]:
+def model_of(settings: Settings) -> tuple[TorchModel, Any]:
     environments = make_environments(settings.environment, num_envs=1, seed=0)
     try:
         observation = environments.observation

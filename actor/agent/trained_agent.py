@@ -6,14 +6,13 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from common.errors import ConfigurationError
 from common.rl.algorithms.registry import exploration
 from common.rl.environments.base import Actions, Observations
 from common.rl.environments.make import make
-from common.rl.model import build
+from common.rl.models import build
 from common.rl.moments import Moments
 from common.rl.rollout_buffer import masked_state
 from common.run.folder import Checkpoint, RunFolder
@@ -60,26 +59,23 @@ class TrainedAgent:
         Raises EnvironmentMissingError where the environment is missing, ConfigurationError if the checkpoint holds
         another network than the settings describe.
         """
-        # More threads do not speed up networks this small, and slow down a training on the same cores.
-        torch.set_num_threads(1)
         self.settings = run.settings
         section = msgspec.structs.replace(run.settings.environment, step_seconds=0.0)
         self.environments = make(section, num_envs=num_envs, seed=seed, render_mode=render_mode)
         self._sampled = sampled
         try:
             self._model = model = build(run.settings, self.environments.observation, self.environments.action)
-            flat = model.flat
             rng = np.random.default_rng(seed)
-            self._exploration = exploration(run.settings.algorithm, model.network.action, num_envs, rng, None)
-            trained = run.checkpoint.state.get("model", flat.hash)
-            if trained != flat.hash or run.checkpoint.weights.size != flat.size:
+            self._exploration = exploration(run.settings.algorithm, model.action, num_envs, rng, None)
+            trained = run.checkpoint.state.get("model", model.hash)
+            if trained != model.hash or run.checkpoint.weights.size != model.size:
                 raise ConfigurationError(
                     f"the checkpoint holds another network ({trained}, {run.checkpoint.weights.size} parameters) than "
-                    f"the settings give here ({flat.hash}, {flat.size}): {section.id} or a3cd differ from when it was "
-                    "trained"
+                    f"the settings give here ({model.hash}, {model.size}): {section.id} or a3cd differ from when it "
+                    "was trained"
                 )
-            self._state = np.zeros((num_envs, model.network.state_size), np.float32)
-            flat.vector.copy_(torch.from_numpy(run.checkpoint.weights))
+            self._state = np.zeros((num_envs, model.state_size), np.float32)
+            model.vector[:] = run.checkpoint.weights
             moments = Moments.from_checkpoint(run.checkpoint.state, model.normalization.counted)
             model.statistics[:] = model.normalization.extras(moments)
         except BaseException:
@@ -96,10 +92,8 @@ class TrainedAgent:
 
     def act(self, observations: Observations) -> Actions:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
-        network = self._model.network
-        outputs, after = network.step(torch.from_numpy(observations), torch.from_numpy(self._state))
-        self._state = after.numpy()
-        numbers = outputs.numpy()[:, :-1]
+        outputs, self._state = self._model.step(observations, self._state)
+        numbers = outputs[:, :-1]
         return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
 
     def close(self) -> None:

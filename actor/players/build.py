@@ -16,12 +16,8 @@ def build(welcome: Welcome, settings: Settings, body: Buffer | None, outbox: Out
         from actor.players.environments import EnvironmentPlayer
 
         return EnvironmentPlayer(welcome, settings, outbox)
-    import torch  # takes seconds; an actor that only holds environments does without
-
     from actor.players.gradients import GradientPlayer
     from actor.players.trajectories import TrajectoryPlayer
 
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     kind = TrajectoryPlayer if settings.exchange.kind == "trajectories" else GradientPlayer
     return kind(welcome, settings, body)

@@ -31,11 +31,11 @@ class GradientPlayer(RolloutPlayer):
         self._again: tuple[Rollout, int] | None = None
         """A rollout whose gradient is computed again (PPO), and how many times."""
         exchange = settings.exchange
-        self._codec = make_codec(welcome.codec, self.model.flat.size, exchange.top_k)
+        self._codec = make_codec(welcome.codec, self.model.size, exchange.top_k)
         self._feedback: ErrorFeedback | None = None
         if feeds_back(exchange.error_feedback, welcome.codec):
             self._feedback = ErrorFeedback(self._codec, RESIDUAL_ROLLOUTS * (self._algorithm.max_grad_norm or math.inf))
-        self._sum = torch.zeros_like(self.model.flat.gradient)
+        self._sum = torch.zeros(self.model.size)
 
     def advance(self, until: float) -> bool:
         """Plays a rollout and adds its gradient; PPO's later gradients of it take a call each."""
@@ -87,5 +87,5 @@ class GradientPlayer(RolloutPlayer):
         statistics = gradient(self.model, rollout, self._algorithm)
         if not math.isfinite(statistics.gradient_norm):
             raise NonFiniteError("the gradient is not finite: rollout dropped")
-        self._sum += self.model.flat.gradient
+        self._sum += torch.from_numpy(self.model.gradient)
         return statistics

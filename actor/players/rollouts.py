@@ -9,7 +9,7 @@ from actor.weight_inbox import WeightInbox
 from common.errors import RefusedError
 from common.rl.algorithms.registry import METHODS, exploration
 from common.rl.environments.make import make as make_environments
-from common.rl.model import build
+from common.rl.models import build
 from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
@@ -27,7 +27,7 @@ class RolloutPlayer(Player):
         self.action = self._environments.action
         self.observation = self._environments.observation
         self.model = build(settings, self.observation, self.action)
-        own = self.model.flat.hash
+        own = self.model.hash
         if own != welcome.model:
             self.close()
             raise RefusedError(
@@ -49,11 +49,11 @@ class RolloutPlayer(Player):
         rng = np.random.default_rng([welcome.seed, 1])
         self._collector = Collector(
             self._environments,
-            self.model.network,
+            self.model,
             self.observation,
             algorithm=algorithm,
             rewards=reward_transform(settings, count, self.model.normalization, self.model.extras),
-            exploration=exploration(algorithm, self.model.network.action, count, rng, self.model.frames),
+            exploration=exploration(algorithm, self.model.action, count, rng, self.model.frames),
             rng=rng,
         )
         if body is not None:

@@ -17,7 +17,7 @@ class TrajectoryPlayer(RolloutPlayer):
 
     def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
         super().__init__(welcome, settings, body)
-        self._format = TrajectoryFormat(settings, self.observation, self.action, self.model.network.state_size)
+        self._format = TrajectoryFormat(settings, self.observation, self.action, self.model.state_size)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []
 

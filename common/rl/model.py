@@ -1,62 +1,113 @@
-"""A run's network, with its parameters in one vector."""
+"""A run's network as those use it who act and who compute gradients, whatever computes it: arrays in, arrays out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from common.errors import ConfigurationError
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.registry import METHODS
-from common.rl.networks import registry
-from common.rl.networks.flat import FlatParameters, flatten
-from common.rl.networks.heads import PolicyValue
-from common.rl.networks.normalization import Normalized
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
+from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 
+Floats = NDArray[np.float32]
+Layout = tuple[tuple[str, tuple[int, ...]], ...]
+"""Name and shape of each parameter, in the order of the flat vector."""
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """The network of a run; `flat` holds its parameters and their gradient."""
 
-    network: PolicyValue
-    flat: FlatParameters
-    extras: NDArray[np.float32]
-    """(E,): numbers that acting needs and no gradient changes; they travel with the parameters."""
-    normalization: Normalization
-    """The layout of the first of the extras."""
-    target: Model | None = None
-    """The target network, of algorithms that have one; the learner sets its parameters."""
+class Model(ABC):
+    """A network with its parameters in one vector and their gradient in another.
+
+    Its outputs are (N, action.width + 1) for N observations: the policy's numbers, last the value.
+    """
+
+    action: ActionSpec
+    """As the network decides them."""
+    state_size: int
+    """Numbers carried from step to step of an episode; 0: feed-forward."""
+    size: int
+    """Number of parameters."""
+    hash: str
+    """16 hexadecimal digits, different for different networks."""
+
+    def __init__(self, extras: Floats, normalization: Normalization, target: Self | None) -> None:
+        self.extras = extras
+        """(E,): numbers that acting needs and no gradient changes; they travel with the parameters."""
+        self.normalization = normalization
+        """The layout of the first of the extras."""
+        self.target = target
+        """The target network, of algorithms that have one; the learner sets its parameters."""
 
     @property
-    def statistics(self) -> NDArray[np.float32]:
+    def statistics(self) -> Floats:
         """Those of the normalization; a view."""
         return self.extras[: self.normalization.size]
 
     @property
-    def frames(self) -> NDArray[np.float32]:
+    def frames(self) -> Floats:
         """(1,), the last of the extras where there is a target network: frames of the run up to these weights."""
         return self.extras[-1:]
 
     @property
-    def vectors(self) -> tuple[Tensor, ...]:
-        """The parameters as they travel: the network's, then the target network's."""
-        return (self.flat.vector,) if self.target is None else (self.flat.vector, self.target.flat.vector)
+    def vectors(self) -> tuple[Floats, ...]:
+        """The parameters as they travel: the network's, then the target network's. Views, of a network on the CPU."""
+        return (self.vector,) if self.target is None else (self.vector, self.target.vector)
 
-    def to(self, device: torch.device) -> Model:
-        """This model with network and vectors on `device`; the old one must not be used any more."""
-        target = None if self.target is None else self.target.to(device)
-        return replace(self, flat=flatten(self.network.to(device)), target=target)
+    @property
+    @abstractmethod
+    def vector(self) -> Floats:
+        """The parameters (size,); a view, of a network on the CPU."""
+
+    @property
+    @abstractmethod
+    def gradient(self) -> Floats:
+        """That of `backward`, (size,); a view, of a network on the CPU."""
+
+    @abstractmethod
+    def step(self, observations: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
+        """Return outputs (B, action.width + 1), which are valid until the next call, and the next state.
+
+        observations: (B, *shape). state: (B, state_size), zeros where an episode starts.
+        """
+
+    @abstractmethod
+    def outputs(self, rollout: Rollout, moved: Any = None) -> Floats:
+        """Return outputs ((T + 1) B, action.width + 1) on a rollout's observations, time first; no `backward` follows.
+
+        moved: the rollout's observations where they were moved to the network's device before. Raises ValueError where
+        a recurrent network is not told the state before the rollout.
+        """
+
+    @abstractmethod
+    def forward(self, rollout: Rollout, moved: Any = None) -> Floats:
+        """As `outputs`, for `backward`: the rollout must not change until then."""
+
+    @abstractmethod
+    def backward(self, derivative: Floats) -> None:
+        """Set `gradient` to that of a loss with this derivative by the outputs of the last `forward`; once for each."""
+
+    @abstractmethod
+    def clip_gradient(self, max_norm: float) -> float:
+        """Scale `gradient` so that its L2 norm is at most `max_norm` (0: no limit); return the norm it had."""
 
 
-def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
-    """The model of a run; the same arguments give the same one on every host.
+def fingerprint(architecture: str, layout: Layout) -> str:
+    """The hash of a network. architecture: what computes differently and has parameters of the same shapes."""
+    return hashlib.sha256(repr((architecture, layout)).encode()).hexdigest()[:16]
+
+
+def plan(
+    settings: Settings, observation: ObservationSpec, action: ActionSpec
+) -> tuple[ActionSpec, Normalization, Floats]:
+    """What a model of the run has whoever computes it: actions as the network decides them, normalization, extras.
 
     Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """
@@ -71,16 +122,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
         raise ConfigurationError(
             f"network.normalize = true is for observations of numbers (box), not {observation.kind}: use false"
         )
-    normalization = Normalization(
-        observation.size if settings.network.normalize else 0, settings.environment.reward_normalize
-    )
-    extras = np.concatenate([normalization.extras(), np.zeros(int(values), np.float32)])
-
-    def one() -> Model:
-        spec = replace(action, log_std=settings.network.log_std) if action.kind == "box" else action
-        network = registry.build(settings.network, observation, spec, settings.seed)
-        if normalization.observations:
-            network = Normalized(network, torch.from_numpy(extras), normalization.observations)
-        return Model(network, flatten(network), extras, normalization)
-
-    return replace(one(), target=one()) if values else one()
+    decided = replace(action, log_std=settings.network.log_std) if action.kind == "box" else action
+    numbers = observation.size if settings.network.normalize else 0
+    normalization = Normalization(numbers, settings.environment.reward_normalize)
+    return decided, normalization, np.concatenate([normalization.extras(), np.zeros(int(values), np.float32)])

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from common.rl.moments import Moments
 
+MAX_NORMALIZED = 10.0
+"""Normalised observations are clipped to +-this."""
 VARIANCE_FLOOR = 1e-8
 """Added to variances, so that a number that never changes becomes 0."""
 Floats = NDArray[np.float32]

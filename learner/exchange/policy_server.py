@@ -8,7 +8,6 @@ corrects.
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from common.errors import CodecError, NonFiniteError
 from common.rl.action_spec import ActionSpec
@@ -32,7 +31,7 @@ class PolicyServer:
         """`observation` and `action` as the network has them."""
         self._trainer = trainer
         self._settings = settings
-        self._network = trainer.model.network
+        self._model = trainer.model
         self._observation = observation
         self._action = action
         environment = settings.environment
@@ -46,13 +45,13 @@ class PolicyServer:
 
     def open(self, seed: int, group: int) -> GroupBuffer:
         """The rollouts of a new group, of the actor with that seed."""
-        model = self._trainer.model
+        model = self._model
         buffer = RolloutBuffer(
             self._observation,
             self._action,
             num_envs=self._sizes[group],
             capacity=self._settings.algorithm.rollout_length,
-            state_size=self._network.state_size,
+            state_size=self._model.state_size,
             rewards=reward_transform(self._settings, self._sizes[group], model.normalization, model.extras),
         )
         return GroupBuffer(buffer, self._stack, sampler(seed, group))
@@ -80,18 +79,16 @@ class PolicyServer:
 
     def act(self, groups: Sequence[GroupBuffer], version: int) -> list[bytes]:
         """One pass for all of them; the body of an `act` for each. `version` is that of the weights."""
-        device = self._trainer.weights.vector.device
         parts = [group.buffer.observations for group in groups]
-        observations = torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts))
-        states = torch.from_numpy(np.concatenate([group.buffer.state for group in groups]))
-        outputs, state = self._network.step(observations.to(device, non_blocking=True), states.to(device))
-        rows, after = outputs.cpu().numpy()[:, :-1], state.cpu().numpy()
+        observations = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        outputs, after = self._model.step(observations, np.concatenate([group.buffer.state for group in groups]))
+        rows = outputs[:, :-1]
         bodies, first = [], 0
         for group in groups:
             count = group.buffer.num_envs
             own = slice(first, first + count)
             first += count
-            actions, log_probs = distribution(self._network.action, rows[own]).sample(group.rng)
+            actions, log_probs = distribution(self._model.action, rows[own]).sample(group.rng)
             group.acted(actions, log_probs, version, after[own].copy())
             bodies.append(self._bodies[count].pack_actions(actions))
         return bodies

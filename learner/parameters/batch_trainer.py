@@ -12,7 +12,7 @@ from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
 from common.rl.gradient import gradient
-from common.rl.model import Model
+from common.rl.networks.model import TorchModel
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm
 from learner.parameters.step_result import StepResult
@@ -35,7 +35,7 @@ class BatchTrainer:
     """Largest lag of a rollout that can be added: any."""
 
     def __init__(
-        self, model: Model, weights: Weights, section: Algorithm, *, average: bool = False, seed: int = 0
+        self, model: TorchModel, weights: Weights, section: Algorithm, *, average: bool = False, seed: int = 0
     ) -> None:
         """`model` is on the optimizer's device; its flat vector is that of `weights`.
 
@@ -90,7 +90,7 @@ class BatchTrainer:
         steps: list[Statistics] = []
         batch = join([one.rollout for one in waiting])
         for part, weights, moved in self._parts(batch, _column_weights(waiting), frames):
-            statistics = gradient(self.model, part, self._section, weights, observations=moved)
+            statistics = gradient(self.model, part, self._section, weights, moved=moved)
             if not math.isfinite(statistics.gradient_norm):
                 return steps or None
             if steps and 0 < self._section.target_kl < statistics.kl:

@@ -7,8 +7,8 @@ import pytest
 
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
-from common.rl.model import build
 from common.rl.moments import Plain
+from common.rl.networks.model import build
 from common.settings.sections import Settings
 from common.settings.toml import override
 from learner.effects import SaveCheckpoint

@@ -13,12 +13,12 @@ from actor.collector import Collector, Played
 from common.errors import NonFiniteError
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.algorithms.exploration import Sampling
+from common.rl.networks.model import build
 from common.rl.networks.recurrent import Recurrent
-from common.rl.networks.registry import build
 from common.rl.normalization import Normalization
 from common.rl.rewards import RewardTransform
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm, Network
+from common.settings.sections import Algorithm, Network, Settings
 from tests.helpers.environments import Scripted
 from tests.helpers.rollouts import tensors
 
@@ -38,7 +38,7 @@ def collector_of(
     section, rng = Algorithm(**algorithm), np.random.default_rng(seed)
     return Collector(
         environments,
-        build(Network(hidden=[4], lstm=lstm), observation, environments.action, 0),
+        build(Settings(network=Network(hidden=[4], lstm=lstm)), observation, environments.action),
         observation,
         algorithm=section,
         rewards=rewards or RewardTransform(environments.count),
@@ -105,7 +105,7 @@ def test_log_probabilities_are_those_of_the_policy_that_acted() -> None:
     environments = Scripted((3, 5))
     collector = collector_of(environments, rollout_length=8)
     data = played(collector).data
-    network = build(Network(hidden=[4]), environments.observation, discrete(3), 0)
+    network = build(Settings(network=Network(hidden=[4])), environments.observation, discrete(3)).network
     given = tensors(data)
     logits, _ = network(given.observations[:-1].flatten(0, 1))
     expected = torch.log_softmax(logits, 1).gather(1, given.actions.view(-1, 1)).view(8, 2)
@@ -238,7 +238,7 @@ def test_actions_of_other_spaces_are_kept_as_drawn(action: ActionSpec) -> None:
 
 def recomputed(data: Rollout, seed: int = 0) -> torch.Tensor:
     """Log-probabilities (T, B) of the actions, the rollout taken as one batch."""
-    network = build(Network(hidden=[4], lstm=5), Scripted.observation, discrete(3), seed)
+    network = build(Settings(network=Network(hidden=[4], lstm=5), seed=seed), Scripted.observation, discrete(3)).network
     assert isinstance(network, Recurrent)
     given = tensors(data)
     outputs = network.unroll(network.features(given.observations.flatten(0, 1)), given.state, given.valid)

@@ -7,7 +7,7 @@ import torch
 from actor.weight_inbox import WeightInbox
 from common.errors import CodecError
 from common.rl.action_spec import discrete
-from common.rl.model import Model, build
+from common.rl.networks.model import TorchModel, build
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Network, Settings
 from common.wire.bodies.delta import DeltaFormat
@@ -16,7 +16,7 @@ from common.wire.bodies.weights import WeightsFormat
 NONE = np.zeros(0, np.float32)
 
 
-def model() -> Model:
+def model() -> TorchModel:
     return build(Settings(network=Network(hidden=[4])), ObservationSpec((2,), "box", 2), discrete(2))
 
 
@@ -31,7 +31,7 @@ def change(keyframe: int, value: float) -> bytes:
     return DeltaFormat(SIZE).pack(keyframe, torch.full((SIZE,), value), NONE)
 
 
-def held(one: Model) -> float:
+def held(one: TorchModel) -> float:
     (value,) = one.flat.vector.unique().tolist()
     return float(value)
 

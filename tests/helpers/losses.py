@@ -7,13 +7,13 @@ import torch
 from numpy.typing import NDArray
 
 from common.rl.algorithms.losses import Floats
-from common.rl.model import Model
+from common.rl.networks.model import TorchModel
 from common.rl.rollout import Rollout
 
 Doubles = NDArray[np.float64]
 
 
-def outputs_of(model: Model, rollout: Rollout) -> Floats:
+def outputs_of(model: TorchModel, rollout: Rollout) -> Floats:
     """Of the network, as the losses take them."""
     with torch.no_grad():
         outputs: Floats = model.network.features(torch.from_numpy(rollout.observations).flatten(0, 1)).numpy()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from common.rl.action_spec import ActionSpec, discrete
-from common.rl.model import Model, build
+from common.rl.networks.model import TorchModel, build
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
@@ -27,7 +27,7 @@ def make(
     action: ActionSpec | None = None,
     lstm: int = 0,
     algorithm: str = "a3c",
-) -> tuple[Model, Rollout]:
+) -> tuple[TorchModel, Rollout]:
     """A model and a rollout for it, of ratios well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)

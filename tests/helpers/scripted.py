@@ -13,7 +13,7 @@ import zmq
 from common.errors import UnavailableError
 from common.host.addresses import Address
 from common.rl.environments.make import make
-from common.rl.model import build
+from common.rl.networks.model import build
 from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.bodies.broadcast import Broadcast, run_mark

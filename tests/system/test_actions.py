@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import EXIT_SIGINT
 from common.rl.environments.make import make
-from common.rl.model import build
+from common.rl.networks.model import build
 from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, until
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from common.rl.dense.layout import MAX_NORMALIZED, DenseLayout
+from common.rl.dense.layout import DenseLayout
+from common.rl.normalization import MAX_NORMALIZED
 
 Floats = NDArray[np.float32]
 _PIXEL = np.float32(1 / 255)

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.rl.action_spec import ActionSpec
+from common.rl.model import Layout
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Network
 
-Layout = tuple[tuple[str, tuple[int, ...]], ...]
-"""Name and shape of each parameter, in the order of the flat vector."""
 CHUNK = 4096
 """Largest number of observations that are computed at once."""
-MAX_NORMALIZED = 10.0
-"""Normalised observations are clipped to +-this."""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from common.rl.dense.heads import Heads
 from common.rl.dense.inputs import Inputs
-from common.rl.dense.layout import CHUNK, DenseLayout, Layout
+from common.rl.dense.layout import CHUNK, DenseLayout
 from common.rl.dense.trunk import Accumulator, Floats, Trunk
+from common.rl.model import Layout
 
 KEPT_CHUNKS = 16
 """Up to this many chunks of a rollout the activations are kept for `backward`; beyond, they are computed again."""

@@ -1,11 +1,11 @@
 """All parameters of a network in one vector and all gradients in another, for the wire and for the optimizer."""
 
-import hashlib
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from common.rl.model import Layout, fingerprint
 from common.rl.networks.heads import PolicyValue
 
 
@@ -17,7 +17,7 @@ class FlatParameters:
     """float32 (size,); the network's parameters are views of it, so writing here changes the network."""
     gradient: Tensor
     """float32 (size,); every `.grad` is a view of it, so `backward()` adds to it."""
-    layout: tuple[tuple[str, tuple[int, ...]], ...]
+    layout: Layout
     """Name and shape of each parameter."""
     architecture: str
 
@@ -28,7 +28,7 @@ class FlatParameters:
     @property
     def hash(self) -> str:
         """16 hexadecimal digits, different for different networks."""
-        return hashlib.sha256(repr((self.architecture, self.layout)).encode()).hexdigest()[:16]
+        return fingerprint(self.architecture, self.layout)
 
     def zero(self) -> None:
         """Set the gradient to 0. `Module.zero_grad()` must not be used: by default it drops the views."""

@@ -4,9 +4,7 @@ import torch
 from torch import Tensor
 
 from common.rl.networks.heads import PolicyValue
-
-MAX_NORMALIZED = 10.0
-"""Normalised observations are clipped to +-this."""
+from common.rl.normalization import MAX_NORMALIZED
 
 
 class Normalized(PolicyValue):

@@ -9,19 +9,13 @@ from common.rl.networks.conv import ConvTrunk
 from common.rl.networks.dense import DenseTrunk
 from common.rl.networks.heads import Heads, PolicyValue
 from common.rl.networks.impala import ImpalaTrunk
+from common.rl.networks.kinds import resolve
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Network
 
 _CONVOLUTIONS = {"conv-a3c": conv.A3C, "conv-students": conv.STUDENTS, "conv-nature": conv.NATURE}
-
-
-def resolve(kind: str, observation: ObservationSpec) -> str:
-    """Return the kind of network that `auto` stands for (conv-a3c for pictures, dense otherwise); others unchanged."""
-    if kind != "auto":
-        return kind
-    return "conv-a3c" if observation.kind == "pixels" and len(observation.shape) == 3 else "dense"
 
 
 def build(section: Network, observation: ObservationSpec, action: ActionSpec, seed: int) -> PolicyValue:

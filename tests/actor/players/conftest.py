@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import actor.players.rollouts
-from common.rl.model import build
 from common.rl.networks.flat import FlatParameters
+from common.rl.networks.model import build
 from common.wire.codecs.registry import make as make_codec
 from tests.helpers.environments import Scripted
 from tests.helpers.run import settings_of, welcome_of

@@ -10,7 +10,7 @@ from actor.players.environments import EnvironmentPlayer
 from actor.players.gradients import GradientPlayer
 from actor.players.trajectories import TrajectoryPlayer
 from common.rl.environments.make import make
-from common.rl.model import build as build_model
+from common.rl.networks.model import build as build_model
 from tests.helpers.run import settings_of, welcome_of
 
 

@@ -12,7 +12,7 @@ import actor.players.rollouts
 from actor.players.rollouts import RolloutPlayer
 from common.errors import CodecError, NonFiniteError, RefusedError, UnavailableError
 from common.rl.algorithms.exploration import EpsilonGreedy
-from common.rl.model import build
+from common.rl.networks.model import build
 from common.rl.rollout import Rollout
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.codecs.registry import make as make_codec
@@ -26,7 +26,7 @@ Weights = Callable[[float], bytes]
 
 def held(rollouts: RolloutPlayer) -> float:
     """The first of the weights in the model."""
-    return float(rollouts.model.flat.vector[0])
+    return float(rollouts.model.vector[0])
 
 
 def version(rollouts: RolloutPlayer, until: float = FOREVER) -> int:
@@ -86,7 +86,7 @@ def test_weights_that_do_not_decode_are_no_version(environments: Scripted, make:
 
 
 def test_halves_are_read_where_the_welcome_says_so(environments: Scripted, make: Make) -> None:
-    size = make(RolloutPlayer).model.flat.size
+    size = make(RolloutPlayer).model.size
     body = make_codec("fp16", size).encode(torch.full((size,), 0.5))
     assert held(make(RolloutPlayer, body=body, weights_format="fp16")) == 0.5
 
@@ -167,7 +167,7 @@ def test_a_method_of_values_takes_the_target_network_and_the_run_s_frames_with_t
     for number, frames in ((10, 40), (11, 70), (12, 100)):
         rollouts.weights.offer(number, body(frames / 100, 0.5, frames))
         assert rollouts.play(NO_TIME) is None, "loaded in the middle of a rollout: there is nothing to correct"
-        seen.append((held(rollouts), float(rollouts.model.target.flat.vector[0])))
+        seen.append((held(rollouts), float(rollouts.model.target.vector[0])))
         assert exploring.epsilons == pytest.approx(exploring.finals + (1 - frames / 100) * (1 - exploring.finals))
     assert seen == [(pytest.approx(value), 0.5) for value in (0.4, 0.7, 1.0)]
     rollouts.weights.offer(13, weights(0.25))
@@ -179,11 +179,11 @@ def test_moments_go_with_the_summary_and_the_extras_come_with_the_weights(enviro
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
     model = build(settings_of(*SMALL, *normalize), Scripted.observation, Scripted.action)
     form = WeightsFormat("fp32", model.flat.size, extras=5)
-    rollouts = make(RolloutPlayer, *normalize, model=model.flat.hash, body=form.pack(model.vectors, model.extras))
+    rollouts = make(RolloutPlayer, *normalize, model=model.flat.hash, body=form.pack([model.flat.vector], model.extras))
     _, summary = rollouts.play(FOREVER)
     ((count, means, squares),) = summary.moments
     assert (count, len(means), len(squares)) == (summary.steps, 3, 3)
-    rollouts.weights.offer(11, form.pack(model.vectors, np.arange(5, dtype=np.float32)))
+    rollouts.weights.offer(11, form.pack([model.flat.vector], np.arange(5, dtype=np.float32)))
     _, summary = rollouts.play(FOREVER)
     assert rollouts.model.extras.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert len(summary.moments) == 1

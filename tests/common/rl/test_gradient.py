@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from common.rl.gradient import clip_norm, gradient
-from common.rl.model import Model
+from common.rl.gradient import gradient
+from common.rl.networks.model import TorchModel
 from common.rl.networks.recurrent import Recurrent
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
@@ -38,14 +38,7 @@ def test_the_gradient_is_clipped_and_the_norm_is_the_one_before() -> None:
     torch.testing.assert_close(model.flat.gradient, direction * norm / 2)
 
 
-def test_clip_norm_leaves_what_is_small_enough() -> None:
-    for largest in (0.0, 5.0, 9.0):
-        vector = torch.tensor([3.0, 4.0])
-        assert clip_norm(vector, largest) == pytest.approx(5.0)
-        assert vector.tolist() == [3.0, 4.0]
-
-
-def recurrent(observation: ObservationSpec = BOX) -> tuple[Model, Rollout]:
+def recurrent(observation: ObservationSpec = BOX) -> tuple[TorchModel, Rollout]:
     """An LSTM's model and a rollout whose dummies follow ends."""
     model, rollout = make(observation, lstm=5)
     generator = torch.Generator().manual_seed(7)

@@ -19,8 +19,8 @@ from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
-from common.rl.model import build
 from common.rl.moments import Moments
+from common.rl.networks.model import build
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
@@ -113,12 +113,12 @@ def local(server: PolicyServer, trainer: Kept, settings: Settings, seed: int, gr
     rng = sampler(seed, group)
     collector = Collector(
         environments,
-        trainer.model.network,
+        trainer.model,
         environments.observation,
         algorithm=settings.algorithm,
         rewards=reward_transform(settings, copies, trainer.model.normalization, trainer.model.extras),
         rng=rng,
-        exploration=Sampling(trainer.model.network.action, rng),
+        exploration=Sampling(trainer.model.action, rng),
     )
     rollouts = []
     for _ in range(ROLLOUTS):

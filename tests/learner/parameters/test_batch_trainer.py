@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
 from common.rl.gradient import gradient
-from common.rl.model import Model
+from common.rl.networks.model import TorchModel
 from common.rl.rollout import Rollout, join
 from common.settings.sections import Algorithm, Optimizer
 from common.wire.codecs.registry import make as make_codec
@@ -29,14 +28,14 @@ from tests.helpers.rollouts import BOX, make
 PLAIN = Algorithm(max_grad_norm=0.0)
 
 
-def rollouts(count: int) -> tuple[Model, list[Rollout]]:
+def rollouts(count: int) -> tuple[TorchModel, list[Rollout]]:
     """All steps valid, so that a mean over all is the mean of the means."""
     model, _ = make(BOX)
     parts = [make(BOX, seed)[1] for seed in range(count)]
     return model, [dataclasses.replace(part, valid=np.ones_like(part.valid)) for part in parts]
 
 
-def trainer_of(model: Model, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> BatchTrainer:
+def trainer_of(model: TorchModel, section: Algorithm = PLAIN, kind: str = "sgd", average: bool = False) -> BatchTrainer:
     return BatchTrainer(model, weights_of(model.flat.vector, kind), section, average=average)
 
 
@@ -114,7 +113,7 @@ def _recalled(trainer: BatchTrainer, generator: torch.Generator, rng: np.random.
     return share
 
 
-def recall(model: Model, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
+def recall(model: TorchModel, generator: torch.Generator, rng: np.random.Generator) -> Rollout:
     """4 steps of 16 environments, played by the model; only the first observation says which of 3 actions is right."""
     steps, copies = 4, 16
     first = state = torch.zeros(copies, model.network.state_size)
@@ -194,7 +193,9 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01), there.flat.vector, 0)
     seen: list[list[float]] = []
 
-    def noted(model: Model, rollout: Rollout, section: Algorithm, weights: Floats | None, **moved: Any) -> Statistics:
+    def noted(
+        model: TorchModel, rollout: Rollout, section: Algorithm, weights: Floats | None, **moved: object
+    ) -> Statistics:
         statistics = gradient(model, rollout, section, weights)
         seen.append(rollout.rewards[0].tolist())
         gradient(there, rollout, section, weights)  # and a plain loop over the same parts
@@ -225,7 +226,9 @@ def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_b
         """Of the advantages in each minibatch of the last batch."""
         found: list[float] = []
 
-        def noted(model: Model, part: Rollout, section: Algorithm, weights: Floats | None, **moved: Any) -> Statistics:
+        def noted(
+            model: TorchModel, part: Rollout, section: Algorithm, weights: Floats | None, **moved: object
+        ) -> Statistics:
             found.append(float(part.rewards.sum()))
             return gradient(model, part, section, weights, **moved)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import CodecError
-from common.rl.gradient import clip_norm
+from common.rl.dense.model import clip_norm
 from common.settings.codec_names import COARSE, NAMES, PARTS, feeds_back
 from common.wire.codecs.feedback import RESIDUAL_ROLLOUTS, ErrorFeedback
 from common.wire.codecs.registry import make
@@ -25,7 +25,7 @@ def gradients(seed: int, size: int, count: int, tail: float) -> torch.Tensor:
     values = np.random.default_rng(seed).standard_normal((count, size))
     rows = torch.from_numpy((np.sign(values) * np.abs(values) ** tail).astype(np.float32))
     for row in rows:
-        clip_norm(row, CLIP)
+        clip_norm(row.numpy(), CLIP)
     return rows
 
 

@@ -12,7 +12,7 @@ import torch
 from common.rl.algorithms import q_learning
 from common.rl.algorithms.registry import METHODS
 from common.rl.gradient import gradient
-from common.rl.model import Model
+from common.rl.networks.model import TorchModel
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
@@ -31,7 +31,7 @@ def section_of(kind: str) -> Algorithm:
     return Algorithm(kind=kind, gamma=0.9, max_grad_norm=0.0)  # type: ignore[arg-type]
 
 
-def whole(seed: int = 0, kind: str = "one-step-q", observation: ObservationSpec = BOX) -> tuple[Model, Rollout]:
+def whole(seed: int = 0, kind: str = "one-step-q", observation: ObservationSpec = BOX) -> tuple[TorchModel, Rollout]:
     """A model with another target network, and a rollout as environments give it: a dummy follows each end."""
     model, rollout = make(observation, seed, algorithm=kind)
     assert model.target is not None
@@ -77,7 +77,7 @@ def sarsa(rollout: Rollout, q: Q, t: int, b: int) -> float | None:
 NAIVE: dict[str, Naive] = {"one-step-q": one_step, "n-step-q": n_step, "one-step-sarsa": sarsa}
 
 
-def by_autograd(kind: str, model: Model, rollout: Rollout) -> tuple[torch.Tensor, float, float]:
+def by_autograd(kind: str, model: TorchModel, rollout: Rollout) -> tuple[torch.Tensor, float, float]:
     """Gradient, loss and mean value, in float64."""
     assert model.target is not None
     network, target = model.network.double(), model.target.network.double()
@@ -121,7 +121,7 @@ def test_both_ends_compute_alike_and_dummies_count_for_nothing(kind: str, observ
     here, rollout = whole(0, kind, observation)
     there, _ = whole(1, kind, observation)
     for vector, given in zip(there.vectors, here.vectors, strict=True):
-        vector.copy_(given)
+        vector[:] = given
     gradient(here, rollout, section_of(kind))
     other = dataclasses.replace(
         rollout,

@@ -8,8 +8,8 @@ import torch
 
 from common.errors import ConfigurationError
 from common.rl.action_spec import discrete
-from common.rl.model import build
 from common.rl.moments import Moments
+from common.rl.networks.model import build
 from common.rl.networks.normalization import Normalized
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings

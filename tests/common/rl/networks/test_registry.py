@@ -12,22 +12,13 @@ from common.rl.networks.flat import flatten
 from common.rl.networks.heads import Heads
 from common.rl.networks.impala import ImpalaTrunk
 from common.rl.networks.own import Own
-from common.rl.networks.registry import build, resolve
+from common.rl.networks.registry import build
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import NETWORKS, Network
 
 BOX = ObservationSpec((4,), "box", 4)
 DISCRETE = ObservationSpec((), "discrete", 16)
 PICTURE = ObservationSpec((4, 44, 44), "pixels", 4 * 44 * 44)
-RAM = ObservationSpec((128,), "pixels", 128)
-
-
-@pytest.mark.parametrize(
-    ("observation", "kind"), [(BOX, "dense"), (DISCRETE, "dense"), (RAM, "dense"), (PICTURE, "conv-a3c")]
-)
-def test_auto(observation: ObservationSpec, kind: str) -> None:
-    assert resolve("auto", observation) == kind
-    assert resolve("conv-students", observation) == "conv-students"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +54,6 @@ def test_every_kind_of_the_settings_is_another_network() -> None:
 
 def test_one_of_ones_own() -> None:
     kind = "tests.helpers.own_networks:Small"
-    assert resolve(kind, PICTURE) == kind
     assert isinstance(build(Network(kind=kind), PICTURE, discrete(3), seed=1), Own)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.rl.environments.make import make
-from common.rl.model import build
+from common.rl.networks.model import build
 from common.run import presets
 from common.settings.exchanges import EXCHANGES
 from common.settings.sections import Settings

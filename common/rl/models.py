@@ -1,0 +1,33 @@
+"""The model that an actor uses: in numpy where the network is dense, which needs no torch; else in torch."""
+
+from __future__ import annotations
+
+from common.errors import ConfigurationError
+from common.rl.action_spec import ActionSpec
+from common.rl.dense import model as dense
+from common.rl.model import Model
+from common.rl.networks.kinds import resolve
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Settings
+
+
+def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
+    """The model of a run; raises as `common.rl.networks.model.build`.
+
+    Raises ConfigurationError as well where the network needs torch and it is not installed.
+    """
+    if resolve(settings.network.kind, observation) == "dense" and not settings.network.lstm:
+        return dense.build(settings, observation, action)
+    try:
+        import torch
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the network {settings.network.kind} needs torch, which cannot be loaded here ({error}): "
+            "pip install 'a3cd[torch]'"
+        ) from error
+    from common.rl.networks import model
+
+    # More threads do not speed up networks this small, and slow down a training on the same cores.
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    return model.build(settings, observation, action)

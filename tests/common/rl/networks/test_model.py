@@ -1,0 +1,62 @@
+"""A model is the network of the settings, its parameters in one vector."""
+
+import pytest
+import torch
+
+from common.rl.action_spec import discrete
+from common.rl.networks.model import build
+from common.rl.networks.normalization import Normalized
+from common.rl.normalization import Normalization
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Algorithm, Environment, Network, Settings
+
+BOX = ObservationSpec((4,), "box", 4)
+
+
+def test_the_vector_is_the_networks() -> None:
+    model = build(Settings(), BOX, discrete(2))
+    before, _ = model.network(torch.ones(1, 4))
+    before = before.clone()
+    model.flat.vector.mul_(2)
+    after, _ = model.network(torch.ones(1, 4))
+    assert not torch.equal(before, after)
+
+
+def test_the_seed_of_the_settings_decides() -> None:
+    vectors = [build(Settings(seed=seed), BOX, discrete(2)).flat.vector for seed in (1, 1, 2)]
+    assert torch.equal(vectors[0], vectors[1])
+    assert not torch.equal(vectors[0], vectors[2])
+
+
+def test_only_what_learns_values_has_a_target_network_that_starts_alike() -> None:
+    assert build(Settings(), BOX, discrete(2)).target is None
+    model = build(Settings(algorithm=Algorithm(kind="n-step-q")), BOX, discrete(2))
+    weights, copied = model.vectors
+    assert (weights == copied).all()
+    weights *= 2
+    assert not (weights == copied).all()
+
+
+def test_moved_to_a_device_the_vectors_are_still_the_network_s() -> None:
+    before = build(Settings(), BOX, discrete(2))
+    vector = before.flat.vector.clone()
+    model = before.to(torch.device("cpu"))
+    assert torch.equal(model.flat.vector, vector)
+    assert model.flat.hash == before.flat.hash
+    model.network.features(torch.ones(1, 4)).sum().backward()
+    assert model.flat.gradient.any() and not before.flat.gradient.any()
+    model.flat.vector.zero_()
+    assert not model.network(torch.ones(1, 4))[0].any()
+
+
+@pytest.mark.parametrize(("observations", "rewards"), [(True, False), (False, True), (True, True), (False, False)])
+def test_the_extras_are_those_of_the_layout_that_the_settings_ask_for(observations: bool, rewards: bool) -> None:
+    network, environment = Network(normalize=observations), Environment(reward_normalize=rewards)
+    model = build(Settings(network=network, environment=environment), BOX, discrete(3))
+    assert model.normalization == Normalization(4 * observations, rewards)
+    assert model.extras.tolist() == model.normalization.extras().tolist()
+    assert isinstance(model.network, Normalized) == observations
+    if observations:
+        before = model.network(torch.ones(1, 4))[0]
+        model.statistics[4:8] = 0.5
+        assert not torch.equal(model.network(torch.ones(1, 4))[0], before), "one memory"
