@@ -139,9 +139,12 @@ class LearnerCore:
         """Answers that need no optimizer step; to be sent before `flush`, which takes its time."""
         return self._exchange.answer(now)
 
-    def flush(self, now: float) -> list[Effect]:
-        """An optimizer step if it is time, with its answers, and a broadcast if it is due."""
-        effects = self._publisher.ahead_of_answers(now, self._exchange.step(now))
+    def flush(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+        """An optimizer step if it is time, with its answers, and a broadcast if it is due.
+
+        `heard_all`: no message waits to be read.
+        """
+        effects = self._publisher.ahead_of_answers(now, self._exchange.step(now, heard_all=heard_all))
         return effects + self._publisher.publish(now, self.run.peers.actors)
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:

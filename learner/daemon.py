@@ -200,7 +200,7 @@ class _Daemon:
             if now >= self._progress_due:
                 self._progress_due = now + PROGRESS_SECONDS
                 self._core.progress(self._ports.progress())
-            self._do(self._core.flush(now))
+            self._do(self._core.flush(now, heard_all=heard_all))
             self._do(self._core.tick(now, heard_all=heard_all))
             self._notifier.watchdog(now)
             now = time.monotonic()

@@ -176,7 +176,8 @@ class Exchange(Section, frozen=True):
     coalesce: Annotated[int, Meta(ge=1, le=256)] = 16
     """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
     drain_ms: Positive = 5.0
-    """Longest time that the learner reads gradients before it takes a step."""
+    """Longest time that the learner reads before it looks at what else is due; a step that is not full waits for what
+    there is to read."""
     broadcast_ms: Positive = 5.0
     """Shortest time between two broadcasts of weights."""
     egress_mbit: Positive = 800.0

@@ -84,7 +84,7 @@ class ActionExchange(Exchange):
     def answer(self, now: float) -> list[Effect]:
         return self._pass(now) if now >= self._queue.deadline else []
 
-    def step(self, now: float) -> list[Effect]:  # noqa: ARG002
+    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:  # noqa: ARG002
         if not self._completed:
             return []
         completed, self._completed = self._completed, []

@@ -32,8 +32,8 @@ NOBODY = "no finite gradient of any of them; the weights are too large: try a sm
 class Exchange(abc.ABC):
     """One way from the actors' messages to optimizer steps.
 
-    The core calls `handle` for each message, `step` when `is_ready` after one and whenever it has read what there is,
-    and `answer` before that `step`, which takes its time.
+    The core calls `handle` for each message, `step` when `is_ready` after one and whenever it has read for a while, and
+    `answer` before that `step`, which takes its time.
     """
 
     def __init__(self, run: Run, max_bytes: int) -> None:
@@ -69,8 +69,11 @@ class Exchange(abc.ABC):
         """Takes one message of an actor."""
 
     @abc.abstractmethod
-    def step(self, now: float) -> list[Effect]:
-        """One optimizer step with what waits for it, and the answers to that; nothing if it is not time."""
+    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+        """One optimizer step with what waits for it, and the answers to that; nothing if it is not time.
+
+        `heard_all`: no message waits to be read that could belong to this step.
+        """
 
     def begin(self) -> list[Effect]:
         """Before the first message."""
@@ -134,6 +137,8 @@ class ContributionExchange(Exchange):
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
+        self._grown = False
+        """Whether contributions have come since `step` was called last."""
         paced = self._settings.exchange.credit > 0 and not self._step_rule.averages
         self._pace = Pace(run.peers) if paced else None
         self._held: list[_Waiting] = []
@@ -205,12 +210,17 @@ class ContributionExchange(Exchange):
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(_Waiting(routing_id, peer, message, weight, until))
+        self._grown = True
         return [] if self._recorder is None else [*self._recorder.added(peer, message, body, weight, lag)]
 
-    def step(self, now: float) -> list[Effect]:
-        if not self._waiting or (now < self._deadline and not self.is_ready):
+    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+        """A step that is not full is taken when no message waits that could fill it, or when a whole reading of
+        messages brought nothing more to it.
+        """
+        if not self._waiting or not (self.is_ready or self._is_late(now, heard_all)):
             return []
         waiting, self._waiting = self._waiting, []
+        self._grown = False
         self._deadline = math.inf
         scale = sum(one.weight for one in waiting) / len(waiting)
         frames = self._run.stats.counters.frames + sum(one.header.steps for one in waiting)
@@ -238,6 +248,10 @@ class ContributionExchange(Exchange):
             self._run.stats.not_finite()
             effects.append(Log("warning", f"{len(waiting)} {self.plural} together: {NOBODY}", key="step"))
         return effects
+
+    def _is_late(self, now: float, heard_all: bool) -> bool:
+        grown, self._grown = self._grown, False
+        return now >= self._deadline and (heard_all or not grown)
 
     def answer(self, now: float) -> list[Effect]:
         if now < self._held_until:

@@ -10,7 +10,7 @@ from common.wire.frames import Buffer
 from learner.parameters.agreement import Agreement
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.gradient_bound import GradientBound
-from learner.parameters.step_result import StepResult
+from learner.parameters.step_result import NOTHING, StepResult
 from learner.parameters.weights import Weights
 
 UNBOUNDED = GradientBound()
@@ -35,7 +35,8 @@ class GradientSum:
         `compensation` corrects each gradient before it is added; `top_k`: fraction of the elements that top-k sends.
         `bound`: how long a gradient may be; `agreement` judges it by the others'.
         """
-        size = weights.vector.numel()
+        size = self._size = weights.vector.numel()
+        self._device = weights.vector.device
         self.weights = weights
         self._average = average
         self._compensation = compensation
@@ -45,6 +46,8 @@ class GradientSum:
         self._codecs: dict[str, PackedCodec] = {}
         self._decoded = torch.zeros(size)
         self._sum = torch.zeros(size)
+        """In units of the first gradient's factor, so that the first need not be multiplied, nor added to anything."""
+        self._unit = 1.0
         self._gradients = 0
         self._rollouts = 0
         self._weight = 0.0
@@ -77,16 +80,19 @@ class GradientSum:
         any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
         self._codec(codec).decode(body, self._decoded)
-        # One pass over the vector: NaN and infinity survive in the norm.
-        norm = float(torch.linalg.vector_norm(self._decoded))
-        self._bound.check(norm, codec, count, self._decoded.numel())
+        norm = _norm(self._decoded)
+        self._bound.check(norm, codec, count, self._size)
         if self._compensation is not None:
             self._compensation.apply(self._decoded, lag)
-            UNBOUNDED.check(float(torch.linalg.vector_norm(self._decoded)), codec, count, self._decoded.numel())
+            UNBOUNDED.check(_norm(self._decoded), codec, count, self._size)
         shortened = 1.0
         if self._agreement is not None:
             shortened = self._agreement.judge(source, self._decoded, norm, count)
-        self._sum.add_(self._decoded, alpha=weight * shortened)
+        factor = weight * shortened
+        if self._gradients:
+            self._sum.add_(self._decoded, alpha=factor / self._unit)
+        else:
+            self._sum, self._decoded, self._unit = self._decoded, self._sum, factor
         self._gradients += 1
         self._rollouts += count
         self._weight += weight
@@ -102,20 +108,24 @@ class GradientSum:
         gradient is the plain mean, and the step size stays as it is.
         """
         if not self._gradients:
-            return StepResult()
+            return NOTHING
         root = 1.0 if self._average else math.sqrt(self._rollouts)
-        divisor = (self._rollouts if self._average else root) * self._weight / self._gradients
-        gradient = self._sum.div_(divisor).to(self.weights.vector.device, non_blocking=True)
-        self.weights.step(gradient, scale=scale * root, frames=frames)
+        divisor = (self._rollouts if self._average else root) * self._weight / self._gradients / self._unit
+        gradient = self._sum if divisor == 1.0 else self._sum.div_(divisor)
+        self.weights.step(gradient.to(self._device, non_blocking=True), scale=scale * root, frames=frames)
         if self._compensation is not None:
             self._compensation.stepped(self.weights.vector)
-        self._sum.zero_()
         self._gradients = 0
         self._rollouts = 0
         self._weight = 0.0
-        return StepResult()
+        return NOTHING
 
     def _codec(self, name: str) -> PackedCodec:
         if name not in self._codecs:
-            self._codecs[name] = make(name, self._sum.numel(), self._top_k)
+            self._codecs[name] = make(name, self._size, self._top_k)
         return self._codecs[name]
+
+
+def _norm(vector: torch.Tensor) -> float:
+    """L2, in one pass: NaN and infinity survive in it. It is as exact as `vector_norm`, and faster."""
+    return math.sqrt(torch.dot(vector, vector))

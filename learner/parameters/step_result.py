@@ -12,3 +12,7 @@ class StepResult:
     """Why, by the number of the contribution among those added since the last step, counted from 0."""
     to_blame: bool = True
     """Whether those left out are at fault; false where all of several are, and the weights are more likely."""
+
+
+NOTHING = StepResult()
+"""Nothing to tell."""

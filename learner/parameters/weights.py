@@ -104,7 +104,8 @@ class Weights:
     def end_version(self) -> None:
         """The optimizer steps of a version are taken; the running statistics change between two versions only."""
         self._moments = self._merged
-        self._statistics[:] = self._normalization.extras(self._moments)
+        if self._normalization.size:
+            self._statistics[:] = self._normalization.extras(self._moments)
 
     def vectors(self) -> list[Tensor]:
         """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""

@@ -91,6 +91,20 @@ def test_full_at_a_fifth_of_the_actors_between_one_and_the_cap(actors: int, cap:
     assert run.exchange.is_ready
 
 
+def test_a_step_that_is_not_full_waits_as_long_as_reading_brings_more_to_it() -> None:
+    run = Run(actors=20)
+    for number in range(3):
+        run.send(str(number))
+        assert not run.exchange.is_ready
+        assert run.exchange.step(2.0 + number, heard_all=False) == []
+    assert len(sent(run.exchange.step(5.0, heard_all=False), Acknowledgement)) == 3
+    run.send("3")
+    assert len(sent(run.exchange.step(5.0, heard_all=True), Acknowledgement)) == 1
+    for number in range(4, 8):
+        run.send(str(number))
+    assert len(sent(run.exchange.step(6.0, heard_all=False), Acknowledgement)) == 4
+
+
 def test_lag_scales_the_gradient_and_the_step_is_scaled_by_the_mean() -> None:
     run = Run(version=8, actors=10)
     run.send("0", version=8)
