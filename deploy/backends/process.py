@@ -15,7 +15,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVI
 class ProcessBackend(Backend):
     """Children that end with this process; what they write goes to stderr, line by line, under their name."""
 
-    interval = 0.1
+    interval = 0.02
 
     def __init__(self, command: Callable[[int], list[str]], name: Callable[[int], str]) -> None:
         """`command` and `name` of the actor in a slot."""

@@ -15,6 +15,7 @@ from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
+from common.host.service.leaving import leave
 from deploy.arguments import (
     AddressType,
     RangeType,
@@ -344,7 +345,12 @@ def exchange(env: str, **given: Any) -> None:
 
 
 def main() -> None:
-    cli(prog_name="a3cd")
+    try:
+        cli(prog_name="a3cd")
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            leave(end.code)
+        raise
 
 
 if __name__ == "__main__":

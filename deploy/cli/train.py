@@ -41,6 +41,8 @@ from deploy.cli.request import TrainRequest
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
 LOOK_SECONDS = 0.1
+END_SECONDS = 0.01
+"""The same, once the learner has said that it ends."""
 EXPLAINED = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
 """Exit codes that a learner has explained itself."""
 Start = Callable[..., Child]
@@ -94,7 +96,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
         while learner.exit_code is None and signals.requested is None:
-            status = observer.next(LOOK_SECONDS)
+            status = observer.next(LOOK_SECONDS if observer.ended is None else END_SECONDS)
             if status is not None:
                 others.release(view.say)
                 view.show(status)

@@ -24,6 +24,8 @@ from deploy.launcher.reconciler import Slot
 
 LOOK_MILLISECONDS = 50
 """How often the background loops are asked for a report, and all deadlines are looked at."""
+END_MILLISECONDS = 10
+"""The same, while the last actors end."""
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +93,7 @@ class _Launcher:
         now = time.monotonic()
         standstill = Standstill(now)
         while not self._core.finished(now):
-            self._poller.poll(LOOK_MILLISECONDS)
+            self._poller.poll(END_MILLISECONDS if self._core.stopping else LOOK_MILLISECONDS)
             now = time.monotonic()
             if stood := standstill.look(now):
                 _log.warning(f"this launcher stood still for {stood:.0f} s: it was stopped, or its host suspended")

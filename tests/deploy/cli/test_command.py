@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def test_help_names_every_command() -> None:
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert a3cd("--version").output.startswith("a3cd, version ")
     monkeypatch.setattr("sys.argv", ["a3cd", "--version"])
+    monkeypatch.setattr("deploy.cli.command.leave", sys.exit)
     with pytest.raises(SystemExit) as exited:
         main()
     assert exited.value.code == 0

@@ -120,7 +120,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
     class Window:
         def __init__(self, access: LearnerEndpoint) -> None:
-            one.address = access.address
+            one.address, self.ended = access.address, None
 
         def __enter__(self) -> Self:
             return self
