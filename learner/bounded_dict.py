@@ -15,7 +15,7 @@ class BoundedDict(OrderedDict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        super().__setitem__(key, value)
+        OrderedDict.__setitem__(self, key, value)
         self.move_to_end(key)
         if len(self) > self._most:
             self.popitem(last=False)

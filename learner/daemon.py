@@ -185,9 +185,11 @@ class _Daemon:
             self._ports.close()
 
     def _loop(self) -> Finish:
+        heard_all = True
         while self._finish is None:
-            wait = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
-            self._poller.poll(max(0, math.ceil(wait * 1e3)))
+            if heard_all:
+                wait = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
+                self._poller.poll(max(0, math.ceil(wait * 1e3)))
             begun = time.monotonic()
             if self._signals.requested is not None:
                 self._do(self._core.stop(begun))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from common.run.status import RunStatus
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, RefusalCode, Refused
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
 Ending = Literal["reached", "finished", "stopped", "failed"]
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):  # made for each message: six times as fast as a dataclass
     peer: bytes
     message: AnyMessage
     body: Buffer | None = None

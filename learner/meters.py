@@ -6,6 +6,7 @@
 import math
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,16 +30,17 @@ class Rate:
         self._slot = math.floor(now / self._width)
 
     def add(self, now: float, amount: float = 1.0) -> None:
-        self._advance(now)
-        self._slots[self._slot % len(self._slots)] += amount
+        newest = math.floor(now / self._width)
+        if newest > self._slot:
+            self._advance(newest)
+        self._slots[self._slot % (BUCKETS + 1)] += amount
 
     def value(self, now: float) -> float:
-        self._advance(now)
+        self._advance(math.floor(now / self._width))
         since = max(self._started, (self._slot - BUCKETS) * self._width)
         return sum(self._slots) / max(now - since, self._width)
 
-    def _advance(self, now: float) -> None:
-        newest = math.floor(now / self._width)
+    def _advance(self, newest: int) -> None:
         for slot in range(max(self._slot + 1, newest - BUCKETS), newest + 1):
             self._slots[slot % len(self._slots)] = 0.0
         self._slot = max(self._slot, newest)
@@ -98,6 +100,16 @@ def _rank95(count: int) -> int:
     return -(-95 * count // 100)
 
 
+@dataclass(slots=True)
+class _Spread:
+    """Of the figures of a name."""
+
+    count: int = 1
+    """At most SEVERAL."""
+    mean: float = 0.0
+    """Deviation."""
+
+
 class Smoothed:
     """Exponential means of named figures, the losses for example; the first of a name counts in full.
 
@@ -109,18 +121,25 @@ class Smoothed:
         """`weight` of a new figure, 0 to 1: 0.02 remembers about the last 50."""
         self._weight = weight
         self.values: dict[str, float] = {}
-        self._spread: dict[str, tuple[int, float]] = {}
-        """How many figures there were of a name, and their mean deviation."""
+        self._spreads: dict[str, _Spread] = {}
 
     def add(self, figures: Mapping[str, float]) -> None:
         """One gradient's statistics, each finite."""
+        values = self.values
         for name, value in figures.items():
-            before = self.values.get(name, value)
-            count, spread = self._spread.get(name, (0, 0.0))
+            spread = self._spreads.get(name)
+            if spread is None:
+                values[name] = value
+                self._spreads[name] = _Spread()
+                continue
+            before = values[name]
             apart = value - before
-            if count >= SEVERAL:
-                most = OUTLYING * max(spread, abs(before) * 1e-3)
-                apart = min(max(apart, -most), most)
-            self.values[name] = before + self._weight * apart
-            weight = max(self._weight, 1 / (count + 1))
-            self._spread[name] = min(count + 1, SEVERAL), spread + weight * (abs(apart) - spread)
+            if spread.count == SEVERAL:
+                most = OUTLYING * max(spread.mean, abs(before) * 1e-3)
+                apart = most if apart > most else max(apart, -most)
+                weight = self._weight
+            else:
+                spread.count += 1
+                weight = max(self._weight, 1 / spread.count)
+            values[name] = before + self._weight * apart
+            spread.mean += weight * (abs(apart) - spread.mean)

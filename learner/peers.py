@@ -12,7 +12,7 @@ from learner.absentees import Absentees
 from learner.bounded_dict import BoundedDict
 from learner.meters import Rate
 from learner.quarantine import Quarantine
-from learner.replay_window import ReplayWindow
+from learner.replay_window import Incarnation, ReplayWindow
 
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
@@ -56,10 +56,9 @@ class Peer:
     reported: float = -math.inf
     """When this observer was sent the last status."""
 
-    @property
-    def incarnation(self) -> tuple[str, str]:
+    def __post_init__(self) -> None:
+        self.incarnation: Incarnation = self.hello.name, self.hello.incarnation
         """Its name, and which process of that name it is."""
-        return self.hello.name, self.hello.incarnation
 
     def is_of(self, hello: Hello, key_name: str) -> bool:
         """Whether this is the process that says `hello`, under the key that it came with."""
@@ -108,10 +107,10 @@ class Peers:
         self._by_process: dict[tuple[str, ...], bytes] = {}
         self._by_place: dict[tuple[str, ...], dict[bytes, Peer]] = {}
         self._by_role: dict[str, dict[bytes, Peer]] = {}
-        self._actors: dict[bytes, tuple[str, str]] = {}
+        self._actors: dict[bytes, Incarnation] = {}
         """Incarnations, by routing id."""
         self._window = ReplayWindow()
-        self._replaced: BoundedDict[tuple[str, str], None] = BoundedDict(REPLACED)
+        self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
         self._ordinal = 0
 
@@ -223,7 +222,7 @@ class Peers:
         return len(self._actors)
 
     @property
-    def incarnations(self) -> Collection[tuple[str, str]]:
+    def incarnations(self) -> Collection[Incarnation]:
         """Of the actors."""
         return self._actors.values()
 

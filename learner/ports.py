@@ -30,6 +30,10 @@ SLACK_BYTES = 2**16
 """What else may be unread besides the longest messages: heartbeats, hellos."""
 KEY_BYTES = 33
 """By which CurveZMQ makes a frame longer."""
+AT_ONCE = int(zmq.NOBLOCK)
+"""Flag of a frame, and of the last one of a message."""
+NOT_LAST = int(zmq.NOBLOCK | zmq.SNDMORE)
+"""Flags of those before it: to combine them each time takes as long as to send one."""
 KEPT_SECONDS = 300.0
 """After which the record of a connection that is gone is dropped: no message of it is left by then."""
 
@@ -109,15 +113,19 @@ class Ports:
         self.all_read = False
         while True:
             try:
-                routing_id, *frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+                frame = self._router.recv(AT_ONCE, copy=False)
             except zmq.Again:
                 self.all_read = True
                 self._guard.all_read()
                 return
-            connection = self._connections.get(routing_id.bytes) or self._new(routing_id.bytes, frames)
+            routing_id, frames = frame.bytes, []
+            while frame.more:  # `recv_multipart` asks the socket instead, which takes longer than to read
+                frame = self._router.recv(AT_ONCE, copy=False)
+                frames.append(frame)
+            connection = self._connections.get(routing_id) or self._new(routing_id, frames)
             connection.delivered += self._bytes(frames)
             if not connection.closing:
-                yield routing_id.bytes, [frame.buffer for frame in frames], connection.key_name, connection.address
+                yield routing_id, [frame.buffer for frame in frames], connection.key_name, connection.address
             if time.monotonic() >= until:  # of messages that nobody waits for there may be many, too
                 return
 
@@ -142,15 +150,21 @@ class Ports:
     def _bytes(self, frames: list[zmq.Frame]) -> int:
         """As the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""
         extra = KEY_BYTES if self.authenticator is not None else 0
-        sizes = [len(frame) + extra for frame in frames]
-        return sum(sizes) + sum(2 if size < 256 else 9 for size in sizes)
+        total = 0
+        for frame in frames:
+            size = len(frame) + extra
+            total += size + (2 if size < 256 else 9)
+        return total
 
     def send(self, effect: Send) -> None:
-        frames: list[Buffer] = [effect.peer, self._packed(effect.message)]
-        if effect.body is not None:
-            frames.append(effect.body)
+        body, header = effect.body, self._packed(effect.message)
         try:
-            self._router.send_multipart(frames, zmq.NOBLOCK, copy=len(effect.body or b"") < SHARED_BYTES)
+            self._router.send(effect.peer, NOT_LAST)
+            if body is None:
+                self._router.send(header, AT_ONCE)
+            else:
+                self._router.send(header, NOT_LAST)
+                self._router.send(body, AT_ONCE, copy=len(body) < SHARED_BYTES)
         except zmq.ZMQError as error:
             # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):

@@ -7,6 +7,8 @@ REMEMBERED = 10_000
 SEQUENCE_WINDOW = 1024
 """Sequence numbers this far below an incarnation's highest count as seen; credit leaves far fewer open."""
 Incarnation = tuple[str, str]
+"""Name of an actor, and which of its processes."""
+_MASK = (1 << SEQUENCE_WINDOW) - 1
 
 
 class ReplayWindow:
@@ -31,7 +33,7 @@ class ReplayWindow:
         highest, mask = self._seen.get(incarnation, (0, 1))
         if sequence > highest:
             shift = min(sequence - highest, SEQUENCE_WINDOW)
-            highest, mask = sequence, (mask << shift | 1) & ((1 << SEQUENCE_WINDOW) - 1)
+            highest, mask = sequence, (mask << shift | 1) & _MASK
         else:
             bit = highest - sequence
             if bit >= SEQUENCE_WINDOW or mask >> bit & 1:

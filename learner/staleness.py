@@ -37,7 +37,11 @@ class StalenessRule:
         `reach` is the largest lag that can be compensated, if gradients are.
         """
         relative = max(SMALLEST_LIMIT, int(self.refuse_factor * actors)) if self.refuse_factor else None
-        return min((one for one in (relative, self.drop_above, reach) if one is not None), default=None)
+        limit = relative
+        for other in (self.drop_above, reach):
+            if other is not None and (limit is None or other < limit):
+                limit = other
+        return limit
 
 
 def staleness_rule(settings: Settings) -> StalenessRule:

@@ -2,7 +2,8 @@
 
 import abc
 import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass
 from typing import ClassVar
 
 from common.errors import AgainstOthersError, CodecError
@@ -19,6 +20,7 @@ from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
 from learner.parameters.step_result import StepResult
 from learner.peers import Peer
+from learner.replay_window import Incarnation
 from learner.run import Run
 from learner.staleness import staleness_rule
 
@@ -105,7 +107,10 @@ class Exchange(abc.ABC):
         return [refuse(routing_id, "quarantined", reason), Disconnect(routing_id, ban), Log("error", text)]
 
 
-@dataclass(frozen=True)
+NO_MOMENTS = Moments.empty(0)
+
+
+@dataclass(slots=True)
 class _Waiting:
     routing_id: bytes
     peer: Peer
@@ -132,6 +137,7 @@ class ContributionExchange(Exchange):
     def __init__(self, run: Run, max_bytes: int, collected: GradientSum | BatchTrainer) -> None:
         """`collected`: what `_add` adds to, and what a step is taken with."""
         super().__init__(run, max_bytes)
+        self._credit = self._settings.exchange.credit
         self._staleness = staleness_rule(self._settings)
         self._headers = HeaderCheck(run.spec, self.message, self.plural)
         self._collected = collected
@@ -144,6 +150,8 @@ class ContributionExchange(Exchange):
         self._held: list[_Waiting] = []
         """Applied, and not answered yet."""
         self._held_until = math.inf
+        self._unanswered: Counter[Incarnation] = Counter()
+        """How many of those that wait or are held are each actor's."""
         self._seen: list[tuple[str, Moments]] = []
         """Actor and moments of what was added since the last step."""
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
@@ -170,16 +178,17 @@ class ContributionExchange(Exchange):
     ) -> list[Effect]:
         if isinstance(message, Observe):
             return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
-        if (message.run, message.epoch) != (self._run.spec.run, self._run.spec.epoch):
+        stats, peers = self._run.stats, self._run.peers
+        if message.run != self._run.spec.run or message.epoch != self._run.spec.epoch:
             return self._foreign(now, routing_id, peer)
-        if self._run.peers.is_duplicate(peer, message.sequence):
-            self._run.stats.duplicate()
+        if peers.is_duplicate(peer, message.sequence):
+            stats.duplicate()
             # The answer to one that waits comes with its step: an earlier one would let the actor play on.
             return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
-        unanswered = sum(one.peer.incarnation == peer.incarnation for one in (*self._waiting, *self._held))
-        if 0 < self._settings.exchange.credit <= unanswered:
+        unanswered = self._unanswered[peer.incarnation]
+        if 0 < self._credit <= unanswered:
             return self._beyond_credit(now, routing_id, peer, message, unanswered)
-        version = self._run.stats.counters.version
+        version = stats.counters.version
         lag = version - message.version
         try:
             self._headers.check(peer, message, version)
@@ -189,18 +198,18 @@ class ContributionExchange(Exchange):
         except CodecError as error:
             return self._refuse(now, routing_id, peer, message, str(error))
         until = now if self._pace is None else self._pace.sent(now, peer.hello.name, message.count)
-        self._run.stats.received(now, len(body))
-        limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
+        stats.received(now, len(body))
+        limit = self._staleness.limit(peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
-        self._run.stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1), message.count)
+        stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1), message.count)
         if limit is not None and lag > limit:
-            self._run.stats.stale(peer)
+            stats.stale(peer)
             return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
         weight = self._staleness.weight(lag)
         try:
             self.add(message, body, weight, lag, seen, source=peer.hello.name)
         except AgainstOthersError as error:
-            self._run.stats.refused(peer, str(error))
+            stats.refused(peer, str(error))
             told = self._answer(routing_id, message, "refused", str(error))
             if self._recorder is None:
                 return [told]
@@ -210,6 +219,7 @@ class ContributionExchange(Exchange):
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(_Waiting(routing_id, peer, message, weight, until))
+        self._unanswered[peer.incarnation] += 1
         self._grown = True
         return [] if self._recorder is None else [*self._recorder.added(peer, message, body, weight, lag)]
 
@@ -219,33 +229,36 @@ class ContributionExchange(Exchange):
         """
         if not self._waiting or not (self.is_ready or self._is_late(now, heard_all)):
             return []
+        stats = self._run.stats
         waiting, self._waiting = self._waiting, []
         self._grown = False
         self._deadline = math.inf
-        scale = sum(one.weight for one in waiting) / len(waiting)
-        frames = self._run.stats.counters.frames + sum(one.header.steps for one in waiting)
+        scale = sum([one.weight for one in waiting]) / len(waiting)
+        frames = stats.counters.frames + sum([one.header.steps for one in waiting])
         result = self.advance(scale=scale, frames=frames)
-        self._run.stats.stepped(result.statistics, frames)
+        stats.stepped(result.statistics, frames)
         effects: list[Effect] = [] if self._recorder is None else [*self._recorder.stepped(scale, frames, result)]
         for number, one in enumerate(waiting):
             if number in result.left_out:
                 continue
             one.peer.bad_in_a_row = 0
-            self._run.stats.played(now, one.peer, one.header)
-            self._run.stats.applied(one.peer, one.header.statistics if isinstance(one.header, Gradient) else {})
+            stats.played(now, one.peer, one.header)
+            stats.applied(one.peer, one.header.statistics if isinstance(one.header, Gradient) else {})
             if one.until > now:
                 self._held.append(one)
                 self._held_until = min(self._held_until, one.until)
             else:
+                self._answered(one)
                 effects.append(self._answer(one.routing_id, one.header, "applied"))
         for number, why in result.left_out.items():
             one = waiting[number]
+            self._answered(one)
             if result.to_blame:
                 effects += self._refuse(now, one.routing_id, one.peer, one.header, why)
             else:
                 effects.append(self._answer(one.routing_id, one.header, "refused", why))
         if not result.to_blame:
-            self._run.stats.not_finite()
+            stats.not_finite()
             effects.append(Log("warning", f"{len(waiting)} {self.plural} together: {NOBODY}", key="step"))
         return effects
 
@@ -259,6 +272,8 @@ class ContributionExchange(Exchange):
         due = [one for one in self._held if one.until <= now]
         self._held = [one for one in self._held if one.until > now]
         self._held_until = min((one.until for one in self._held), default=math.inf)
+        for one in due:
+            self._answered(one)
         here = (one for one in due if self._run.peers.get(one.routing_id) is not None)
         return [self._answer(one.routing_id, one.header, "applied") for one in here]
 
@@ -270,6 +285,8 @@ class ContributionExchange(Exchange):
     def moments(self, header: Contribution) -> Moments:
         """Of a contribution's rollouts; raises CodecError."""
         counted = self._run.spec.counted
+        if not counted and not header.moments:
+            return NO_MOMENTS
         return Moments.merge_all(header.moments, counted, rollouts=header.count, steps=header.steps)
 
     def add(
@@ -283,7 +300,7 @@ class ContributionExchange(Exchange):
         """Takes the step to the next version with what has been added since the last one."""
         result = self._collected.step(scale=scale, frames=frames)
         for number, (source, seen) in enumerate(self._seen):
-            if number not in result.left_out:
+            if seen.count and number not in result.left_out:
                 self._collected.weights.merge(seen, source)
         self._seen.clear()
         self._collected.weights.end_version()
@@ -295,11 +312,18 @@ class ContributionExchange(Exchange):
         """Whether it waits for a step or its answer already; that goes to where it came from last."""
         key = (peer.incarnation, header.sequence)
         for those in (self._waiting, self._held):
-            for index, one in enumerate(those):
+            for one in those:
                 if (one.peer.incarnation, one.header.sequence) == key:
-                    those[index] = replace(one, routing_id=routing_id)
+                    one.routing_id = routing_id
                     return True
         return False
+
+    def _answered(self, one: _Waiting) -> None:
+        """One fewer of its actor's is unanswered."""
+        name = one.peer.incarnation
+        self._unanswered[name] -= 1
+        if not self._unanswered[name]:
+            del self._unanswered[name]
 
     def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
         """Once after each restart of the learner that is honest."""
@@ -311,8 +335,9 @@ class ContributionExchange(Exchange):
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, unanswered: int
     ) -> list[Effect]:
         peer.offences += 1
-        credit = self._settings.exchange.credit
-        text = f"{unanswered} of its {self.plural} are not answered yet, its credit is {credit}: wait for an answer"
+        text = (
+            f"{unanswered} of its {self.plural} are not answered yet, its credit is {self._credit}: wait for an answer"
+        )
         self._run.stats.refused(peer, f"{peer.hello.name} does not wait for answers: {text}")
         return self._offence(now, routing_id, peer, text) or [self._answer(routing_id, header, "refused", text)]
 
@@ -337,7 +362,7 @@ class ContributionExchange(Exchange):
             sequence=header.sequence,
             verdict=verdict,
             version=self._run.stats.counters.version,
-            credit=self._settings.exchange.credit,
+            credit=self._credit,
             actors=max(1, self._run.peers.actors),
             why=why,
         )

@@ -11,12 +11,10 @@ from typing import ClassVar
 
 from common.settings.sections import Settings
 from learner.parameters.publisher import Occasion
+from learner.replay_window import Incarnation
 
 ACTORS_PER_GRADIENT = 5
 """Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
-
-Incarnation = tuple[str, str]
-"""Name of an actor, and which of its processes."""
 
 
 def coalesce(actors: int, cap: int) -> int:

@@ -1,5 +1,6 @@
 """The figures of a loss; their names here are those on the wire, in the metrics and in the panel."""
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -26,4 +27,4 @@ class Statistics(NamedTuple):
 
 def known(figures: Mapping[str, float]) -> dict[str, float]:
     """The figures of another host that count: those with a name of `Statistics`, finite and within MAX_FIGURE."""
-    return {name: figures[name] for name in Statistics._fields if abs(figures.get(name, float("nan"))) <= MAX_FIGURE}
+    return {name: figures[name] for name in Statistics._fields if abs(figures.get(name, math.nan)) <= MAX_FIGURE}
