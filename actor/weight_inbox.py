@@ -1,7 +1,6 @@
 """Weights received and not yet written into the model."""
 
 import numpy as np
-import torch
 
 from common.rl.model import Model
 from common.wire.bodies.delta import DeltaFormat, keyframe_of
@@ -18,10 +17,10 @@ class WeightInbox:
         self.version = 0
         """Of the weights in the model; 0 after `forget`."""
         self._model = model
-        self._vectors = [torch.from_numpy(vector) for vector in model.vectors]
+        self._vectors = model.vectors
         self._format = WeightsFormat(form, size, vectors, extras)
         self._delta = DeltaFormat(size, vectors, extras) if deltas else None
-        self._keyframe = torch.zeros(vectors * size if deltas else 0)
+        self._keyframe = np.zeros((vectors, size if deltas else 0), np.float32)
         self._keyframe_version = -1
         self._newest: tuple[int, Buffer, bool] | None = None
         self._whole: Buffer | None = None
@@ -51,10 +50,10 @@ class WeightInbox:
         if self._whole is not None:
             whole, keyframe = self._whole, self._keyframe_version
             self._whole, self._keyframe_version = None, -1  # until it has decoded
-            self._format.unpack(whole, torch.split(self._keyframe, model.size), np.empty_like(model.extras))
+            self._format.unpack(whole, list(self._keyframe), np.empty_like(model.extras))
             self._keyframe_version = keyframe
         if delta and self._delta is not None:
-            self._delta.unpack(body, self._keyframe_version, self._keyframe, self._vectors, model.extras)
+            self._delta.unpack(body, self._keyframe_version, self._keyframe.reshape(-1), self._vectors, model.extras)
         else:
             self._format.unpack(body, self._vectors, model.extras)
         self.version = version

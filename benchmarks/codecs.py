@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.linalg import norm
 
 from benchmarks import tables
 from benchmarks.runs import Training
@@ -28,6 +29,7 @@ from common.settings.codec_names import CODECS, NAMES
 from common.wire.bodies.broadcast import FORMATS
 from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
+from common.wire.codecs.base import Floats
 from common.wire.codecs.feedback import ErrorFeedback
 from common.wire.codecs.registry import make
 
@@ -81,7 +83,7 @@ def summary(kind: str, seed: int) -> dict[str, Any]:
         return training.finish(LIMIT_SECONDS + 60.0).summary
 
 
-def make_gradient(shape: tuple[int, int], *, sparse: bool) -> torch.Tensor:
+def make_gradient(shape: tuple[int, int], *, sparse: bool) -> Floats:
     """A flat gradient with a spread of magnitudes over rows."""
     generator = torch.Generator().manual_seed(0)
     outputs, inputs = shape
@@ -90,33 +92,35 @@ def make_gradient(shape: tuple[int, int], *, sparse: bool) -> torch.Tensor:
     if sparse:
         gradient *= torch.rand(outputs, 1, generator=generator) < 0.4
         gradient *= torch.rand(1, inputs, generator=generator) < 0.375
-    return gradient.flatten() + 0.0  # no -0: real gradients have next to none, and they compress badly
+    flat: Floats = (gradient.flatten() + 0.0).numpy()
+    return flat  # no -0: real gradients have next to none, and they compress badly
 
 
-def measure(name: str, gradient: torch.Tensor) -> tuple[int, float, float, float, float, float, float]:
-    packed = make(name, gradient.numel())
+def measure(name: str, gradient: Floats) -> tuple[int, float, float, float, float, float, float]:
+    packed = make(name, gradient.size)
     feedback = ErrorFeedback(packed)
     body = packed.encode(gradient)
-    out = torch.empty_like(gradient)
+    out = np.empty_like(gradient)
     packed.decode(body, out)
     feedback_time = microseconds(lambda: feedback.encode(gradient))
     return (
         len(body),
-        4 * gradient.numel() / len(body),
+        4 * gradient.size / len(body),
         microseconds(lambda: packed.encode(gradient)),
         feedback_time,
         microseconds(lambda: packed.decode(body, out)),
-        float((out - gradient).norm() / gradient.norm()),
-        float(feedback.residual.norm() / (REPEATS * gradient.norm())),
+        float(norm(out - gradient) / norm(gradient)),
+        float(norm(feedback.residual) / (REPEATS * norm(gradient))),
     )
 
 
 def measure_weights(name: str, shape: tuple[int, int]) -> tuple[int, float, float, float, float]:
     """Bytes, ratio, microseconds to pack and to unpack, error."""
-    weights = torch.randn(shape, generator=torch.Generator().manual_seed(1)).flatten() / shape[1] ** 0.5
+    generator = torch.Generator().manual_seed(1)
+    weights: Floats = (torch.randn(shape, generator=generator).flatten() / shape[1] ** 0.5).numpy()
     moved = make_gradient(shape, sparse=False)
-    moved *= 0.01 * weights.norm() / moved.norm()
-    keyframe, nothing, out, size = weights - moved, np.zeros(0, np.float32), torch.empty_like(weights), weights.numel()
+    moved *= 0.01 * norm(weights) / norm(moved)
+    keyframe, nothing, out, size = weights - moved, np.zeros(0, np.float32), np.empty_like(weights), weights.size
     if name == "delta":
         delta = DeltaFormat(size)
         pack: Callable[[], bytes] = functools.partial(delta.pack, 7, moved, nothing)
@@ -126,7 +130,7 @@ def measure_weights(name: str, shape: tuple[int, int]) -> tuple[int, float, floa
         pack = functools.partial(whole.pack, [weights], nothing)
         unpack = functools.partial(whole.unpack, pack(), [out], nothing)
     unpack()
-    error = float((out - weights).norm() / weights.norm())
+    error = float(norm(out - weights) / norm(weights))
     return len(pack()), 4 * size / len(pack()), microseconds(pack), microseconds(unpack), error
 
 

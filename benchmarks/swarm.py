@@ -54,7 +54,7 @@ def bodies(codec: str, size: int, norm: float) -> list[bytes]:
     for _ in range(BODIES // 2):
         noise = generator.standard_normal(size, np.float32)
         noise *= norm / float(np.linalg.norm(noise))
-        packed += [packing.encode(torch.from_numpy(sign * noise)) for sign in (1, -1)]
+        packed += [packing.encode(sign * noise) for sign in (1, -1)]
     return packed
 
 

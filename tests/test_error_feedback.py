@@ -43,7 +43,7 @@ class Feeding(Player):
     def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:
         assert sequence is not None
         self.given[sequence] = self.sum.double()
-        body = self.feedback.encode(self.sum, sequence)
+        body = self.feedback.encode(self.sum.numpy(), sequence)
         self.sum.zero_()
         summary, self.summary = self.summary, RolloutSummary()
         return summary, body
@@ -144,6 +144,6 @@ def test_nothing_is_lost_nor_counted_twice_whatever_the_learner_and_the_network_
     while flow.underway:
         flow.arrive("applied", True)
     assert len(flow.core.outbox) == 0
-    accounted = flow.taken + flow.wronged + flow.player.feedback.residual.double()
+    accounted = flow.taken + flow.wronged + torch.from_numpy(flow.player.feedback.residual)
     expected = sum(flow.player.given.values(), torch.zeros(SIZE, dtype=torch.float64))
     assert torch.allclose(accounted, expected, rtol=1e-4, atol=1e-6)

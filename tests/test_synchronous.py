@@ -165,7 +165,7 @@ def test_the_weights_are_those_of_the_plain_average_taken_by_hand(
         gradients = random.standard_normal((present, SIZE)).astype(np.float32)
         answers = []
         for name, gradient in zip(names, gradients, strict=True):
-            body = make_codec("none", SIZE).encode(torch.from_numpy(gradient))
+            body = make_codec("none", SIZE).encode(gradient)
             if number:  # what is not of the newest version changes nothing
                 late = core.handle(1.0, name, gradient_of(2 * number + 1, number - 1), body)
                 assert [one.verdict for one in sent(late, Acknowledgement)] == ["stale"]

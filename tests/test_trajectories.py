@@ -53,7 +53,7 @@ def weights_of(settings: Settings, vector: torch.Tensor) -> Weights:
 
 def player_of(settings: Settings, codec: str = "none") -> Player:
     model, _ = model_of(settings)
-    body = make_codec("none", model.flat.size).encode(model.flat.vector)
+    body = make_codec("none", model.flat.size).encode(model.vector)
     return build_player(welcome_of(model=model.flat.hash, codec=codec, seed=5), settings, body, Outbox())
 
 

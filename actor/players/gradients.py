@@ -2,7 +2,7 @@
 
 import math
 
-import torch
+import numpy as np
 
 from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
@@ -35,7 +35,7 @@ class GradientPlayer(RolloutPlayer):
         self._feedback: ErrorFeedback | None = None
         if feeds_back(exchange.error_feedback, welcome.codec):
             self._feedback = ErrorFeedback(self._codec, RESIDUAL_ROLLOUTS * (self._algorithm.max_grad_norm or math.inf))
-        self._sum = torch.zeros(self.model.size)
+        self._sum = np.zeros(self.model.size, np.float32)
 
     def advance(self, until: float) -> bool:
         """Plays a rollout and adds its gradient; PPO's later gradients of it take a call each."""
@@ -63,7 +63,7 @@ class GradientPlayer(RolloutPlayer):
     def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:
         feedback = self._feedback
         body = self._codec.encode(self._sum) if feedback is None else feedback.encode(self._sum, sequence)
-        self._sum.zero_()
+        self._sum.fill(0)
         return self._take_summary(), body
 
     def answered(self, sequence: int, *, dropped: bool) -> None:
@@ -76,7 +76,7 @@ class GradientPlayer(RolloutPlayer):
 
     def forget(self) -> None:
         super().forget()
-        self._sum.zero_()
+        self._sum.fill(0)
         self._again = None
         if self._feedback is not None:
             self._feedback.reset()
@@ -87,5 +87,5 @@ class GradientPlayer(RolloutPlayer):
         statistics = gradient(self.model, rollout, self._algorithm)
         if not math.isfinite(statistics.gradient_norm):
             raise NonFiniteError("the gradient is not finite: rollout dropped")
-        self._sum += torch.from_numpy(self.model.gradient)
+        self._sum += self.model.gradient
         return statistics

@@ -79,7 +79,7 @@ class GradientSum:
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
         any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
-        self._codec(codec).decode(body, self._decoded)
+        self._codec(codec).decode(body, self._decoded.numpy())
         norm = _norm(self._decoded)
         self._bound.check(norm, codec, count, self._size)
         if self._compensation is not None:

@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from common.wire.bodies.delta import DeltaFormat
 from common.wire.bodies.weights import WeightsFormat
+from common.wire.codecs.base import Floats
 
 TOLERANCE = 2.0**-11
 """Of the largest weight: what a half's rounding may lose there."""
@@ -19,22 +17,29 @@ _STEPS = 254
 class Keyframe:
     """Weights of one version as actors hold them, rounding included."""
 
-    def __init__(self, form: str, version: int, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> None:
-        """`form`: fp32 or fp16, in which it is sent; `vectors` equally long, on the CPU."""
-        size = vectors[0].numel()
+    def __init__(self, form: str, version: int, vectors: Sequence[Floats], extras: Floats) -> None:
+        """`form`: fp32 or fp16, in which it is sent; `vectors` equally long."""
+        size = vectors[0].size
         packing = WeightsFormat(form, size, len(vectors), extras.size)
         self.version = version
         self.body = packing.pack(vectors, extras)
-        self._weights = torch.empty(len(vectors) * size)
-        packing.unpack(self.body, torch.split(self._weights, size), np.zeros_like(extras))
+        self._weights = np.empty(len(vectors) * size, np.float32)
+        packing.unpack(self.body, list(self._weights.reshape(-1, size)), np.zeros_like(extras))
         self._format = DeltaFormat(size, len(vectors), extras.size)
-        self._tolerance = TOLERANCE * float(self._weights.abs().max())
+        self._tolerance = TOLERANCE * _peak(self._weights)
 
-    def delta(self, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> tuple[bytes, bool]:
+    @np.errstate(all="ignore")
+    def delta(self, vectors: Sequence[Floats], extras: Floats) -> tuple[bytes, bool]:
         """The body of newer weights, and whether it may lose more than a half of the largest weight does.
 
         Then a new keyframe is due: the further the weights have gone, the coarser their delta is.
         """
-        difference = torch.cat(list(vectors)).sub_(self._weights)
-        coarse = float(difference.abs().max()) > _STEPS * self._tolerance
+        difference = np.concatenate(vectors)
+        difference -= self._weights
+        coarse = _peak(difference) > _STEPS * self._tolerance
         return self._format.pack(self.version, difference, extras), coarse
+
+
+def _peak(vector: Floats) -> float:
+    """The largest magnitude; NaN if there is one."""
+    return float(np.maximum(vector.max(), -vector.min()))

@@ -107,10 +107,10 @@ class Weights:
         if self._normalization.size:
             self._statistics[:] = self._normalization.extras(self._moments)
 
-    def vectors(self) -> list[Tensor]:
-        """As they travel, on the CPU: the weights, and behind them the target network's if there is one."""
+    def vectors(self) -> list[NDArray[np.float32]]:
+        """As they travel: the weights, and behind them the target network's if there is one. Views, or copies."""
         vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
-        return [vector.detach().cpu() for vector in vectors]
+        return [vector.detach().cpu().numpy() for vector in vectors]
 
     @property
     def checksum(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import torch
+import numpy as np
 
 from common.errors import CodecError
 from common.settings.codec_names import TOP_K
@@ -70,7 +70,7 @@ class _Norms:
     def __init__(self, began: Began) -> None:
         self._size = began.parameters
         self._top_k = began.settings["exchange"].get("top_k", TOP_K)
-        self._decoded = torch.zeros(self._size)
+        self._decoded = np.zeros(self._size, np.float32)
         self._codecs: dict[str, PackedCodec] = {}
 
     def of(self, entry: Added, body: bytes) -> float | None:
@@ -83,4 +83,4 @@ class _Norms:
             self._codecs[name].decode(body, self._decoded)
         except CodecError:
             return None
-        return float(torch.linalg.vector_norm(self._decoded))
+        return float(np.linalg.norm(self._decoded))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from actor.weight_inbox import WeightInbox
 from common.errors import CodecError
@@ -24,11 +23,11 @@ SIZE = model().flat.size
 
 
 def whole(value: float) -> bytes:
-    return WeightsFormat("fp32", SIZE).pack([torch.full((SIZE,), value)], NONE)
+    return WeightsFormat("fp32", SIZE).pack([np.full(SIZE, value, np.float32)], NONE)
 
 
 def change(keyframe: int, value: float) -> bytes:
-    return DeltaFormat(SIZE).pack(keyframe, torch.full((SIZE,), value), NONE)
+    return DeltaFormat(SIZE).pack(keyframe, np.full(SIZE, value, np.float32), NONE)
 
 
 def held(one: TorchModel) -> float:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from common.errors import (
     A3cdError,
@@ -79,7 +78,7 @@ def frames(data: bytes) -> None:
 
 @cache
 def _codec(name: str) -> Any:
-    return make(name, SIZE), torch.zeros(SIZE)
+    return make(name, SIZE), np.zeros(SIZE, np.float32)
 
 
 def gradient_body(data: bytes) -> None:
@@ -128,14 +127,14 @@ def weights_body(data: bytes) -> None:
     choices = Choices(data)
     packing = WeightsFormat(choices.one_of(("fp32", "fp16")), 5, 2, 3)
     with contextlib.suppress(CodecError):
-        packing.unpack(choices.take(len(data)), [torch.zeros(5), torch.zeros(5)], np.zeros(3, np.float32))
+        packing.unpack(choices.take(len(data)), list(np.zeros((2, 5), np.float32)), np.zeros(3, np.float32))
 
 
 def delta_body(data: bytes) -> None:
     choices = Choices(data)
-    version, keyframe, extras = choices.byte(), torch.zeros(SIZE), np.zeros(2, np.float32)
+    version, keyframe, extras = choices.byte(), np.zeros(SIZE, np.float32), np.zeros(2, np.float32)
     with contextlib.suppress(CodecError):
-        DeltaFormat(SIZE, 1, 2).unpack(choices.take(len(data)), version, keyframe, [torch.zeros(SIZE)], extras)
+        DeltaFormat(SIZE, 1, 2).unpack(choices.take(len(data)), version, keyframe, [np.zeros(SIZE, np.float32)], extras)
 
 
 def broadcast(data: bytes) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from common.wire.codecs import int8, sign, ternary
 from common.wire.codecs.base import Codec
-from common.wire.codecs.floats import HalfCodec, NoneCodec
+from common.wire.codecs.floats import Bf16Codec, Fp16Codec, NoneCodec
 from common.wire.codecs.int8 import Int8Codec
 from common.wire.codecs.registry import PackedCodec
 from common.wire.codecs.sign import SignCodec
@@ -28,8 +28,10 @@ def bound(codec: Codec | PackedCodec, vector: Tensor) -> Tensor:
     match codec.codec if isinstance(codec, PackedCodec) else codec:
         case NoneCodec():
             return torch.zeros_like(magnitudes)
-        case HalfCodec(dtype=dtype):
-            return _half(magnitudes, dtype)
+        case Fp16Codec():
+            return _half(magnitudes, torch.float16)
+        case Bf16Codec():
+            return _half(magnitudes, torch.bfloat16)
         case TopKCodec(count=count):
             least = magnitudes.topk(count).values[-1]
             rounding = _half(magnitudes, torch.bfloat16)

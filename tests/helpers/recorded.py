@@ -132,7 +132,7 @@ class RecordedRun:
             gradient = torch.randn(spec.parameters, generator=self._generator)
             gradient += self.agreeing
             gradient *= (-NORM if flipped else NORM) / gradient.norm()
-            return header, make_codec(welcome.codec, spec.parameters).encode(gradient)
+            return header, make_codec(welcome.codec, spec.parameters).encode(gradient.numpy())
         played, body = self._played(welcome)[sequence % BODIES]
         changed = {name: getattr(header, name) for name in ("run", "epoch", "sequence", "version", "codec", "model")}
         return msgspec.structs.replace(played, **changed), body
@@ -141,7 +141,7 @@ class RecordedRun:
         """Rollouts of an actor on the weights of a new run."""
         if not self._trajectories:
             spec = self.core.run.spec
-            weights = make_codec("none", spec.parameters).encode(self.core._weights.vector)
+            weights = make_codec("none", spec.parameters).encode(self.core._weights.vector.numpy())
             given = welcome_of(model=spec.model, codec=welcome.codec, seed=5)
             player = build_player(given, spec.settings, weights, Outbox())
             try:

@@ -113,15 +113,15 @@ def body_of(version: int) -> bytes:
 
 def version_of(body: Buffer) -> int:
     """The version whose weights, as fp32, this is the body of."""
-    vector = torch.zeros(2)
+    vector = np.zeros(2, np.float32)
     WeightsFormat("fp32", 2).unpack(body, [vector], np.zeros(0, np.float32))
     return int(vector[1])
 
 
 def version_of_delta(body: Buffer, keyframe: int) -> int:
     """The version of the weights that this delta makes of that keyframe's; raises CodecError for another keyframe."""
-    vector = torch.zeros(2)
-    DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector, [vector], np.zeros(0, np.float32))
+    vector = np.zeros(2, np.float32)
+    DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector.numpy(), [vector], np.zeros(0, np.float32))
     return round(float(vector[1]))
 
 

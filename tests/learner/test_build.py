@@ -63,7 +63,7 @@ def train(core: LearnerCore, steps: int = 3) -> None:
             episodes=[(float(sequence), 10, 0.1)],
             moments=[(20, [float(sequence)] * counted, [2.0] * counted)] if (counted := spec.counted) else [],
         )
-        core.handle(11.0, b"x", header, codec.encode(0.01 * torch.randn(size, generator=generator)))
+        core.handle(11.0, b"x", header, codec.encode((0.01 * torch.randn(size, generator=generator)).numpy()))
 
 
 def weights_of(parts: LearnerCore) -> Weights:
@@ -275,7 +275,7 @@ def test_the_exchange_is_made_for_the_staleness_policy(start: Start) -> None:
         spec = synchronous.run.spec
         fields = {"model": welcome.model, "codec": welcome.codec, "emulator_frames": 20}
         header = gradient_of(run=spec.run, epoch=spec.epoch, **fields)
-        synchronous.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient))
+        synchronous.handle(11.0, name, header, make_codec(welcome.codec, gradient.numel()).encode(gradient.numpy()))
     assert torch.allclose(weights_of(synchronous).vector, begun - 1.0)
 
 

@@ -14,11 +14,9 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from common.errors import CodecError
+from common.wire.codecs.base import Floats
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.registry import make
 from common.wire.frames import Buffer
@@ -39,15 +37,13 @@ class DeltaFormat:
         self.codec = make(CODEC, vectors * size)
         self._size = size
         self._extras = extras
-        self._difference = torch.zeros(vectors * size)
+        self._difference = np.zeros(vectors * size, np.float32)
 
-    def pack(self, version: int, difference: Tensor, extras: NDArray[np.float32]) -> bytes:
-        """The body against the keyframe `version`; `difference` (vectors * size,), float32 on the CPU."""
+    def pack(self, version: int, difference: Floats, extras: Floats) -> bytes:
+        """The body against the keyframe `version`; `difference` (vectors * size,)."""
         return b"".join([KEYFRAME.pack(version), extras.tobytes(), self.codec.encode(difference)])
 
-    def unpack(
-        self, body: Buffer, version: int, keyframe: Tensor, vectors: Sequence[Tensor], extras: NDArray[np.float32]
-    ) -> None:
+    def unpack(self, body: Buffer, version: int, keyframe: Floats, vectors: Sequence[Floats], extras: Floats) -> None:
         """Write keyframe + difference into the vectors; `keyframe` (vectors * size,) is of `version`.
 
         Raises CodecError, with nothing written, for a body that is not a delta, or is against another keyframe.
@@ -59,7 +55,8 @@ class DeltaFormat:
             raise CodecError(f"a delta of {nbytes(body)} bytes, shorter than its header and extras of {start}")
         view = memoryview(body).cast("B")
         self.codec.decode(view[start:], self._difference)
-        parts = torch.split(keyframe, self._size), torch.split(self._difference, self._size)
-        for vector, before, change in zip(vectors, *parts, strict=True):
-            torch.add(before, change, out=vector)
+        parts = (whole.reshape(-1, self._size) for whole in (keyframe, self._difference))
+        with np.errstate(all="ignore"):
+            for vector, before, change in zip(vectors, *parts, strict=True):
+                np.add(before, change, out=vector)
         extras[:] = np.frombuffer(view, np.float32, self._extras, KEYFRAME.size)

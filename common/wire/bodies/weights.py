@@ -12,11 +12,9 @@ The extras stay float32, since half precision would spoil running statistics.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
 from common.errors import CodecError
-from common.wire.codecs.base import Codec
+from common.wire.codecs.base import Codec, Floats
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.floats import Fp16Codec, NoneCodec
 from common.wire.frames import Buffer
@@ -33,11 +31,11 @@ class WeightsFormat:
         self._vectors = vectors
         self._bytes = vectors * self._codec.raw_bytes + 4 * extras
 
-    def pack(self, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> bytes:
+    def pack(self, vectors: Sequence[Floats], extras: Floats) -> bytes:
         """The body; all are contiguous float32 on the CPU."""
         return b"".join([*(bytes(self._codec.encode(vector)) for vector in vectors), extras.tobytes()])
 
-    def unpack(self, body: Buffer, vectors: Sequence[Tensor], extras: NDArray[np.float32]) -> None:
+    def unpack(self, body: Buffer, vectors: Sequence[Floats], extras: Floats) -> None:
         """Write the content of `body` into the vectors and the extras.
 
         Raises CodecError, with nothing written, for a body of another length.

@@ -3,16 +3,19 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.settings.codec_names import CodecKind
 from common.wire.codecs.buffers import nbytes
 from common.wire.frames import Buffer
 
+Floats = NDArray[np.float32]
+
 
 class Codec(ABC):
-    """Packs vectors of `size` float32 elements (contiguous, on the CPU) into exactly `raw_bytes` bytes.
+    """Packs vectors of `size` float32 elements (contiguous) into exactly `raw_bytes` bytes.
 
     The length follows from the codec and `size` alone, so the reader takes no length from the sender. An element that
     is not finite is decoded as not finite, so the receiver's check finds it. Little-endian hosts only.
@@ -32,15 +35,15 @@ class Codec(ABC):
     def raw_bytes(self) -> int:
         """Length of every body."""
 
-    def encode(self, vector: torch.Tensor) -> memoryview:
+    def encode(self, vector: Floats) -> memoryview:
         """Packs `vector`, shape (size,); raises ValueError for another shape, type or layout.
 
         The view is of memory that the next `encode` overwrites, or of `vector` itself.
         """
         self._check(vector)
-        return self._pack(vector.detach())
+        return self._pack(vector)
 
-    def decode(self, body: Buffer, out: torch.Tensor) -> None:
+    def decode(self, body: Buffer, out: Floats) -> None:
         """Unpacks `body` into `out`, shape (size,); raises ValueError for another shape, type or layout.
 
         Raises CodecError, with `out` unchanged, for a body that has another length or cannot be decoded.
@@ -50,18 +53,17 @@ class Codec(ABC):
             raise CodecError(
                 f"{self.name} body of {self.size} elements must be {self.raw_bytes} bytes, not {nbytes(body)}"
             )
-        self._unpack(body, out.detach())
+        self._unpack(body, out)
 
     @abstractmethod
-    def _pack(self, vector: torch.Tensor) -> memoryview: ...
+    def _pack(self, vector: Floats) -> memoryview: ...
 
     @abstractmethod
-    def _unpack(self, body: Buffer, out: torch.Tensor) -> None: ...
+    def _unpack(self, body: Buffer, out: Floats) -> None: ...
 
-    def _check(self, vector: torch.Tensor) -> None:
-        layout = vector.shape, vector.dtype, vector.device.type, vector.is_contiguous()
-        if layout != ((self.size,), torch.float32, "cpu", True):
+    def _check(self, vector: Floats) -> None:
+        if vector.shape != (self.size,) or vector.dtype != np.float32 or not vector.flags.c_contiguous:
             raise ValueError(
-                f"{self.name} takes a contiguous float32 CPU vector of {self.size} elements, "
-                f"not {vector.dtype} {tuple(vector.shape)} on {vector.device}"
+                f"{self.name} takes a contiguous float32 array of {self.size} elements, "
+                f"not {vector.dtype} {tuple(vector.shape)}"
             )

@@ -4,11 +4,11 @@ from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from common.wire.codecs.base import Codec
-from common.wire.codecs.buffers import as_bytes, read
+from common.wire.codecs.arithmetic import convert, scale_rows
+from common.wire.codecs.base import Codec, Floats
+from common.wire.codecs.buffers import as_bytes
 from common.wire.frames import Buffer
 
 
@@ -26,15 +26,15 @@ class BlockCodec(Codec):
     def __init__(self, size: int) -> None:
         super().__init__(size)
         self.blocks = -(-size // self.block)
-        packed = torch.empty(self.raw_bytes, dtype=torch.uint8)
+        packed = np.empty(self.raw_bytes, np.uint8)
         self._body = as_bytes(packed)
-        self._scales = packed[: 4 * self.blocks].view(torch.float32)
-        self._codes = packed[4 * self.blocks :].numpy().reshape(self.blocks, self.code_bytes)
-        self._rows = torch.zeros(self.blocks, self.block)
+        self._scales = packed[: 4 * self.blocks].view(np.float32)
+        self._codes = packed[4 * self.blocks :].reshape(self.blocks, self.code_bytes)
+        self._rows = np.zeros((self.blocks, self.block), np.float32)
         """The vector in blocks, padded with zeros."""
-        self._scratch = torch.empty(self.blocks, self.block)
-        self._read_scales = torch.empty(self.blocks)
-        self._counts = torch.full((self.blocks,), float(self.block))
+        self._scratch = np.empty_like(self._rows)
+        self._read_scales = np.empty(self.blocks, np.float32)
+        self._counts = np.full(self.blocks, self.block, np.float32)
         self._counts[-1] = size - (self.blocks - 1) * self.block
 
     @property
@@ -42,26 +42,32 @@ class BlockCodec(Codec):
         return (4 + self.code_bytes) * -(-self.size // self.block)
 
     @abstractmethod
-    def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
+    def _quantise(self, rows: Floats, scales: Floats, codes: NDArray[np.uint8]) -> None:
         """Writes the scale and the codes of each of the `rows`, shape (blocks, block)."""
 
     @abstractmethod
     def _signs(self, codes: NDArray[np.uint8]) -> NDArray[np.int8]:
         """Each element divided by its scale, shape (blocks, block); raises CodecError for codes that do not exist."""
 
-    def _pack(self, vector: torch.Tensor) -> memoryview:
-        self._rows.view(-1)[: self.size].copy_(vector)
+    @np.errstate(all="ignore")
+    def _pack(self, vector: Floats) -> memoryview:
+        self._rows.reshape(-1)[: self.size] = vector
         self._quantise(self._rows, self._scales, self._codes)
         return self._body
 
-    def _unpack(self, body: Buffer, out: torch.Tensor) -> None:
+    @np.errstate(all="ignore")
+    def _unpack(self, body: Buffer, out: Floats) -> None:
         signs = self._signs(np.frombuffer(body, np.uint8, offset=4 * self.blocks).reshape(self._codes.shape))
-        read(body, 0, torch.float32, self._read_scales)
-        rows = self._scratch.copy_(torch.from_numpy(signs)).mul_(self._read_scales.unsqueeze(1))
-        out.copy_(rows.view(-1)[: self.size])
+        np.copyto(self._read_scales, np.frombuffer(body, np.float32, self.blocks))
+        convert(signs, self._scratch)
+        scale_rows(self._scratch, self._read_scales, self._scratch)
+        np.copyto(out, self._scratch.reshape(-1)[: self.size])
 
-    def _means(self, rows: torch.Tensor) -> torch.Tensor:
+    def _means(self, rows: Floats) -> Floats:
         """The mean magnitude of each block; NaN and infinity propagate."""
-        means = torch.abs(rows, out=self._scratch).sum(1).div_(self._counts)
+        means: Floats = np.einsum("ij->i", np.abs(rows, out=self._scratch))  # three times as fast as sum
+        means /= self._counts
         # A sum of finite values may overflow float32, but not float64.
-        return means if means.isfinite().all() else (rows.double().abs().sum(1) / self._counts).float()
+        if not np.isfinite(means).all():
+            means = (np.abs(rows).sum(1, np.float64) / self._counts).astype(np.float32)
+        return means

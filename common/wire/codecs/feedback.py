@@ -2,8 +2,9 @@
 
 import math
 
-import torch
+import numpy as np
 
+from common.wire.codecs.base import Floats
 from common.wire.codecs.registry import PackedCodec
 
 RESIDUAL_ROLLOUTS = 32
@@ -29,34 +30,35 @@ class ErrorFeedback:
         """`longest`: bound of the residual's L2 norm."""
         self.packed = packed
         self._longest = longest
-        self._settled = torch.zeros(packed.size)
+        self._settled = np.zeros(packed.size, np.float32)
         """The residual of the answered bodies."""
-        self._open: dict[int, torch.Tensor] = {}
+        self._open: dict[int, Floats] = {}
         """The error of each body that is not answered yet."""
-        self._carried = torch.empty(packed.size)
-        self._spare: list[torch.Tensor] = []
+        self._carried = np.empty(packed.size, np.float32)
+        self._spare: list[Floats] = []
 
     @property
-    def residual(self) -> torch.Tensor:
+    def residual(self) -> Floats:
         """e_t, which is added to the next vector; a copy."""
-        return sum(self._open.values(), self._settled.clone())
+        return sum(self._open.values(), self._settled.copy())
 
-    def encode(self, vector: torch.Tensor, number: int | None = None) -> bytes:
-        """The body for `vector` plus the residual; shape (size,), contiguous float32 on the CPU (else ValueError).
+    @np.errstate(all="ignore")
+    def encode(self, vector: Floats, number: int | None = None) -> bytes:
+        """The body for `vector` plus the residual; shape (size,), a contiguous float32 array (else ValueError).
 
         With a `number`, its error is kept until `answered`; without, it joins the residual at once. A body that is not
         finite leaves no error, since the learner refuses it.
         """
         codec = self.packed.codec
-        vector = vector.detach()
-        carried = self._bounded().add_(vector)
+        carried = self._bounded()
+        carried += vector
         raw = codec.encode(carried)
         body = self.packed.stage.compress(raw)
-        error = self._spare.pop() if self._spare else torch.empty(self.packed.size)
+        error = self._spare.pop() if self._spare else np.empty(self.packed.size, np.float32)
         codec.decode(raw, error)
-        torch.sub(vector, error, out=error)
-        if not math.isfinite(error.sum().item()) and not error.isfinite().all():
-            error.zero_()
+        np.subtract(vector, error, out=error)
+        if not math.isfinite(error @ error) and not np.isfinite(error).all():
+            error.fill(0)
         if number is None:
             self._settle(error)
         else:
@@ -75,24 +77,25 @@ class ErrorFeedback:
 
     def reset(self) -> None:
         """Forget the residual and all open errors, as after a new epoch."""
-        self._settled.zero_()
+        self._settled.fill(0)
         self._spare += self._open.values()
         self._open.clear()
 
-    def _bounded(self) -> torch.Tensor:
+    def _bounded(self) -> Floats:
         """The residual, in memory of its own; shortened to `longest` where it is longer."""
-        residual = self._carried.copy_(self._settled)
+        residual = self._carried
+        np.copyto(residual, self._settled)
         for other in self._open.values():
-            residual.add_(other)
+            residual += other
         if math.isinf(self._longest):
             return residual
-        norm = torch.linalg.vector_norm(residual).item()
+        norm = math.sqrt(residual @ residual)
         if norm > self._longest:
-            kept = self._longest / norm
-            self._settled.sub_(residual, alpha=1.0 - kept)
-            residual.mul_(kept)
+            kept = np.float32(self._longest / norm)
+            self._settled -= (1 - kept) * residual
+            residual *= kept
         return residual
 
-    def _settle(self, error: torch.Tensor) -> None:
-        self._settled.add_(error)
+    def _settle(self, error: Floats) -> None:
+        self._settled += error
         self._spare.append(error)

@@ -1,63 +1,94 @@
 """Elements as floats of another type, or as they are: float32, IEEE half precision and bfloat16."""
 
-import math
+from abc import abstractmethod
 from typing import ClassVar
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
 from common.settings.codec_names import CodecKind
-from common.wire.codecs.base import Codec
-from common.wire.codecs.buffers import as_bytes, read
+from common.wire.codecs.arithmetic import convert, from_bfloat16, to_bfloat16
+from common.wire.codecs.base import Codec, Floats
+from common.wire.codecs.buffers import as_bytes
 from common.wire.frames import Buffer
 
-
-class FloatCodec(Codec):
-    dtype: ClassVar[torch.dtype]
-
-    @property
-    def raw_bytes(self) -> int:
-        return self.dtype.itemsize * self.size
-
-    def _unpack(self, body: Buffer, out: torch.Tensor) -> None:
-        read(body, 0, self.dtype, out)
+Bits = NDArray[np.uint16]
 
 
-class NoneCodec(FloatCodec):
+class NoneCodec(Codec):
     """Float32 as it is: lossless."""
 
     name: ClassVar[CodecKind] = "none"
-    dtype = torch.float32
 
-    def _pack(self, vector: torch.Tensor) -> memoryview:
+    @property
+    def raw_bytes(self) -> int:
+        return 4 * self.size
+
+    def _pack(self, vector: Floats) -> memoryview:
         return as_bytes(vector)
 
+    def _unpack(self, body: Buffer, out: Floats) -> None:
+        np.copyto(out, np.frombuffer(body, np.float32))
 
-class HalfCodec(FloatCodec):
+
+class HalfCodec(Codec):
     """A 16-bit float format. Rounds to nearest even; finite values beyond its range become its largest value.
 
     Error: at most max(u |x|, d / 2, |x| - m), where u is 2^-11 (fp16) or 2^-8 (bf16), d the smallest subnormal, 2^-24
     or 2^-133, and m the largest value, 65504 or about 3.39e38.
     """
 
+    infinity: ClassVar[int]
+    """Its bits; NaN are those above, finite values those below."""
+
     def __init__(self, size: int) -> None:
         super().__init__(size)
-        self._halves = torch.empty(size, dtype=self.dtype)
-        self._body = as_bytes(self._halves)
+        self._bits = np.empty(size, np.uint16)
+        self._magnitudes = np.empty(size, np.uint16)
+        self._body = as_bytes(self._bits)
+        self._largest = np.empty(1, np.float32)
+        self._widen(np.array([self.infinity - 1], np.uint16), self._largest)
 
-    def _pack(self, vector: torch.Tensor) -> memoryview:
-        self._halves.copy_(vector)
-        # One cheap pass: the sum is finite only if every half is. If it overflows by itself, the slow way is harmless.
-        if not math.isfinite(self._halves.sum().item()):
-            largest = torch.finfo(self.dtype).max
-            self._halves.copy_(torch.where(vector.isinf(), vector, vector.clamp(-largest, largest)))
+    @property
+    def raw_bytes(self) -> int:
+        return 2 * self.size
+
+    @abstractmethod
+    def _narrow(self, values: Floats, bits: Bits) -> None:
+        """Writes the bits of each value; those beyond the range are infinite."""
+
+    @abstractmethod
+    def _widen(self, bits: Bits, out: Floats) -> None:
+        """Writes the value of each half."""
+
+    def _pack(self, vector: Floats) -> memoryview:
+        self._narrow(vector, self._bits)
+        if np.bitwise_and(self._bits, 0x7FFF, out=self._magnitudes).max() >= self.infinity:
+            largest = self._largest[0]
+            self._narrow(np.where(np.isinf(vector), vector, np.clip(vector, -largest, largest)), self._bits)
         return self._body
+
+    def _unpack(self, body: Buffer, out: Floats) -> None:
+        self._widen(np.frombuffer(body, np.uint16), out)
 
 
 class Fp16Codec(HalfCodec):
     name: ClassVar[CodecKind] = "fp16"
-    dtype = torch.float16
+    infinity = 0x7C00
+
+    def _narrow(self, values: Floats, bits: Bits) -> None:
+        convert(values, bits.view(np.float16))
+
+    def _widen(self, bits: Bits, out: Floats) -> None:
+        convert(bits.view(np.float16), out)
 
 
 class Bf16Codec(HalfCodec):
     name: ClassVar[CodecKind] = "bf16"
-    dtype = torch.bfloat16
+    infinity = 0x7F80
+
+    def _narrow(self, values: Floats, bits: Bits) -> None:
+        to_bfloat16(values, bits)
+
+    def _widen(self, bits: Bits, out: Floats) -> None:
+        from_bfloat16(bits, out)

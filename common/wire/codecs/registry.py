@@ -1,10 +1,8 @@
 """The codec of each name, such as "int8+zstd": a codec kind, and the entropy stage behind it."""
 
-import torch
-
 from common.errors import CodecError
 from common.settings.codec_names import CODECS, NAMES, PARTS, TOP_K, CodecKind
-from common.wire.codecs.base import Codec
+from common.wire.codecs.base import Codec, Floats
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.entropy import ENTROPY_STAGES, EntropyStage
 from common.wire.codecs.floats import Bf16Codec, Fp16Codec, NoneCodec
@@ -30,12 +28,12 @@ class PackedCodec:
         self.stage = stage
         self.max_bytes = stage.max_bytes
 
-    def encode(self, vector: torch.Tensor) -> bytes:
-        """The body for `vector`, shape (size,), contiguous float32 on the CPU; raises ValueError for another."""
+    def encode(self, vector: Floats) -> bytes:
+        """The body for `vector`, shape (size,), a contiguous float32 array; raises ValueError for another."""
         return self.stage.compress(self.codec.encode(vector))
 
-    def decode(self, body: Buffer, out: torch.Tensor) -> None:
-        """Unpacks `body` into `out`, shape (size,), contiguous float32 on the CPU (ValueError for another).
+    def decode(self, body: Buffer, out: Floats) -> None:
+        """Unpacks `body` into `out`, shape (size,), a contiguous float32 array (ValueError for another).
 
         The receiver must check that the values are finite.
         Raises CodecError, with `out` unchanged, if `body` cannot be of this codec.

@@ -7,11 +7,12 @@ corrected anyway, and a fixed threshold has about a third of the error (L2 norm,
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.settings.codec_names import CodecKind
+from common.wire.codecs.arithmetic import convert
+from common.wire.codecs.base import Floats
 from common.wire.codecs.blocks import BlockCodec
 
 BLOCK = 320
@@ -42,11 +43,10 @@ class TernaryCodec(BlockCodec):
         # Kept, because allocating them for each gradient takes several times as long as filling them.
         self._above = np.empty((self.blocks, BLOCK), np.bool_)
         self._below = np.empty_like(self._above)
-        self._products = torch.empty_like(self._rows)
 
-    def _quantise(self, rows: torch.Tensor, scales: torch.Tensor, codes: NDArray[np.uint8]) -> None:
+    def _quantise(self, rows: Floats, scales: Floats, codes: NDArray[np.uint8]) -> None:
         trits = self._trits(rows)
-        scales.copy_(self._scales_of(rows, trits))
+        scales[:] = self._scales_of(rows, trits)
         planes = trits.reshape(self.blocks, TRITS, self.code_bytes)
         packed = codes.view(np.int8)
         packed[:] = planes[:, TRITS - 1]
@@ -65,21 +65,21 @@ class TernaryCodec(BlockCodec):
             codes = rest
         return signs.reshape(self.blocks, self.block)
 
-    def _trits(self, rows: torch.Tensor) -> NDArray[np.int8]:
+    def _trits(self, rows: Floats) -> NDArray[np.int8]:
         """-1, 0 or 1 for each element, until the next call; 0 throughout a block that holds NaN."""
-        thresholds = self._means(rows).mul_(THRESHOLD).unsqueeze(1).numpy()
-        values = rows.numpy()  # numpy compares several times as fast
-        np.greater_equal(values, thresholds, out=self._above)
-        np.less_equal(values, -thresholds, out=self._below)
+        thresholds = self._means(rows)[:, np.newaxis] * np.float32(THRESHOLD)
+        np.greater_equal(rows, thresholds, out=self._above)
+        np.less_equal(rows, -thresholds, out=self._below)
         trits = self._above.view(np.int8)
         trits -= self._below.view(np.int8)
         return trits
 
-    def _scales_of(self, rows: torch.Tensor, trits: NDArray[np.int8]) -> torch.Tensor:
+    def _scales_of(self, rows: Floats, trits: NDArray[np.int8]) -> Floats:
         """The mean magnitude of the elements that are kept; not finite if an element is not."""
-        signs = self._scratch.copy_(torch.from_numpy(trits))
-        kept = torch.mul(signs, signs, out=self._products).sum(1).clamp_(min=1)
-        scales = torch.mul(rows, signs, out=self._products).sum(1).div_(kept)
-        if not scales.isfinite().all():  # a sum of finite values may have overflowed
-            scales = (torch.linalg.vecdot(rows.double(), signs.double()) / kept).float()
+        signs = self._scratch
+        convert(trits, signs)
+        kept = np.maximum(np.einsum("ij,ij->i", signs, signs), np.float32(1))
+        scales: Floats = np.einsum("ij,ij->i", rows, signs) / kept
+        if not np.isfinite(scales).all():  # a sum of finite values may have overflowed
+            scales = ((rows.astype(np.float64) * signs).sum(1) / kept).astype(np.float32)
         return scales

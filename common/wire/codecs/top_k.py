@@ -8,12 +8,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.settings.codec_names import TOP_K, CodecKind
-from common.wire.codecs.base import Codec
+from common.wire.codecs.base import Codec, Floats
 from common.wire.codecs.floats import Bf16Codec
 from common.wire.frames import Buffer
 
@@ -52,26 +51,27 @@ class TopKCodec(Codec):
     def raw_bytes(self) -> int:
         return self._values.raw_bytes + self.count + -(-self._ones // 8)
 
-    def _pack(self, vector: torch.Tensor) -> memoryview:
-        chosen = self._largest(vector.numpy())
-        values = vector[torch.from_numpy(chosen)]
-        if not values.isfinite().all():  # NaN and infinity count as the largest
-            values.fill_(math.nan)
+    def _pack(self, vector: Floats) -> memoryview:
+        chosen = self._largest(vector)
+        values = vector[chosen]
+        if not np.isfinite(values).all():  # NaN and infinity count as the largest
+            values.fill(math.nan)
         ones = np.zeros(self._ones, np.uint8)
         ones[(chosen >> 8) + self._ranks] = 1
         low = (chosen & 0xFF).astype(np.uint8)
         return memoryview(b"".join((self._values.encode(values), low.data, np.packbits(ones).data)))
 
-    def _unpack(self, body: Buffer, out: torch.Tensor) -> None:
+    def _unpack(self, body: Buffer, out: Floats) -> None:
         split = self._values.raw_bytes
         view = memoryview(body).cast("B")
         chosen = self._indices(np.frombuffer(view[split:], np.uint8))
-        values = torch.empty(self.count)
+        values = np.empty(self.count, np.float32)
         self._values.decode(view[:split], values)
-        if values.isfinite().all():
-            out.zero_()[torch.from_numpy(chosen)] = values
+        if np.isfinite(values).all():
+            out.fill(0)
+            out[chosen] = values
         else:
-            out.fill_(math.nan)
+            out.fill(math.nan)
 
     def _indices(self, coded: NDArray[np.uint8]) -> Indices:
         """Raises CodecError unless there are k indices, rising and below `size`."""
@@ -83,7 +83,7 @@ class TopKCodec(Codec):
             raise CodecError(f"top-k body has indices that do not rise or are not below {self.size}")
         return chosen
 
-    def _largest(self, values: NDArray[np.float32]) -> Indices:
+    def _largest(self, values: Floats) -> Indices:
         """The indices of the k largest magnitudes, rising; NaN counts as the largest."""
         magnitudes = np.abs(values, out=self._magnitudes)
         threshold = np.partition(magnitudes[self._sampled], self._rank)[self._rank]

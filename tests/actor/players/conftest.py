@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
 import actor.players.rollouts
 from common.rl.networks.flat import FlatParameters
@@ -36,7 +36,7 @@ def make() -> Make:
     def one(kind: Any, *assignments: str, body: bytes | None = None, **welcome: Any) -> Any:
         flat = flat_of()
         fields = {"model": flat.hash, "version": 10, "seed": 5} | welcome
-        own = make_codec("none", flat.size).encode(flat.vector)
+        own = make_codec("none", flat.size).encode(flat.vector.numpy())
         return kind(welcome_of(**fields), settings_of(*SMALL, *assignments), body or own)
 
     return one
@@ -47,4 +47,4 @@ def weights() -> Callable[[float], bytes]:
     """A body of weights that are all the same."""
     size = flat_of().size
     codec = make_codec("none", size)
-    return lambda value: codec.encode(torch.full((size,), value))
+    return lambda value: codec.encode(np.full(size, value, np.float32))

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from actor.players.gradients import GradientPlayer
@@ -22,9 +21,9 @@ Weights = Callable[[float], bytes]
 
 def packed(player: GradientPlayer, codec: str = "none", sequence: int | None = None) -> NDArray[np.float32]:
     """The decoded body; top-k keeps a tenth."""
-    out = torch.empty(SIZE)
+    out = np.empty(SIZE, np.float32)
     make_codec(codec, SIZE).decode(player.pack(sequence)[1], out)
-    return out.numpy()
+    return out
 
 
 def played(player: GradientPlayer, codec: str = "none", sequence: int | None = None) -> NDArray[np.float32]:
@@ -67,9 +66,9 @@ def test_the_gradient_is_packed_by_the_codec_of_the_welcome(environments: Script
 def test_top_k_sends_the_fraction_of_the_settings(environments: Scripted, make: Make) -> None:
     player = make(GradientPlayer, "exchange.top_k=0.25", codec="top-k")
     player.advance(FOREVER)
-    out = torch.empty(SIZE)
+    out = np.empty(SIZE, np.float32)
     make_codec("top-k", SIZE, 0.25).decode(player.pack(1)[1], out)
-    assert out.count_nonzero() == math.ceil(SIZE / 4)
+    assert np.count_nonzero(out) == math.ceil(SIZE / 4)
 
 
 def test_with_refresh_the_gradient_uses_newer_weights_and_keeps_the_version_that_acted(
@@ -168,7 +167,7 @@ def test_ppo_leaves_a_rollout_whose_policy_is_too_far_from_the_newest(environmen
     player = make(GradientPlayer, *PPO, "algorithm.epochs=50", "algorithm.target_kl=1e-6")
     player.advance(FOREVER)
     codec = make_codec("none", SIZE)
-    player.load(11, codec.encode(flat_of().vector * 30))
+    player.load(11, codec.encode(flat_of().vector.numpy() * np.float32(30)))
     player.pack(1)
     steps = []
     for number in (2, 3):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import actor.players.rollouts
 from actor.players.rollouts import RolloutPlayer
@@ -87,7 +86,7 @@ def test_weights_that_do_not_decode_are_no_version(environments: Scripted, make:
 
 def test_halves_are_read_where_the_welcome_says_so(environments: Scripted, make: Make) -> None:
     size = make(RolloutPlayer).model.size
-    body = make_codec("fp16", size).encode(torch.full((size,), 0.5))
+    body = make_codec("fp16", size).encode(np.full(size, 0.5, np.float32))
     assert held(make(RolloutPlayer, body=body, weights_format="fp16")) == 0.5
 
 
@@ -179,11 +178,11 @@ def test_moments_go_with_the_summary_and_the_extras_come_with_the_weights(enviro
     normalize = ("network.normalize=true", "environment.reward_normalize=true")
     model = build(settings_of(*SMALL, *normalize), Scripted.observation, Scripted.action)
     form = WeightsFormat("fp32", model.flat.size, extras=5)
-    rollouts = make(RolloutPlayer, *normalize, model=model.flat.hash, body=form.pack([model.flat.vector], model.extras))
+    rollouts = make(RolloutPlayer, *normalize, model=model.flat.hash, body=form.pack(model.vectors, model.extras))
     _, summary = rollouts.play(FOREVER)
     ((count, means, squares),) = summary.moments
     assert (count, len(means), len(squares)) == (summary.steps, 3, 3)
-    rollouts.weights.offer(11, form.pack([model.flat.vector], np.arange(5, dtype=np.float32)))
+    rollouts.weights.offer(11, form.pack(model.vectors, np.arange(5, dtype=np.float32)))
     _, summary = rollouts.play(FOREVER)
     assert rollouts.model.extras.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert len(summary.moments) == 1

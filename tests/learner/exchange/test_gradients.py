@@ -94,7 +94,8 @@ def test_an_actor_that_points_against_the_others_is_refused_named_and_stays_in_t
             noise = torch.randn(size, generator=generator) / size**0.5
             gradient = (direction + 2 * noise) * (-1.0 if name == "flipper" else 1.0)
             header = gradient_of(number, run.stats.counters.version)
-            effects = core.handle(0.1 * number, name.encode(), header, make_codec("none", size).encode(gradient))
+            body = make_codec("none", size).encode(gradient.numpy())
+            effects = core.handle(0.1 * number, name.encode(), header, body)
         lines += logged(core.tick(0.1 * number))
     assert sent(effects, Acknowledgement, b"flipper")[0].verdict == "refused"
     status = core.run.status(13.0)

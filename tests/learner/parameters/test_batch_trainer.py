@@ -58,7 +58,7 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
     trainer = trainer_of(model, kind=kind, average=average)
     for rollout, weight in zip(parts, weights, strict=True):
         gradient(there, rollout, PLAIN)
-        store.add(make_codec("none", size).encode(there.flat.gradient), "none", weight=weight)
+        store.add(make_codec("none", size).encode(there.gradient), "none", weight=weight)
         trainer.add(rollout, weight=weight)
     store.step(scale=scale, frames=0)
     assert trainer.step(scale=scale, frames=0).statistics.keys() == {

@@ -35,7 +35,7 @@ def random(count: int) -> NDArray[np.float32]:
 
 
 def packed(values: NDArray[np.float32], codec: str = "none") -> bytes:
-    return make_codec(codec, SIZE).encode(torch.from_numpy(values))
+    return make_codec(codec, SIZE).encode(values)
 
 
 def reference(kind: str, gradients: NDArray[np.float32], steps: list[list[float]]) -> NDArray[np.float64]:
@@ -150,9 +150,9 @@ def test_a_body_of_another_size_is_refused(body: bytes) -> None:
 
 def test_top_k_is_read_with_the_fraction_of_the_settings() -> None:
     store = sum_of(Optimizer(kind="sgd"), start=0.0, top_k=0.1)
-    store.add(make_codec("top-k", SIZE, 0.1).encode(torch.ones(SIZE)), "top-k", weight=1.0)
+    store.add(make_codec("top-k", SIZE, 0.1).encode(np.ones(SIZE, np.float32)), "top-k", weight=1.0)
     with pytest.raises(CodecError):
-        store.add(make_codec("top-k", SIZE).encode(torch.ones(SIZE)), "top-k", weight=1.0)
+        store.add(make_codec("top-k", SIZE).encode(np.ones(SIZE, np.float32)), "top-k", weight=1.0)
     store.step(scale=1.0, frames=0)
     assert store.weights.vector.count_nonzero() == SIZE // 10
 

@@ -22,4 +22,4 @@ def test_golden_bytes() -> None:
     vector[:3] = torch.tensor([-128.0, 64.0, -64.0])
     vector[BLOCK:] = torch.tensor([-0.5, 0.25])
     codes = bytes([0b01011111]) + b"\xff" * 31 + bytes([0b01111111]) + b"\xff" * 31
-    assert bytes(SignCodec(BLOCK + 2).encode(vector)) == struct.pack("<2f", 1.0, 0.375) + codes
+    assert bytes(SignCodec(BLOCK + 2).encode(vector.numpy())) == struct.pack("<2f", 1.0, 0.375) + codes
