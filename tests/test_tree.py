@@ -24,8 +24,8 @@ TORCH_FREE = (
 )
 LIGHT = {"click", "msgpack", "msgspec", "psutil", "rich", "tomli_w", "zmq"}
 """What the torch-free modules may import besides the standard library."""
-HEAVY = {"gymnasium", "numpy", "PIL", "pygame", "rich", "safetensors", "tensorboardX", "torch"}
-"""What takes a tenth of a second to a few seconds to load."""
+HEAVY = {"asyncio", "gymnasium", "numpy", "PIL", "psutil", "pygame", "rich", "safetensors", "tensorboardX", "torch"}
+"""What takes some hundredths of a second to a few seconds to load."""
 QUICK = {
     "--help": HEAVY,
     "actor --help": HEAVY,

@@ -2,10 +2,10 @@
 
 import errno
 import socket
+import struct
 from collections.abc import Iterator
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.addresses import LAST_PORT, Address
@@ -30,6 +30,8 @@ _LISTENING: _Options = {zmq.HANDSHAKE_IVL: 10_000}
 _CONNECTING: _Options = {zmq.RECONNECT_IVL: 100, zmq.RECONNECT_IVL_MAX: 5_000, zmq.CONNECT_TIMEOUT: 5_000}
 _BACKLOG = 512
 _PAIR_TRIES = 50
+_EVENT = struct.Struct("=hi")
+"""Kind and value. pyzmq reads them too (zmq.utils.monitor), but loads asyncio for it, in every process of ours."""
 
 
 def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
@@ -105,8 +107,7 @@ def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
 def events_with_values(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:
     """The same, each with its value: of a connection its descriptor."""
     while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
-        message = recv_monitor_message(monitor)
-        yield message["event"], int(message["value"])
+        yield _EVENT.unpack(monitor.recv_multipart()[0])
 
 
 def reserve(address: Address) -> socket.socket:

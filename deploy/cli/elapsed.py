@@ -5,8 +5,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
-
 
 def since_start() -> float:
     """Seconds; right to 20 ms on Linux.
@@ -15,6 +13,8 @@ def since_start() -> float:
     wrong by as much as the wall clock has been set since.
     """
     if sys.platform != "linux":
+        import psutil  # of no use elsewhere
+
         return time.time() - psutil.Process().create_time()
     stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks(stat) / os.sysconf("SC_CLK_TCK")

@@ -8,9 +8,7 @@ from common.errors import A3cdError
 from common.rl.environments.make import make
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
-from learner import limits
 from learner.record.run_lock import require_empty
-from learner.run_stats import Counters, RunStats
 
 
 def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
@@ -26,6 +24,9 @@ def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
 
 def why_over(settings: Settings, folder: RunFolder) -> str:
     """Why the run in the folder would end as soon as it is resumed; empty if it would go on, or cannot be read."""
+    from learner import limits  # only who resumes waits for these
+    from learner.run_stats import Counters, RunStats
+
     try:
         newest = folder.newest_read({})
         counters = msgspec.convert(newest and newest.state.get("counters"), Counters)
