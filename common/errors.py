@@ -24,6 +24,13 @@ class ConfigurationError(A3cdError):
     exit_code = EXIT_CONFIGURATION
 
 
+class TorchMissingError(ConfigurationError):
+    """What was asked for computes with torch, which is not installed: an actor of a dense network needs none."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} needs torch, which is not installed here: pip install 'a3cd[torch]'")
+
+
 class EnvironmentMissingError(ConfigurationError):
     """The environment does not exist, cannot be made, or has spaces that no network here takes."""
 

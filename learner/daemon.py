@@ -19,6 +19,7 @@ from common.errors import (
     EXIT_DONE,
     A3cdError,
     DamagedCheckpointError,
+    TorchMissingError,
     UnavailableError,
     WireError,
 )
@@ -110,6 +111,10 @@ def load() -> None:
     gc.disable()
     try:
         importlib.import_module("learner.build")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise TorchMissingError("a learner") from error
     finally:
         gc.freeze()
         gc.enable()

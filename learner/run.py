@@ -6,7 +6,7 @@ from typing import Any
 from common.rl.moments import bytes_in_header
 from common.run.status import RunStatus
 from common.settings.exchanges import MAX_LIST_ITEMS
-from common.settings.sections import Settings
+from common.settings.sections import Network, Settings
 from learner.peers import Peers
 from learner.run_stats import RunStats
 from learner.save_schedule import SaveSchedule
@@ -90,7 +90,7 @@ class Run:
             state=stats.state,
             env=settings.environment.id,
             algorithm=settings.algorithm.kind,
-            network=settings.network.kind,
+            network=_network(settings.network),
             parameters=spec.parameters,
             seed=settings.seed,
             codec=", ".join(sorted({peer.codec for _, peer in actors})),
@@ -108,3 +108,7 @@ class Run:
             checkpoint=self.saves.status(now),
             **stats.figures(now, whole_run=whole_run),
         )
+
+
+def _network(section: Network) -> str:
+    return f"{section.kind} lstm {section.lstm}" if section.lstm else section.kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import ConfigurationError
+from common.errors import TorchMissingError
 from common.rl.action_spec import ActionSpec
 from common.rl.dense import model as dense
 from common.rl.model import Model
@@ -14,17 +14,14 @@ from common.settings.sections import Settings
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
     """The model of a run; raises as `common.rl.networks.model.build`.
 
-    Raises ConfigurationError as well where the network needs torch and it is not installed.
+    Raises TorchMissingError as well where the network needs torch.
     """
     if resolve(settings.network.kind, observation) == "dense" and not settings.network.lstm:
         return dense.build(settings, observation, action)
     try:
         import torch
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the network {settings.network.kind} needs torch, which cannot be loaded here ({error}): "
-            "pip install 'a3cd[torch]'"
-        ) from error
+    except ModuleNotFoundError as error:
+        raise TorchMissingError(f"the run's network ({settings.network.kind})") from error
     from common.rl.networks import model
 
     # More threads do not speed up networks this small, and slow down a training on the same cores.

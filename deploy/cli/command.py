@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from actor.agent import EPISODE_STEPS, GIF_STEPS
-from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError
+from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError, TorchMissingError
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
@@ -44,6 +44,10 @@ class Group(click.Group):
             return super().invoke(ctx)
         except A3cdError as error:
             ctx.exit(logs.fail(error))
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            ctx.exit(logs.fail(TorchMissingError(f"a3cd {ctx.invoked_subcommand}")))
         except KeyboardInterrupt:
             ctx.exit(EXIT_SIGINT)
 
@@ -66,6 +70,8 @@ def cli() -> None:
     `a3cd launcher` with its address on the others.
     """
     logs.setup("a3cd")
+    # More threads do not speed up networks this small, and slow down the other daemons; read when numpy is loaded.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @cli.command()
@@ -192,7 +198,7 @@ def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules:
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
 @click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
-@click.option("--extra", is_flag=True, hidden=True, help="Print the extra of a3cd that the run's environment needs.")
+@click.option("--extra", is_flag=True, hidden=True, help="Print the extras of a3cd that actors of the run need.")
 def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float, extra: bool) -> None:
     """Show the state of the run at LEARNER."""
     from deploy.cli.view import report

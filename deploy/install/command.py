@@ -136,7 +136,7 @@ def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any
     if bind.port == 0:
         raise ConfigurationError(f"{bind}: a unit needs a port that stays the same, as in tcp://0.0.0.0:5555")
     one = payload.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
-    needed = {extra(settings.environment)} - {""}
+    needed = {"torch", extra(settings.environment)} - {""}
     _apply(hosts, lambda _: replace(one, extras=needed))
 
 

@@ -119,7 +119,7 @@ packages() {
     [ "$act" = no ] || echo "$extras" >"$venv/extras"
 }
 
-# The extra that the learner's run needs, if the learner can be asked: that needs a3cd and the credential here.
+# The extras that actors of the learner's run need, if the learner can be asked: that needs a3cd and the credential here.
 ask_learner() {
     [ -n "$learner" ] && [ -x "$a3cd" ] || return 0
     set --

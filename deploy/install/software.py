@@ -21,7 +21,9 @@ def find(wheel: Path | None, wheelhouse: Path | None, scratch: Path) -> tuple[Pa
             raise ConfigurationError(f"{given} does not exist")
     needed = [] if wheelhouse is None else sorted(wheelhouse.glob("*.whl"))
     if wheelhouse is not None and not needed:
-        raise ConfigurationError(f"{wheelhouse} holds no wheel: fill it by `pip download --dest {wheelhouse} a3cd.whl`")
+        raise ConfigurationError(
+            f"{wheelhouse} holds no wheel: fill it by `pip download --dest {wheelhouse} 'a3cd.whl[torch]'`"
+        )
     own = wheel or _build(scratch)
     return own, *(path for path in needed if path.name != own.name)
 

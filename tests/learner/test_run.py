@@ -79,3 +79,10 @@ def test_without_moments_a_header_is_short() -> None:
         codecs=["n" * 128] * 64,
     )
     assert len(pack(most)) < HEADER_BYTES
+
+
+def test_the_network_of_the_status_tells_whether_it_is_recurrent() -> None:
+    told = [
+        run_of(settings_of("network.kind='dense'", f"network.lstm={units}")).status(0.0).network for units in (0, 8)
+    ]
+    assert told == ["dense", "dense lstm 8"]

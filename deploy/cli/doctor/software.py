@@ -6,13 +6,15 @@ import shutil
 import sys
 import warnings
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from deploy.cli.doctor.finding import Finding
 
 PYTHON = (3, 11)
-NEEDED = {"torch": "2.4", "pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
-"""Lowest versions of the main dependencies; a test compares them with pyproject.toml."""
+TORCH = "2.4"
+NEEDED = {"pyzmq": "26", "gymnasium": "1.1", "numpy": "1.26", "msgspec": "0.19", "msgpack": "1.0.8"}
+"""Lowest versions of torch and of the main dependencies; a test compares them with pyproject.toml."""
 ENVIRONMENTS = (
     ("flappy-bird-gymnasium", "flappy", "FlappyBird-v0"),
     ("ale-py", "atari", "the Atari games"),
@@ -24,7 +26,7 @@ NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 def look() -> list[Finding]:
     """All findings; imports torch, which takes a second or two."""
     installed = [package(name, minimum) for name, minimum in NEEDED.items()]
-    return [python(), *installed, libzmq(), gpu(), *(environment(*known) for known in ENVIRONMENTS)]
+    return [python(), *installed, libzmq(), *torch_and_gpu(), *(environment(*known) for known in ENVIRONMENTS)]
 
 
 def python() -> Finding:
@@ -58,6 +60,14 @@ def libzmq() -> Finding:
     except ImportError as error:
         return Finding("libzmq", "bad", f"pyzmq cannot be loaded: {error}", "pip install --force-reinstall pyzmq")
     return Finding("libzmq", "ok", zmq.zmq_version())
+
+
+def torch_and_gpu() -> list[Finding]:
+    """Without torch an actor of a dense network plays, and there is no GPU to ask it about."""
+    if find_spec("torch") is not None:
+        return [package("torch", TORCH), gpu()]
+    text = "not installed: no learner here, and no actors but those of dense networks"
+    return [Finding("torch", "warn", text, "pip install 'a3cd[torch]'")]
 
 
 def gpu() -> Finding:

@@ -37,10 +37,12 @@ def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) 
 
 
 def extra(access: LearnerEndpoint, timeout: float) -> str:
-    """Of a3cd, which the environment of the run at `access` needs; empty: none. Raises as `run`."""
+    """Of a3cd, which actors of the run at `access` need, separated by commas; empty: none. Raises as `run`."""
     from common.rl.environments.names import extra as extra_of  # gymnasium, which others need not load
 
-    return extra_of(Environment(id=observer.fetch(access, timeout, _log.info).env))
+    status = observer.fetch(access, timeout, _log.info)
+    computed = "" if status.exchange == "actions" or status.network == "dense" else "torch"
+    return ",".join(sorted({extra_of(Environment(id=status.env)), computed} - {""}))
 
 
 def _print_json(status: RunStatus) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from common.errors import ConfigurationError
+from common.errors import TorchMissingError
 from common.rl.action_spec import discrete
 from common.rl.dense.model import DenseModel
 from common.rl.models import build
@@ -37,6 +37,6 @@ def test_dense_networks_need_no_torch(network: Network, observation: Observation
 
 def test_where_torch_is_missing_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ConfigurationError, match=r"network conv-a3c needs torch, .*: pip install 'a3cd\[torch\]'"):
+    with pytest.raises(TorchMissingError, match=r"network \(conv-a3c\) needs torch, .*: pip install 'a3cd\[torch\]'"):
         build(Settings(network=Network(kind="conv-a3c")), PICTURE, discrete(2))
     build(Settings(), BOX, discrete(2))

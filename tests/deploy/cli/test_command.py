@@ -52,6 +52,14 @@ def test_train(stand: Any, tmp_path: Path) -> None:
     assert run.options == {"as_json": True}
 
 
+def test_without_torch_the_cure_is_named(stand: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stand("deploy.cli.train.train", ModuleNotFoundError("No module named 'torch'", name="torch"))
+    assert a3cd("train", "CartPole-v1", "--run-dir", tmp_path / "x").exit_code == 78
+    assert "a3cd train needs torch, which is not installed here: pip install 'a3cd[torch]'" in caplog.text
+    stand("deploy.cli.train.train", ModuleNotFoundError("No module named 'other'", name="other"))
+    assert isinstance(a3cd("train", "CartPole-v1", "--run-dir", tmp_path / "x").exception, ModuleNotFoundError)
+
+
 def test_train_what() -> None:
     result = a3cd("train", "--actors", 2)
     assert result.exit_code == 2

@@ -93,11 +93,13 @@ def test_misused(
     assert text in result.output + caplog.text
 
 
-def test_a_learner_is_deployed_with_the_extra_of_its_environment(fake: Fake, wheel: Path, tmp_path: Path) -> None:
+def test_a_learner_is_deployed_with_torch_and_the_extra_of_its_environment(
+    fake: Fake, wheel: Path, tmp_path: Path
+) -> None:
     (tmp_path / "run.toml").write_text('environment.id = "FlappyBird-v0"')
     words = ("learner", "--to", "root@gpu", "--config", tmp_path / "run.toml", "--wheel", wheel, "--dry-run")
-    assert f"  a3cd in {fake.system.venv} with flappy" in lines(a3cd(*words))
-    assert f"  a3cd in {fake.system.venv} with atari,flappy" in lines(a3cd(*words, "--extras", "atari"))
+    assert f"  a3cd in {fake.system.venv} with flappy,torch" in lines(a3cd(*words))
+    assert f"  a3cd in {fake.system.venv} with atari,flappy,torch" in lines(a3cd(*words, "--extras", "atari"))
     wrong = a3cd(*words, "--extras", "atari,flapy")
     assert wrong.exit_code == 78
 

@@ -16,6 +16,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text
 def test_the_versions_are_those_the_package_states() -> None:
     stated = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
     assert {name: stated[name] for name in software.NEEDED} == software.NEEDED
+    assert PROJECT["optional-dependencies"]["torch"] == [f"torch>={software.TORCH}"]
     assert PROJECT["requires-python"] == ">=" + ".".join(map(str, software.PYTHON))
 
 
@@ -28,6 +29,12 @@ def test_here_nothing_is_bad() -> None:
     findings = look()
     assert {finding.state for finding in findings} <= {"ok", "warn"}
     assert {"python", "torch", "pyzmq", "libzmq", "gymnasium", "numpy", "gpu"} <= {finding.name for finding in findings}
+
+
+def test_without_torch_it_is_said_who_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(software, "find_spec", lambda name: None)
+    (only,) = [finding for finding in look() if finding.name in ("torch", "gpu")]
+    assert (only.name, only.state, only.mend) == ("torch", "warn", "pip install 'a3cd[torch]'")
 
 
 def test_release() -> None:

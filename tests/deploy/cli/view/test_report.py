@@ -49,6 +49,21 @@ def test_a_look_as_json_is_the_whole_status(
     assert json.loads(capsys.readouterr().out) == learner.report
 
 
+@pytest.mark.parametrize(
+    ("told", "extras"),
+    [
+        ({"env": "CartPole-v1", "network": "dense", "exchange": "gradients"}, ""),
+        ({"env": "CartPole-v1", "network": "dense lstm 16", "exchange": "gradients"}, "torch"),
+        ({"env": "FlappyBird-v0", "network": "my:Net", "exchange": "trajectories"}, "flappy,torch"),
+        ({"env": "FlappyBird-v0", "network": "conv-a3c", "exchange": "actions"}, "flappy"),
+    ],
+)
+def test_the_extras_are_those_that_an_actor_needs(
+    start_learner: Callable[..., Any], told: dict[str, str], extras: str
+) -> None:
+    assert report.extra(start_learner(**told).access, PATIENCE) == extras
+
+
 @pytest.fixture
 def ending_learner(start_learner: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """Says that the run is over as soon as it has been looked at once."""
