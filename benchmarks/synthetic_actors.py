@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import platform
 import struct
 import time
 from collections.abc import Sequence
@@ -238,7 +239,7 @@ def hello(name: str, codec: str) -> Hello:
         role="observer" if name == OBSERVER.decode() else "actor",
         name=name,
         incarnation=f"incarnation-{name}",
-        host="elsewhere",
+        host=platform.node(),
         pid=1,
         codecs=[codec],
     )

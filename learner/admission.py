@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from common.errors import A3cdError
+from common.host.addresses import Address
 from common.host.security.keys import is_name_under
 from common.wire.messages import Hello, Pull, Welcome
 from learner.effects import Disconnect, Effect, Log, Send, refuse
@@ -47,7 +48,10 @@ class Admission:
             self._exchange.left(before)
             self._publisher.left(before)
             effects.append(Disconnect(before))
-        peer, new = self._peers.join(routing_id, hello, now, key_name, place)
+        near = (
+            hello.host == self._run.spec.host and Address(address, 0).loopback
+        )  # a tunnel's end is here, its peer is not
+        peer, new = self._peers.join(routing_id, hello, now, key_name, place, near=near)
         peer.codec = codec
         self._fleet.joined(hello)
         if new and hello.role != "observer":

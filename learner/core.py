@@ -145,14 +145,17 @@ class LearnerCore:
         `heard_all`: no message waits to be read.
         """
         effects = self._publisher.ahead_of_answers(now, self._exchange.step(now, heard_all=heard_all))
-        return effects + self._publisher.publish(now, self.run.peers.actors)
+        return effects + self._publish(now)
+
+    def _publish(self, now: float) -> list[Effect]:
+        return self._publisher.publish(now, self.run.peers.actors, self.run.peers.near_actors)
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
         """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.
 
         `heard_all`: no message waits to be read.
         """
-        effects = self._publisher.publish(now, self.run.peers.actors) + self._attend(now, heard_all)
+        effects = self._publish(now) + self._attend(now, heard_all)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)

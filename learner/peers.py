@@ -31,6 +31,8 @@ class Peer:
     key_name: str = ""
     place: str = ""
     """What it cannot choose at will: its key, or the address that it connects from."""
+    near: bool = False
+    """On this host: no link carries what is sent to it."""
     codec: str = ""
     seed: int = 0
     state: str = PREPARING
@@ -109,6 +111,8 @@ class Peers:
         self._by_role: dict[str, dict[bytes, Peer]] = {}
         self._actors: dict[bytes, Incarnation] = {}
         """Incarnations, by routing id."""
+        self.near_actors = 0
+        """How many actors are near."""
         self._window = ReplayWindow()
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
@@ -132,7 +136,7 @@ class Peers:
         return before
 
     def join(
-        self, routing_id: bytes, hello: Hello, now: float, key_name: str = "", place: str = ""
+        self, routing_id: bytes, hello: Hello, now: float, key_name: str = "", place: str = "", *, near: bool = False
     ) -> tuple[Peer, bool]:
         """The peer's record and whether it is new; a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
@@ -140,7 +144,7 @@ class Peers:
             known.seen = now
             return known, False
         rate = Rate(RATE_SECONDS, now)
-        peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, rate=rate, seed=self._ordinal)
+        peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, near=near, rate=rate, seed=self._ordinal)
         self.leave(routing_id)
         self._keep(routing_id, peer)
         if hello.role == "actor":
@@ -154,6 +158,7 @@ class Peers:
         self._by_role.setdefault(peer.hello.role, {})[routing_id] = peer
         if peer.hello.role == "actor":
             self._actors[routing_id] = peer.incarnation
+            self.near_actors += peer.near
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
         """Routing ids of the predecessors of this peer, which would count beside it until they expire.
@@ -187,9 +192,10 @@ class Peers:
 
     def leave(self, routing_id: bytes) -> Peer | None:
         """Forgets the connection; sequence numbers are remembered."""
-        self._actors.pop(routing_id, None)
         peer = self._by_id.pop(routing_id, None)
         if peer is not None:
+            if self._actors.pop(routing_id, None) is not None:
+                self.near_actors -= peer.near
             self._by_process.pop(_process(peer.hello, peer.key_name), None)
             del self._by_role[peer.hello.role][routing_id]
             place = self._by_place[_place(peer.hello)]

@@ -26,6 +26,10 @@ HOLD_SECONDS = 0.05
 WELCOME_BYTES = 2**18
 """Weights above this are not part of a welcome: whoever joins pulls them."""
 
+NEAR_SHARE = 1 / 3
+"""Of its bytes a subscriber on this host counts in the egress budget: no link carries them, but to copy them takes time
+that the learner has not for gradients."""
+
 Occasion = Literal["broadcast", "answer", "never"]
 """When weights go out: broadcast as they change; ahead of each answer (the actor waits for it); never (actors hold
 environments only). `broadcast` and `answer` also give them to whoever joins or pulls."""
@@ -133,15 +137,19 @@ class WeightPublisher:
             together.append(effect)
         return together
 
-    def publish(self, now: float, subscribers: int) -> list[Effect]:
-        """Answers to pulls that waited, and a broadcast if the weights changed, as far as the egress budget allows."""
+    def publish(self, now: float, subscribers: int, near: int = 0) -> list[Effect]:
+        """Answers to pulls that waited, and a broadcast if the weights changed, as far as the egress budget allows.
+
+        `near`: how many of the subscribers are on this host.
+        """
         effects = self._answer_pulls(now)
         if not self._changed or now < self._due:
             return effects
         form, body = self._to_publish(now)
         size = max(1, subscribers) * len(body)
         hold = HOLD_SECONDS if self._deltas and form != "delta" else 0.0
-        egress_seconds = size * 8 / (self._exchange.egress_mbit * 1e6) * (2 if self._pulls else 1)
+        counted = size - (1 - NEAR_SHARE) * near * len(body)
+        egress_seconds = counted * 8 / (self._exchange.egress_mbit * 1e6) * (2 if self._pulls else 1)
         self._due = now + max(hold, self._exchange.broadcast_ms / 1e3, egress_seconds)
         self._published = self._newest
         self._run_stats.sent_weights(now, size)

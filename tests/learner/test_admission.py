@@ -54,6 +54,15 @@ def test_others_than_actors_get_no_weights(role: str) -> None:
     assert refused.code == "role"
 
 
+def test_an_actor_is_near_by_its_host_and_its_address() -> None:
+    core, _ = learner_of()
+    here = core.run.spec.host
+    for name, host, address in (("a", here, "127.0.0.1"), ("b", here, "10.0.0.1"), ("c", "tunnel", "::1")):
+        core.handle(0.0, name.encode(), hello_of(name, host=host), None, address=address)
+    near = [peer.hello.name for _, peer in core.run.peers.role("actor") if peer.near]
+    assert (near, core.run.peers.near_actors) == (["a"], 1)
+
+
 def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
     core, _ = learner_of()
     effects = core.handle(0.0, b"x", hello_of("x", codecs=["morse"]), None)

@@ -38,6 +38,20 @@ def test_seeds_count_actors_only() -> None:
     assert join(peers, "a").seed == 3
 
 
+def test_actors_on_this_host_are_counted_however_they_leave() -> None:
+    peers = Peers()
+    for name in "abc":
+        peers.join(name.encode(), hello_of(name), 0.0, near=True)
+    join(peers, "d")
+    peers.join(b"launcher", hello_of("launcher", role="launcher"), 0.0, near=True)
+    assert (peers.near_actors, peers.actors) == (3, 4)
+    peers.replace(b"a")
+    for routing_id in (b"b", b"b", b"d", b"launcher"):
+        peers.leave(routing_id)
+    assert peers.moved(b"elsewhere", hello_of("c")) == b"c"
+    assert (peers.near_actors, peers.actors) == (1, 1)
+
+
 def test_a_launcher_replaces_its_actor_by_one_of_the_same_name() -> None:
     peers = Peers()
     join(peers, "box-0", launcher="box")

@@ -57,18 +57,21 @@ def test_actors_that_only_hold_environments_get_no_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "subscribers", "interval"),
-    [(100, 4, 0.02), (1_000_000, 4, 4 * 8e6 / 800e6), (1_000_000, 0, 0.02), (1_000_000, 100, 1.0)],
+    ("size", "subscribers", "near", "interval"),
+    [
+        *((100, 4, 0, 0.02), (1_000_000, 4, 0, 4 * 8e6 / 800e6), (1_000_000, 0, 0, 0.02), (1_000_000, 100, 0, 1.0)),
+        *((1_000_000, 30, 30, 0.1), (1_000_000, 30, 15, 0.2)),
+    ],
 )
 def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
-    size: int, subscribers: int, interval: float
+    size: int, subscribers: int, near: int, interval: float
 ) -> None:
     publisher, stats = publisher_of("exchange.broadcast_ms=20", "exchange.egress_mbit=800", size=size)
     published = []
     for step in range(2000):
         now = 0.001 * step
         stats.stepped({}, 0)
-        published += [now] * len(publisher.publish(now, subscribers))
+        published += [now] * len(publisher.publish(now, subscribers, near))
     gaps = [after - before for before, after in pairwise(published)]
     assert min(gaps) >= interval - 1e-9
     assert max(gaps) <= interval + 0.0011
