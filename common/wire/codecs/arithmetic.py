@@ -109,6 +109,19 @@ def row_peaks(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
     np.maximum(out, -np.minimum.reduceat(flat, starts), out=out)
 
 
+def square_sum(vector: NDArray[np.float32]) -> float:
+    """The sum of the squares; NaN and infinity survive in it. Here the last bits differ.
+
+    Torch has been told to use one thread; numpy's BLAS takes as many as there are cores unless OMP_NUM_THREADS says so.
+    """
+    torch = _torch_for(vector.size)
+    if torch is None:
+        with np.errstate(all="ignore"):
+            return float(np.dot(vector, vector))
+    tensor = _tensor(torch, vector)
+    return float(torch.dot(tensor, tensor))
+
+
 def _tensor(torch: Any, array: Array) -> Any:
     """A view. Torch warns about read-only memory such as bytes, so of that it gets the bare address."""
     if array.flags.writeable:

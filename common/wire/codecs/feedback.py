@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from common.wire.codecs.arithmetic import square_sum
 from common.wire.codecs.base import Floats
 from common.wire.codecs.registry import PackedCodec
 
@@ -57,7 +58,7 @@ class ErrorFeedback:
         error = self._spare.pop() if self._spare else np.empty(self.packed.size, np.float32)
         codec.decode(raw, error)
         np.subtract(vector, error, out=error)
-        if not math.isfinite(error @ error) and not np.isfinite(error).all():
+        if not math.isfinite(square_sum(error)) and not np.isfinite(error).all():
             error.fill(0)
         if number is None:
             self._settle(error)
@@ -89,7 +90,7 @@ class ErrorFeedback:
             residual += other
         if math.isinf(self._longest):
             return residual
-        norm = math.sqrt(residual @ residual)
+        norm = math.sqrt(square_sum(residual))
         if norm > self._longest:
             kept = np.float32(self._longest / norm)
             self._settled -= (1 - kept) * residual

@@ -11,7 +11,15 @@ import pytest
 import torch
 
 from common.wire.codecs import arithmetic
-from common.wire.codecs.arithmetic import convert, from_bfloat16, quantise, row_peaks, scale_rows, to_bfloat16
+from common.wire.codecs.arithmetic import (
+    convert,
+    from_bfloat16,
+    quantise,
+    row_peaks,
+    scale_rows,
+    square_sum,
+    to_bfloat16,
+)
 
 LARGEST = np.finfo(np.float32).max
 AWKWARD = np.array(
@@ -153,3 +161,13 @@ def test_a_torch_that_is_only_half_loaded_is_not_used(monkeypatch: pytest.Monkey
     assert arithmetic.loaded_torch() is None
     monkeypatch.delitem(sys.modules, "torch")
     assert arithmetic.loaded_torch() is None
+
+
+def test_the_sum_of_squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    vector = np.random.default_rng(0).standard_normal(LONG, np.float32)
+    expected = float(np.square(vector.astype(np.float64)).sum())
+    assert both(lambda: square_sum(vector), monkeypatch) == pytest.approx((expected, expected), rel=1e-5)
+    vector[77] = np.nan
+    assert np.isnan(both(lambda: square_sum(vector), monkeypatch)).all()
+    vector[77] = -LARGEST
+    assert np.isinf(both(lambda: square_sum(vector), monkeypatch)).all()
