@@ -76,6 +76,7 @@ def run(
     run_dir: Path,
     resume: bool,
     listeners: tuple[socket.socket, socket.socket] | None = None,
+    curve: bool = True,
 ) -> int:
     """Train until a limit is reached or a signal comes; returns the exit code.
 
@@ -85,6 +86,7 @@ def run(
         keys: None: everybody may connect.
         resume: go on with the run in `run_dir` instead of starting one.
         listeners: sockets that listen at `bind` and the next port already.
+        curve: draw the learning curve at the end.
 
     Raises A3cdError where the run cannot begin.
     """
@@ -95,7 +97,7 @@ def run(
         locked = run_lock.resume(run_dir, settings) if resume else run_lock.create(run_dir, settings or Settings())
         stack.callback(locked.close)
         try:
-            daemon = _Daemon(locked, listeners, keys, signals)
+            daemon = _Daemon(locked, listeners, keys, signals, curve=curve)
         except A3cdError:
             if not resume:
                 locked.discard()  # it never was a run: the same command, corrected, must find the folder free
@@ -129,7 +131,13 @@ def unread_messages(exchange: Exchange) -> int:
 
 class _Daemon:
     def __init__(
-        self, run: LockedRun, listeners: tuple[socket.socket, socket.socket], keys: LearnerKeys | None, signals: Signals
+        self,
+        run: LockedRun,
+        listeners: tuple[socket.socket, socket.socket],
+        keys: LearnerKeys | None,
+        signals: Signals,
+        *,
+        curve: bool,
     ) -> None:
         damaged: dict[str, DamagedCheckpointError] = {}
         checkpoint = run.folder.newest_read(damaged)
@@ -143,6 +151,7 @@ class _Daemon:
         run.save_settings(settings)
         self._writer = RunWriter(run.folder, settings.checkpoint, damaged)
         self._signals = signals
+        self._draws_curve = curve
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._lines = LineLimit(REPEAT_SECONDS, LINES_PER_SECOND, LINES_AT_ONCE)
         self._notifier = Notifier()
@@ -325,7 +334,8 @@ class _Daemon:
         run = self._core.run
         status = run.status(time.monotonic())
         self._writer.conclude(
-            msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings)
+            msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings),
+            curve=self._draws_curve,
         )
         in_time = in_time and self._writer.wait(CLOSE_SECONDS)
         safe = run.saves.safe

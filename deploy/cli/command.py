@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from actor.agent import EPISODE_STEPS, GIF_STEPS
-from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError, TorchMissingError
+from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError, TorchMissingError, UnavailableError
 from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
@@ -117,6 +117,7 @@ def train(env: str | None, as_json: bool, **given: Any) -> None:
 )
 @click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
 @click.option("--settings", "source", type=int, hidden=True, help="Instead of --config a descriptor, inherited.")
+@click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
 @click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
@@ -133,6 +134,7 @@ def learner(
     resume: bool,
     resume_or_create: bool,
     assignments: tuple[str, ...],
+    no_curve: bool,
     **security: Any,
 ) -> None:
     """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
@@ -164,7 +166,17 @@ def learner(
     own_keys = LearnerKeys.find(bind, **security)
     where = run_dir or default_path(settings.environment.id if settings else "")
     inherited = None if listeners is None else sockets.inherit(listeners)
-    finish(run(settings, bind=bind, listeners=inherited, keys=own_keys, run_dir=where, resume=resume))
+    finish(
+        run(
+            settings,
+            bind=bind,
+            listeners=inherited,
+            keys=own_keys,
+            run_dir=where,
+            resume=resume,
+            curve=not no_curve,
+        )
+    )
 
 
 @cli.command()
@@ -260,6 +272,22 @@ def record(run_dir: Path, out: Path, **options: Any) -> None:
 
     recording.record(run_dir, out, **options)
     click.echo(str(out))
+
+
+@cli.command()
+@click.argument("run_dir", metavar="RUN", type=_FOLDER)
+def curve(run_dir: Path) -> None:
+    """Draw the learning curve of the run in the folder RUN, as far as it has come, as its curve.png."""
+    from common.run.folder import RunFolder
+    from learner.record import curve
+
+    folder = RunFolder(run_dir)
+    settings = folder.settings()
+    try:
+        curve.draw(folder.metrics_file, folder.curve, settings.environment.id, settings.limits.until_return)
+    except OSError as error:
+        raise UnavailableError(f"{folder.curve}: {error.strerror}") from error
+    click.echo(str(folder.curve))
 
 
 @cli.command()

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 import threading
@@ -113,6 +114,8 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         if code not in EXPLAINED:
             raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
+    if summary != earlier:
+        _draw(request.run_dir)
     # A learner that was refused the folder leaves the summary of the run that the folder holds.
     return code, None if summary == earlier else summary
 
@@ -173,7 +176,7 @@ def _start_learner(start: Start, request: TrainRequest, stack: ExitStack) -> tup
     except UnavailableError:
         control, weights = sockets.reserve_pair(usual.with_port(0))
     address = usual.with_port(control.getsockname()[1])
-    words = ["learner", "--bind", str(address), "--run-dir", str(request.run_dir)]
+    words = ["learner", "--bind", str(address), "--run-dir", str(request.run_dir), "--no-curve"]
     words += ["--resume"] if request.resume else []
     with closing(control), closing(weights):
         if sys.platform != "win32":
@@ -228,6 +231,15 @@ def _check(status: RunStatus, *children: Child) -> None:
             for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
             kind = ConfigurationError if for_good else UnavailableError
             raise kind(f"no actor can be started: {launcher.why}")
+
+
+def _draw(run_dir: Path) -> None:
+    """Have the learning curve drawn by a process that nobody waits for: loading matplotlib takes a second."""
+    none = subprocess.DEVNULL
+    with suppress(OSError):
+        command = a3cd("curve", str(run_dir))
+        drawing = subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
+        threading.Thread(target=drawing.wait, daemon=True).start()  # it is no zombie where this process lives on
 
 
 def _stop(*children: Child) -> None:

@@ -113,9 +113,9 @@ class RunWriter:
         """What came of `read_best` since the last call."""
         return _taken(self._best_read)
 
-    def conclude(self, status: RunStatus) -> None:
-        """Write the summary and the learning curve; metrics must be complete."""
-        self._jobs.put(lambda: self._conclude(status))
+    def conclude(self, status: RunStatus, *, curve: bool) -> None:
+        """Write the summary, and the learning curve if `curve`; metrics must be complete."""
+        self._jobs.put(lambda: self._conclude(status, curve))
 
     def wait(self, seconds: float, beat: Callable[[], object] = int) -> bool:
         """Wait until everything is written, but not longer than `seconds`; says whether it is.
@@ -173,11 +173,12 @@ class RunWriter:
         finally:
             self._best_read.append(read)
 
-    def _conclude(self, status: RunStatus) -> None:
+    def _conclude(self, status: RunStatus, with_curve: bool) -> None:
         folder = self._folder
         try:
             replace_file(folder.summary_file, msgspec.json.format(msgspec.json.encode(summary(status)), indent=2))
-            curve.draw(folder.metrics_file, folder.curve, status.env, status.goal)
+            if with_curve:
+                curve.draw(folder.metrics_file, folder.curve, status.env, status.goal)
         except OSError as error:
             _log.error("the summary and the learning curve could not be written: %s", error)
 

@@ -8,6 +8,7 @@ import pytest
 
 from common.run.folder import RunFolder
 from common.run.status import SUMMARY_KEYS
+from tests.helpers.daemons import until
 from tests.system.conftest import Training
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -47,6 +48,7 @@ def test_the_run_folder_is_complete(training: Training) -> None:
     folder = RunFolder(training.run_dir)
     assert folder.settings().environment.id == "CartPole-v1"
     assert folder.record().epoch == 1
+    until(lambda: folder.curve.exists() or None, "the curve")  # `train` has not waited for it
     assert folder.curve.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert [file for file in folder.events.iterdir() if file.stat().st_size > 0]
     rows = [json.loads(line) for line in folder.metrics_file.read_text().splitlines()]

@@ -13,6 +13,7 @@ import pytest
 from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
 from common.host.addresses import Address
+from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.settings.toml import parse
 from deploy.cli.command import main
@@ -26,7 +27,7 @@ def test_help_names_every_command() -> None:
     assert shown.exit_code == 0
     for command in (
         *("train", "learner", "actor", "launcher", "status", "evaluate", "play", "record", "presets", "check-config"),
-        *("doctor", "bench"),
+        *("doctor", "bench", "curve"),
     ):
         assert f"\n  {command}" in shown.output
         assert a3cd(command, "--help").exit_code == 0
@@ -90,9 +91,11 @@ def test_learner(stand: Any, tmp_path: Path) -> None:
         "run_dir": tmp_path / "x",
         "resume": False,
         "keys": None,
+        "curve": True,
     }
 
-    a3cd("learner", "--config", config)
+    a3cd("learner", "--config", config, "--no-curve")
+    assert run.options["curve"] is False
     assert run.options["bind"] == Address("127.0.0.1", 5555)
     assert str(run.options["run_dir"]).startswith(str(Path("runs", "CartPole-v1-")))
 
@@ -241,6 +244,20 @@ def test_play_and_record(stand: Any, tmp_path: Path) -> None:
     assert record.arguments == (tmp_path, tmp_path / "x.gif")
     assert record.options["episodes"] == 3
     assert a3cd("record", tmp_path).exit_code == 2
+
+
+def test_curve(tmp_path: Path) -> None:
+    assert a3cd("curve", tmp_path).exit_code == 78, "it holds no run"
+    folder = RunFolder(tmp_path)
+    (tmp_path / "run.json").write_text('{"run": "0123456789abcdef", "created": "", "epoch": 1, "a3cd": "0.2.0"}')
+    (tmp_path / "settings.toml").write_text("")
+    folder.metrics_file.write_text('{"frames": 100, "seconds": 1.0, "mean_return": 20.0}\n')
+    result = a3cd("curve", tmp_path)
+    assert (result.exit_code, result.output) == (0, f"{folder.curve}\n")
+    assert folder.curve.read_bytes().startswith(b"\x89PNG")
+    folder.curve.unlink()
+    folder.curve.mkdir()
+    assert a3cd("curve", tmp_path).exit_code == 75
 
 
 def test_longest_episodes_and_recordings(stand: Any, tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
-from learner.record import chart, curve
-from learner.record.chart import Panel
-from learner.record.curve import SIZE, draw
+from learner.record.curve import draw
 
 ROWS: list[dict[str, Any]] = [
     {"frames": 0, "seconds": 0.0, "mean_return": None, "episode_length": None, "actors": 1},
@@ -20,17 +19,16 @@ ROWS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def panels(monkeypatch: pytest.MonkeyPatch) -> list[Panel]:
-    """Those that were drawn: of returns over frames and over time, of lengths, of actors."""
-    drawn: list[Panel] = []
-    genuine = chart.png
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are drawn."""
+    drawn: list[Figure] = []
+    genuine = Figure.suptitle
 
-    def png(title: str, columns: list[list[Panel]], *others: Any) -> bytes:
-        assert title == "CartPole-v1, seed 0"
-        drawn.extend(panel for row in zip(*columns, strict=True) for panel in row)
-        return genuine(title, columns, *others)
+    def suptitle(self: Figure, *arguments: Any, **keywords: Any) -> Any:
+        drawn.append(self)
+        return genuine(self, *arguments, **keywords)
 
-    monkeypatch.setattr(curve.chart, "png", png)
+    monkeypatch.setattr(Figure, "suptitle", suptitle)
     return drawn
 
 
@@ -40,29 +38,28 @@ def drawn(tmp_path: Path, table: list[dict[str, Any]], goal: float | None = None
     return tmp_path / "curve.png"
 
 
-def points(panel: Panel) -> list[tuple[float, float]]:
-    return list(zip(panel.x.tolist(), panel.y.tolist(), strict=True))
-
-
-def test_curves(tmp_path: Path, panels: list[Panel]) -> None:
+def test_curves(tmp_path: Path, figures: list[Figure]) -> None:
     with Image.open(drawn(tmp_path, ROWS, goal=25.0)) as picture:
-        assert (picture.format, picture.size) == ("PNG", SIZE)
-    by_frames, by_time, lengths, actors = panels
-    assert points(by_frames) == [(1000, 20), (2000, 30)]
-    assert points(by_time) == [(1.5, 20), (3, 30)]
-    assert points(lengths) == [(1000, 20), (2000, 31)]
-    assert points(actors) == [(0, 1), (1.5, 2), (3, 3)]
-    assert [panel.y_label for panel in panels] == ["mean return", "", "episode length", "actors"]
-    assert [panel.x_label for panel in panels] == ["", "", "frames", "time (minutes)"]
-    assert [panel.goal for panel in panels] == [25.0, 25.0, None, None]
+        assert picture.format == "PNG"
+        assert min(picture.size) > 400
+    by_frames, by_time, lengths, actors = figures[0].axes
+    np.testing.assert_array_equal(by_frames.lines[0].get_xydata(), [(1000, 20), (2000, 30)])
+    np.testing.assert_array_equal(by_time.lines[0].get_xydata(), [(1.5, 20), (3, 30)])
+    np.testing.assert_array_equal(lengths.lines[0].get_xydata(), [(1000, 20), (2000, 31)])
+    np.testing.assert_array_equal(actors.lines[0].get_xydata(), [(0, 1), (1.5, 2), (3, 3)])
+    assert [panel.get_ylabel() for panel in figures[0].axes] == ["mean return", "", "episode length", "actors"]
+    assert [panel.get_xlabel() for panel in (lengths, actors)] == ["frames", "time (minutes)"]
+    for panel in (by_frames, by_time):
+        assert panel.lines[1].get_ydata() == pytest.approx([25, 25])
+        assert [text.get_text() for text in panel.texts] == ["goal 25"]
 
 
 @pytest.mark.parametrize("table", [[], ROWS[:1]])
-def test_before_the_first_episode(tmp_path: Path, panels: list[Panel], table: list[dict[str, Any]]) -> None:
+def test_before_the_first_episode(tmp_path: Path, figures: list[Figure], table: list[dict[str, Any]]) -> None:
     drawn(tmp_path, table, goal=25.0)
-    for panel in panels[:2]:
-        assert points(panel) == []
-        assert panel.note == "no episodes finished"
+    for panel in figures[0].axes[:2]:
+        assert not panel.lines
+        assert [text.get_text() for text in panel.texts] == ["no episodes finished"]
 
 
 def test_no_file(tmp_path: Path) -> None:
@@ -70,14 +67,19 @@ def test_no_file(tmp_path: Path) -> None:
     assert (tmp_path / "curve.png").exists()
 
 
+def test_one_row_is_a_point(tmp_path: Path, figures: list[Figure]) -> None:
+    drawn(tmp_path, ROWS[1:2])
+    assert [panel.lines[0].get_marker() for panel in figures[0].axes] == ["o"] * 4
+
+
 @pytest.mark.parametrize(
     ("seconds", "unit", "shown"), [(119.0, "seconds", 119), (120.0, "minutes", 2), (7200.0, "hours", 2)]
 )
-def test_unit_of_time(tmp_path: Path, panels: list[Panel], seconds: float, unit: str, shown: float) -> None:
+def test_unit_of_time(tmp_path: Path, figures: list[Figure], seconds: float, unit: str, shown: float) -> None:
     drawn(tmp_path, [{**ROWS[1], "seconds": 0.0}, {**ROWS[2], "seconds": seconds}])
-    assert panels[3].x_label == f"time ({unit})"
-    np.testing.assert_allclose(panels[3].x, [0, shown])
-    assert panels[3].x_end >= shown
+    actors = figures[0].axes[3]
+    assert actors.get_xlabel() == f"time ({unit})"
+    assert actors.lines[0].get_xdata() == pytest.approx([0, shown])
 
 
 def test_only_the_picture_is_left(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_all_is_written_in_order(tmp_path: Path, begin: Begin) -> None:
     assert writer.wait(LONG)
     assert writer.saved() == [Saved(version, "") for version in range(3)]
     assert (writer.saved(), writer.troubles()) == ([], [])
-    writer.conclude(run_status(checkpoint=CheckpointStatus(version=2, age=0.0)))
+    writer.conclude(run_status(checkpoint=CheckpointStatus(version=2, age=0.0)), curve=True)
     assert writer.wait(LONG)
     assert [row["frames"] for row in rows(folder.metrics_file)] == [0, 1, 2]
     assert [paths.order[0] for paths in folder.all_checkpoints()] == [0, 1, 2]
@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_of_and_forgotten_once_there_is_room(tmp_path: Path,
         writer.save(save_of(2, weights))
         for count in range(200):
             writer.row(1.0, {"frames": count, "why": "x" * 200})
-        writer.conclude(run_status())
+        writer.conclude(run_status(), curve=True)
         assert writer.wait(LONG)
         assert writer.saved() == [Saved(1, ""), Saved(2, f"{folder.checkpoints}: No space left on device")]
         assert "metrics: rows are not written: No space left on device" in writer.troubles()
