@@ -85,7 +85,7 @@ class _Daemon:
     def run(self) -> int:
         try:
             self._service()
-            importlib.import_module("common.rl.environments.make")  # gymnasium, while this actor is not welcome yet
+            importlib.import_module("actor.players.gradients")  # numpy, gymnasium: while this actor is not welcome yet
             while not self._left and self._signals.requested is None:
                 self._service()
                 player = self._core.player
