@@ -235,6 +235,10 @@ class RunStats:
         """Mean return of the last episodes, as far as it is confirmed; None until the window is full."""
         return self.window.score
 
+    def messages_per_second(self, now: float) -> float:
+        """Contributions that came lately, from all actors."""
+        return self._received.value(now)
+
     def saved(self, now: float) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.counters)
         return plain | {

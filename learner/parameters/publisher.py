@@ -148,8 +148,10 @@ class WeightPublisher:
         form, body = self._to_publish(now)
         size = max(1, subscribers) * len(body)
         hold = HOLD_SECONDS if self._deltas and form != "delta" else 0.0
-        counted = size - (1 - NEAR_SHARE) * near * len(body)
-        egress_seconds = counted * 8 / (self._exchange.egress_mbit * 1e6) * (2 if self._pulls else 1)
+        egress_seconds = size * 8 / (self._exchange.egress_mbit * 1e6) * (2 if self._pulls else 1)
+        if near:
+            share = 1 - (1 - NEAR_SHARE) * near / max(1, subscribers)
+            egress_seconds = min(egress_seconds, max(share * egress_seconds, self._seconds_between(now, subscribers)))
         self._due = now + max(hold, self._exchange.broadcast_ms / 1e3, egress_seconds)
         self._published = self._newest
         self._run_stats.sent_weights(now, size)
@@ -157,6 +159,11 @@ class WeightPublisher:
             *effects,
             Publish(Broadcast(run_mark(self._spec.run), self._spec.epoch, self._newest, form, body).pack()),
         ]
+
+    def _seconds_between(self, now: float, actors: int) -> float:
+        """From one message of an actor to its next, on average: weights more often are of no use to it."""
+        rate = self._run_stats.messages_per_second(now)
+        return actors / rate if rate else math.inf
 
     @property
     def _newest(self) -> int:

@@ -15,8 +15,9 @@ from learner.effects import Effect, Log, Publish, Send
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.publisher import HOLD_SECONDS, KEYFRAME_SECONDS, Occasion, WeightPublisher
 from learner.parameters.weights import Weights
+from learner.peers import Peers
 from learner.run_stats import Counters, RunStats
-from tests.helpers.run import NotedSum, body_of, run_of, settings_of, version_of, version_of_delta
+from tests.helpers.run import NotedSum, body_of, hello_of, run_of, settings_of, version_of, version_of_delta
 
 BODY = b"\0" * 100
 
@@ -57,25 +58,41 @@ def test_actors_that_only_hold_environments_get_no_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "subscribers", "near", "interval"),
-    [
-        *((100, 4, 0, 0.02), (1_000_000, 4, 0, 4 * 8e6 / 800e6), (1_000_000, 0, 0, 0.02), (1_000_000, 100, 0, 1.0)),
-        *((1_000_000, 30, 30, 0.1), (1_000_000, 30, 15, 0.2)),
-    ],
+    ("size", "subscribers", "interval"),
+    [(100, 4, 0.02), (1_000_000, 4, 4 * 8e6 / 800e6), (1_000_000, 0, 0.02), (1_000_000, 100, 1.0)],
 )
 def test_the_rate_is_bounded_by_the_interval_and_the_egress_budget(
-    size: int, subscribers: int, near: int, interval: float
+    size: int, subscribers: int, interval: float
 ) -> None:
     publisher, stats = publisher_of("exchange.broadcast_ms=20", "exchange.egress_mbit=800", size=size)
     published = []
     for step in range(2000):
         now = 0.001 * step
         stats.stepped({}, 0)
-        published += [now] * len(publisher.publish(now, subscribers, near))
+        published += [now] * len(publisher.publish(now, subscribers))
     gaps = [after - before for before, after in pairwise(published)]
     assert min(gaps) >= interval - 1e-9
     assert max(gaps) <= interval + 0.0011
     assert stats.counters.weight_bytes == len(published) * max(1, subscribers) * size
+
+
+@pytest.mark.parametrize(
+    ("near", "every", "interval"),
+    [(30, 0.001, 0.1), (15, 0.001, 0.2), (30, 0.005, 0.15), (30, 0.02, 0.3), (0, 0.001, 0.3)],
+)
+def test_actors_on_this_host_count_a_third_but_get_weights_no_more_often_than_they_send(
+    near: int, every: float, interval: float
+) -> None:
+    publisher, stats = publisher_of(size=1_000_000)
+    peer, _ = Peers().join(b"x", hello_of("x"), 0.0)
+    published = []
+    for step in range(1, 1200):
+        now = step * every
+        stats.lagged(now, peer, 0)
+        stats.stepped({}, 0)
+        published += [now] * len(publisher.publish(now, 30, near))
+    gaps = [after - before for before, after in pairwise(published[len(published) // 2 :])]
+    assert np.mean(gaps) == pytest.approx(interval, rel=0.1)
 
 
 def test_what_was_held_back_is_published_when_due_without_another_step() -> None:
