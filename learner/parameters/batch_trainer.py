@@ -47,6 +47,7 @@ class BatchTrainer:
         self._section = section
         self._average = average
         self._seed = seed
+        self._moves = weights.vector.device.type != "cpu"
         self._waiting: list[_Waiting] = []
         self._rollouts = 0
 
@@ -112,7 +113,7 @@ class BatchTrainer:
             yield rollout, weights, None
             return
         device, moved = self.weights.vector.device, None
-        if device.type != "cpu":  # once for all epochs; the loss itself is computed on the CPU
+        if self._moves:  # once for all epochs; the loss itself is computed on the CPU
             moved = torch.from_numpy(rollout.observations).to(device)
             rollout = replace(rollout, observations=np.empty((*rollout.observations.shape[:2], 0)))
         generator = np.random.default_rng([self._seed, frames])

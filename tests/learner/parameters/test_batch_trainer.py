@@ -216,6 +216,19 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     assert learnt.statistics["kl"] > 0
 
 
+def test_minibatches_of_observations_that_were_moved_once_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = []
+    for moves in (False, True):
+        model, parts = rollouts(2)
+        trainer = trainer_of(model, Algorithm(kind="ppo", epochs=2, minibatches=3))
+        monkeypatch.setattr(trainer, "_moves", moves)  # as where the network is on another device
+        for rollout in parts:
+            trainer.add(rollout)
+        trainer.step(scale=1.0, frames=0)
+        vectors.append(model.flat.vector)
+    assert torch.equal(vectors[0], vectors[1])
+
+
 def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
