@@ -20,6 +20,8 @@ class Categorical(Distribution):
     def sample(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """Inverts the cumulative distribution: one random number per row; the Gumbel trick needs one per action."""
         logits = self._logits
+        if logits.shape[1] == 2:
+            return _one_of_two(logits, rng)
         shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
         cumulative = np.add.accumulate(np.exp(shifted), axis=1)
         total = cumulative[:, -1]
@@ -65,6 +67,14 @@ class Categorical(Distribution):
         gradient = self._probs * (self.log_probs + self._entropies[:, np.newaxis])
         gradient *= -coefficients[:, np.newaxis]
         return gradient
+
+
+def _one_of_two(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+    """As `Categorical.sample` for (N, 2), the same actions by the same random numbers in two thirds of the time."""
+    apart = logits[:, 1] - logits[:, 0]
+    # Action 0 where the number is below its probability, 1 / (1 + exp(apart)); beyond 88 exp would overflow.
+    second = rng.random(len(logits)) * (1 + np.exp(np.minimum(apart, 80))) >= 1
+    return second.astype(np.int64), -np.logaddexp(0, np.where(second, -apart, apart))
 
 
 class MultiCategorical(Distribution):

@@ -120,3 +120,16 @@ def test_each_choice_has_its_place_and_its_range() -> None:
     assert actions.tolist() == policy.mode().tolist() == [[[2, 0], [1, 1]]]
     assert actions.dtype == np.int64
     assert log_probs.tolist() == [0.0]
+
+
+def test_one_of_two_is_drawn_as_one_of_three_of_which_one_is_impossible() -> None:
+    rng = np.random.default_rng(3)
+    logits = (rng.normal(size=(1000, 4, 2)) * [[1], [10], [100], [0]]).reshape(-1, 2).astype(np.float32)
+    three = np.concatenate([logits, np.full((len(logits), 1), -np.inf, np.float32)], axis=1)
+    (two, log_two), (expected, log_expected) = (
+        Categorical(part).sample(np.random.default_rng(7)) for part in (logits, three)
+    )
+    assert np.count_nonzero(two != expected) <= 1, "but for rounding"
+    same = two == expected
+    np.testing.assert_allclose(log_two[same], log_expected[same], rtol=1e-5, atol=2e-7)
+    assert (two.dtype, log_two.dtype) == (np.int64, np.float32)

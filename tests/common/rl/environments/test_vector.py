@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.vector import VectorEnv
 
 from common.errors import UnavailableError
@@ -105,3 +105,14 @@ def test_cartpole_episodes_are_as_long_as_those_of_the_single_environment() -> N
         states = observations.astype(np.float64)
     assert ends > 10
     assert cuts > 3
+
+
+def test_actions_that_were_drawn_from_the_space_are_not_checked_again() -> None:
+    vector: Any = gymnasium.make_vec("CartPole-v1", num_envs=3, vectorization_mode="vector_entry_point")
+    before = vector.action_space
+    environments = VectorEnvironments(vector, name="CartPole-v1", seed=0)
+    assert isinstance(before, MultiDiscrete) and vector.action_space == before
+    assert vector.action_space.contains("nothing")
+    environments.reset()
+    assert environments.step(np.array([0, 1, 0])).observations.shape == (3, 4)
+    environments.close()
