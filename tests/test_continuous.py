@@ -72,7 +72,7 @@ def trained(updates: int, *assignments: str) -> tuple[TorchModel, SequentialEnvi
     rng = np.random.default_rng(0)
     collector = Collector(
         environments,
-        model.network,
+        model,
         observation,
         algorithm=settings.algorithm,
         rewards=reward_transform(settings, 16, model.normalization, model.extras),
