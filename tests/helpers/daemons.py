@@ -124,6 +124,11 @@ class Daemon:
         """It and all that it started and that still live, whoever their parent is by now."""
         return list(_marked(self._family))
 
+    def at_work(self) -> list[psutil.Process]:
+        """Its family but for who draws a curve: nobody waits for that."""
+        drawing = {process.pid for process in self.members("curve")}
+        return [process for process in self.family() if process.pid not in drawing]
+
     def members(self, *words: str) -> list[psutil.Process]:
         """Those of its family whose command line has all these words."""
         found = []

@@ -39,4 +39,4 @@ def test_one_whose_rewards_are_no_numbers_ends_the_training(daemons: Daemons) ->
     assert "no actor can be started: 5 failures in a row" in training.errors[-1]
     assert "gave up after" in training.errors[-1]
     assert reason in training.errors[-1]
-    assert training.family() == []
+    assert training.at_work() == []

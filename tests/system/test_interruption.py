@@ -35,7 +35,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     at_work(training)
     training.signal(signal.SIGINT)
     assert training.wait() == EXIT_SIGINT
-    assert training.family() == []
+    assert training.at_work() == []
     newest = folder.newest()
     assert newest is not None
     counters = newest.read().state["counters"]
@@ -47,7 +47,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     training.wait_for(f"resumed at version {counters['version']}, {counters['frames']} frames")
     at_work(training, counters["frames"])
     assert folder.record().epoch == 2
-    assert len(training.family()) == 5, "train, learner, launcher, two actors"
+    assert len(training.at_work()) == 5, "train, learner, launcher, two actors"
     training.signal(signal.SIGKILL)
     until(lambda: not training.family(), f"nobody left of {training}")
     again = folder.newest()

@@ -63,6 +63,6 @@ def test_the_run_folder_is_complete(training: Training) -> None:
 
 
 def test_all_went_well(training: Training) -> None:
-    assert training.daemon.family() == []
+    assert training.daemon.at_work() == []
     assert training.daemon.errors == []
     assert training.daemon.said.count("done: mean return") == 2, "each actor was told why"

@@ -34,6 +34,6 @@ def test_it_plays_learns_and_goes_on(daemons: Daemons) -> None:
     after = newest.read()
     assert after.version > before.version
     assert np.array_equal(after.optimizer["target"], target), "no multiple of 10,000 frames lies between"
-    assert again.family() == []
+    assert again.at_work() == []
     assert again.errors == []
     daemons.run("evaluate", run_dir, "--episodes", 2, "--sampled")
