@@ -19,7 +19,7 @@ TAKES = {
     "algorithms": "40 min",
     "flappy": "4 min",
     "throughput": "2 min",
-    "actor": "2 min",
+    "one_actor": "2 min",
     "lstm": "24 min",
     "growth": "3 min",
     "memory": "12 min",

@@ -166,7 +166,8 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-WEIGHTS: dict[Callable[[FaultInjector], None], int] = {
+Fault = Callable[[FaultInjector], None]
+WEIGHTS: dict[Fault, int] = {
     FaultInjector.kill_learner: 4,
     FaultInjector.kill_learner_that_saves: 2,
     FaultInjector.kill_launcher: 3,

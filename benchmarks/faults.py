@@ -1,6 +1,6 @@
 """A run under random faults: daemons killed and stopped, links cut, slowed and reset, strangers on the ports.
 
-    python -m benchmarks faults [--faults 200] [--seconds 1200] [--seed 0]
+    python -m benchmarks faults [--faults 200] [--seconds 1200] [--seed 0] [--only "kill learner,kill launcher"]
 
 Six actors, four of two launchers and two started by hand, train CartPole-v1 at a pace of 20 ms a step. After the last
 fault everything is mended, the run is to be solved (a mean return of 475), and `a3cd replay` proves from the record of
@@ -20,12 +20,12 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks import tables
 from benchmarks.crew import Crew
-from benchmarks.fault_injection import WEIGHTS, FaultInjector
+from benchmarks.fault_injection import WEIGHTS, Fault, FaultInjector
 from benchmarks.runs import RunFailedError
 from common.run.status import RunStatus
 
@@ -73,8 +73,15 @@ class Outcome:
     replay: dict[str, object]
 
 
-def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callable[[str], None]) -> Outcome:
-    """`goal`: a mean return that is to be reached after the last fault, if any.
+def run(
+    faults: int,
+    seconds: float,
+    seed: int,
+    goal: float | None,
+    say: Callable[[str], None],
+    weights: Mapping[Fault, int] = WEIGHTS,
+) -> Outcome:
+    """`goal`: a mean return that is to be reached after the last fault, if any; `weights`: how often each comes.
 
     Raises RunFailedError where the run does not come back or reach the goal, or its replay differs.
     """
@@ -88,8 +95,8 @@ def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callabl
         while len(names) < faults or pauses.open or injector.to_mend:
             now = time.monotonic()
             if len(names) < faults and now >= due:
-                fault = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-                names.append(fault.__name__.replace("_", " "))
+                fault = chance.choices(list(weights), list(weights.values()))[0]
+                names.append(_name(fault))
                 due = now + chance.expovariate(faults / seconds)
                 say(f"fault {len(names)}: {names[-1]}")
                 before = crew.status()
@@ -108,6 +115,10 @@ def run(faults: int, seconds: float, seed: int, goal: float | None, say: Callabl
         crew.learner.signal(signal.SIGTERM)
         crew.learner.process.wait(60)
         return Outcome(names, pauses.seconds, end.mean_return, end.frames, crew.unexpected, _replay(crew))
+
+
+def _name(fault: Fault) -> str:
+    return fault.__name__.replace("_", " ")
 
 
 class Pauses:
@@ -188,15 +199,20 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=1200.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="kinds of faults, with commas between them; the run need not be solved then")
     given = parser.parse_args()
+    weights = {
+        fault: often for fault, often in WEIGHTS.items() if not given.only or _name(fault) in given.only.split(",")
+    }
     tables.machine()
     begun = time.monotonic()
     outcome = run(
         given.faults,
         given.seconds,
         given.seed,
-        GOAL,
+        None if given.only else GOAL,
         lambda text: print(f"{time.monotonic() - begun:.0f} s, {text}", file=sys.stderr, flush=True),
+        weights,
     )
     show(outcome)
     if outcome.unexpected:

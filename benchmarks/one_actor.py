@@ -1,6 +1,6 @@
 """How fast one actor plays and learns, against its environment alone: frames a second, memory, processor time.
 
-    python -m benchmarks actor [--seconds 15] [--env CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
+    python -m benchmarks one_actor [--seconds 15] [--env CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
 
 One actor on a core, a learner on another (where there are two), the preset's settings, exchange of gradients. The
 environment alone is stepped with random actions on the actor's core, right after; "share" is the actor's speed of it.
