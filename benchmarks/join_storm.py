@@ -19,6 +19,7 @@ import psutil
 import zmq
 
 from benchmarks import tables
+from benchmarks.runs import spent
 from common.host.addresses import Address
 from common.wire import sockets
 from common.wire.frames import pack, split
@@ -52,7 +53,7 @@ def storm(address: Address, actors: int, learner: psutil.Process) -> tuple[float
     poller = zmq.Poller()
     for peer in peers:
         poller.register(peer, zmq.POLLIN)
-    before = sum(learner.cpu_times()[:2])
+    before = spent(learner)
     begun = time.monotonic()
     for peer, header in zip(peers, headers, strict=True):
         peer.send(header)
@@ -68,7 +69,7 @@ def storm(address: Address, actors: int, learner: psutil.Process) -> tuple[float
                 size += len(body or b"")
                 poller.unregister(peer)
     seconds = time.monotonic() - begun
-    busy = sum(learner.cpu_times()[:2]) - before
+    busy = spent(learner) - before
     for peer in peers:
         peer.close(linger=0)
     context.term()

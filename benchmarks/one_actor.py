@@ -14,8 +14,8 @@ import time
 
 from benchmarks import tables
 from benchmarks.environments import ours
-from benchmarks.runs import RunFailedError, Training
-from benchmarks.swarm import pin, spent
+from benchmarks.runs import Training, spent
+from benchmarks.swarm import pin
 from benchmarks.tables import Cell
 from benchmarks.throughput import ENDLESS, rate
 from common.run.presets import for_environment
@@ -39,7 +39,7 @@ def measure(env: str, seconds: float) -> tuple[Cell, ...]:
     """What the columns say."""
     section = for_environment(env).environment
     with Training(env, "--actors", "1", label=env, settings=ENDLESS) as training:
-        _wait_for_gradients(training)
+        training.wait(STARTING_SECONDS, {"gradients": WARM_UP_GRADIENTS})
         (learner,), (actor,) = training.processes("learner"), training.processes("actor")
         cores = sorted(os.sched_getaffinity(0))
         pin(learner.pid, cores[0])
@@ -55,14 +55,6 @@ def measure(env: str, seconds: float) -> tuple[Cell, ...]:
     alone = ours(section, section.num_envs, seconds / 3)
     os.sched_setaffinity(0, set(cores))
     return env, section.num_envs, frames, alone, frames / alone, memory, *shares
-
-
-def _wait_for_gradients(training: Training) -> None:
-    limit = time.monotonic() + STARTING_SECONDS
-    while not (rows := training.rows()) or rows[-1]["gradients"] < WARM_UP_GRADIENTS:
-        if training.command.succeeded() or time.monotonic() > limit:
-            raise RunFailedError("the actor did not come to work")
-        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -178,6 +178,14 @@ class Training(_Run):
         """Waits for its end; raises RunFailedError after `limit` seconds."""
         return self._finish(self.command, limit)
 
+    def wait(self, seconds: float, enough: Mapping[str, float]) -> None:
+        """Until the newest row of metrics has as much of each of these columns; RunFailedError after `seconds`."""
+        until = time.monotonic() + seconds
+        while not (rows := self.rows()) or any(rows[-1][column] < least for column, least in enough.items()):
+            if self.command.succeeded() or time.monotonic() > until:
+                self.command.fail(f"not within {seconds:.0f} s: {enough}")
+            time.sleep(0.1)
+
     def processes(self, kind: str) -> list[psutil.Process]:
         """Its daemons of one kind: learner, launcher or actor."""
         found = self.command.process.children(recursive=True)
@@ -236,6 +244,11 @@ def evaluate(folder: RunFolder, episodes: int) -> dict[str, Any]:
             time.sleep(0.1)
         result: dict[str, Any] = json.loads(command.process.stdout.read())
     return result
+
+
+def spent(process: psutil.Process) -> float:
+    """Processor seconds so far, of all its threads."""
+    return float(sum(process.cpu_times()[:2]))
 
 
 def free_port() -> int:

@@ -19,7 +19,7 @@ import psutil
 import zmq
 
 from benchmarks import tables
-from benchmarks.runs import RunFailedError, Training
+from benchmarks.runs import Training
 from benchmarks.tables import Cell
 from benchmarks.throughput import rate
 from common.wire import sockets
@@ -87,7 +87,7 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     tables.machine()
     with Training("CartPole-v1", label="strangers", settings=SETTINGS) as training:
-        _wait_for_actors(training)
+        training.wait(STARTING_SECONDS, {"actors": 2, "gradients": 500})
         rows = [measure(training, attack, seconds) for attack in ATTACKS]
     tables.show(f"A learner with two actors, {seconds:g} s each", COLUMNS, rows)
 
@@ -122,14 +122,6 @@ def _speed(training: Training, learner: psutil.Process, seconds: float) -> tuple
         largest = max(largest, learner.memory_info().rss / MIB)
         time.sleep(0.05)
     return rate(first, training.rows()[-1], "frames"), largest
-
-
-def _wait_for_actors(training: Training) -> None:
-    limit = time.monotonic() + STARTING_SECONDS
-    while not (rows := training.rows()) or rows[-1]["actors"] < 2 or rows[-1]["gradients"] < 500:
-        if training.command.succeeded() or time.monotonic() > limit:
-            raise RunFailedError("two actors did not come to work")
-        time.sleep(0.5)
 
 
 if __name__ == "__main__":

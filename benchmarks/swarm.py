@@ -25,7 +25,7 @@ import psutil
 import torch
 
 from benchmarks import tables
-from benchmarks.runs import Command, free_port
+from benchmarks.runs import Command, free_port, spent
 from benchmarks.synthetic_actors import Swarm
 from common.host.addresses import Address
 from common.run import presets
@@ -100,11 +100,6 @@ def measure(given: argparse.Namespace, address: Address, learner: psutil.Process
         "stale": after["stale"],
         "duplicates": after["duplicates"],
     }
-
-
-def spent(process: psutil.Process) -> float:
-    """Processor seconds so far."""
-    return float(sum(process.cpu_times()[:2]))
 
 
 def spent_by_main(process: psutil.Process) -> float:

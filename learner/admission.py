@@ -48,9 +48,8 @@ class Admission:
             self._exchange.left(before)
             self._publisher.left(before)
             effects.append(Disconnect(before))
-        near = (
-            hello.host == self._run.spec.host and Address(address, 0).loopback
-        )  # a tunnel's end is here, its peer is not
+        # A tunnel's end is on this host, its peer is not.
+        near = hello.host == self._run.spec.host and Address(address, 0).loopback
         peer, new = self._peers.join(routing_id, hello, now, key_name, place, near=near)
         peer.codec = codec
         self._fleet.joined(hello)

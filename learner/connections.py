@@ -111,11 +111,11 @@ class Doorkeeper:
     """Chooses the connections that are to be closed."""
 
     bounds: Bounds
+    calm: float = field(default=math.inf, init=False)
+    """Resident bytes when no message waited."""
     _kept_out: dict[tuple[Port, str], float] = field(default_factory=dict)
     _offences: dict[tuple[Port, str], tuple[float, float]] = field(default_factory=dict)
     """For how long the last one kept an address out, and until when."""
-    _calm: float = math.inf
-    """Resident bytes when no message waited."""
     _charged: float = math.inf
     """The same, or when the greediest was last looked for."""
     _flooded: bool = False
@@ -152,7 +152,7 @@ class Doorkeeper:
 
     def all_read(self, memory: int) -> None:
         """No message waits: growth is counted from here."""
-        self._calm = self._charged = memory or self._calm
+        self.calm = self._charged = memory or self.calm
         self._flooded = False
         self._flooding.clear()
 
@@ -201,11 +201,9 @@ class Doorkeeper:
         for one in connections:
             if one.port == "control" and not (one.spoke or one.closing):
                 strangers.setdefault(one.address, []).append(one)
+        why = f"is one of too many on which nothing was said (at most {most})"
         for _ in range(sum(map(len, strangers.values())) - most):
-            yield (
-                max(strangers.values(), key=len).pop(0),
-                f"is one of too many on which nothing was said (at most {most})",
-            )
+            yield max(strangers.values(), key=len).pop(0), why
         peers = Counter(one.address for one in connections if one.port == "control" and not one.closing)
         for one in connections:
             if one.port == "weights" and not one.closing:
@@ -238,8 +236,8 @@ class Doorkeeper:
             return
         waiting = [(one.unread(now), one) for one in connections if not one.closing]
         explained = GREEDY_BYTES + 2 * sum(unread for unread, _ in waiting)
-        self._calm, self._charged = min(self._calm, memory), min(self._charged, memory)
-        self._flooded = memory > self._calm + explained
+        self.calm, self._charged = min(self.calm, memory), min(self._charged, memory)
+        self._flooded = memory > self.calm + explained
         if memory <= self._charged + explained:
             return
         self._charged = memory

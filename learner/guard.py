@@ -56,8 +56,6 @@ class Guard:
         """Held by whoever uses monitors or connections."""
         self._all_read = False
         self._scan_due, self._scanned = 0.0, 0
-        self._calm = 0
-        """Resident bytes when no message waited, last."""
         self._young: list[Connection] = []
         self._leaving: list[tuple[float, Connection]] = []
         """When each is to be ended, the next first."""
@@ -135,11 +133,10 @@ class Guard:
         with self._lock:
             if self._all_read:
                 self._all_read = False
-                if memory > self._calm + SCAN_BYTES:
+                if memory > self._keeper.calm + SCAN_BYTES:
                     # What a flood took is free and still resident: counted as needed, it would let each one take more.
                     release_memory()
                     memory = resident_bytes()
-                self._calm = memory
                 self._keeper.all_read(memory)
             came = self._take_events()
             if now >= self._scan_due or memory > self._scanned + SCAN_BYTES:

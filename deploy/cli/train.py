@@ -114,10 +114,10 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         if code not in EXPLAINED:
             raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
-    if summary != earlier:
-        _draw(request.run_dir)
-    # A learner that was refused the folder leaves the summary of the run that the folder holds.
-    return code, None if summary == earlier else summary
+    if summary == earlier:  # a learner that was refused the folder leaves that of the run which the folder holds
+        return code, None
+    _draw(request.run_dir)
+    return code, summary
 
 
 class _Lines:

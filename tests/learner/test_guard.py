@@ -184,7 +184,7 @@ def test_memory_that_a_flood_has_left_is_given_back_before_growth_is_counted_fro
     def read_all() -> int:
         house.guard.all_read()
         until(lambda: not house.guard._all_read)
-        return house.guard._calm
+        return house.guard._keeper.calm
 
     assert read_all() == 100 * MIB
     for _ in range(3):
