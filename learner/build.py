@@ -121,7 +121,7 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
         probe.close()
     network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))
     device = str(resolve_device(settings.optimizer.device))
-    kind: Any = resolve_exchange(settings.exchange.kind, settings.algorithm.kind, network.kind, device)
+    kind: Any = resolve_exchange(settings, network.kind, device)
     exchange = msgspec.structs.replace(settings.exchange, kind=kind)
     settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
     return settings, observation, action

@@ -17,20 +17,34 @@ EXCHANGES: dict[str, tuple[str, ...]] = {
 """Values of exchange.kind that each algorithm can use, its usual one first."""
 
 
-def resolve(kind: str, algorithm: str, network: str, device: str) -> str:
+def resolve(settings: Settings, network: str, device: str) -> str:
     """The exchange.kind of a run, decided once before its first frame.
 
     "auto" is the algorithm's usual kind, with one exception: an algorithm whose usual kind is gradients, and which can
     use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense: a GPU
-    computes the gradients of such a network faster than the actors' CPUs. `a3cd bench exchange` measures both.
-    The arguments are settings: exchange.kind, algorithm.kind, and resolved network.kind and optimizer.device.
+    computes the gradients of such a network faster than the actors' CPUs. `a3cd bench exchange` measures both. It
+    stays with gradients where other settings ask for what only these have.
+    network, device: resolved network.kind and optimizer.device.
     """
+    kind = settings.exchange.kind
     if kind != "auto":
         return kind
-    usual, *others = EXCHANGES[algorithm]
-    if usual == "gradients" and "trajectories" in others and device != "cpu" and network != "dense":
+    usual, *others = EXCHANGES[settings.algorithm.kind]
+    on_gpu = device != "cpu" and network != "dense"
+    if usual == "gradients" and "trajectories" in others and on_gpu and not _asks_for_gradients(settings):
         return "trajectories"
     return usual
+
+
+def _asks_for_gradients(settings: Settings) -> bool:
+    exchange = settings.exchange
+    return (
+        exchange.codec not in ("auto", "none")
+        or exchange.error_feedback is True
+        or exchange.robust != "none"
+        or settings.algorithm.whole_episodes
+        or settings.staleness.policy == "compensate"
+    )
 
 
 def most_accumulated(settings: Settings) -> int:
@@ -38,8 +52,9 @@ def most_accumulated(settings: Settings) -> int:
     return 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
 
 
-def possible(kind: str, algorithm: str, network: str, device: str) -> set[str]:
-    """What `resolve` may give when `network` and `device` may still be "auto"."""
+def possible(settings: Settings) -> set[str]:
+    """What `resolve` may give when network.kind and optimizer.device may still be "auto"."""
+    network, device = settings.network.kind, settings.optimizer.device
     networks = ("dense", "conv-a3c") if network == "auto" else (network,)
     devices = ("cpu", "cuda") if device == "auto" else (device,)
-    return {resolve(kind, algorithm, one, other) for one in networks for other in devices}
+    return {resolve(settings, one, other) for one in networks for other in devices}

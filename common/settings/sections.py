@@ -145,8 +145,9 @@ class Optimizer(Section, frozen=True):
     device: Annotated[
         str,
         Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$", description="one of auto, cpu, cuda, or cuda:N"),
-    ] = "cpu"
-    """Device of the learner's weights and optimizer: cpu, cuda, cuda:N, or auto (cuda if there is one)."""
+    ] = "auto"
+    """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (cuda if there is one).
+    Actors compute on the CPU."""
 
 
 class Exchange(Section, frozen=True):

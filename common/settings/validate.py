@@ -27,8 +27,8 @@ def _problems(settings: Settings) -> Iterator[str]:
     yield from _episodes(settings)
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)
-    exchange, algorithm = settings.exchange, settings.algorithm
-    if "trajectories" in possible(exchange.kind, algorithm.kind, settings.network.kind, settings.optimizer.device):
+    exchange = settings.exchange
+    if "trajectories" in possible(settings):
         yield from _trajectories(settings)
     if exchange.kind == "actions":
         yield from _actions(settings)
@@ -143,8 +143,6 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
 def _trajectories(settings: Settings) -> Iterator[str]:
     algorithm, exchange = settings.algorithm, settings.exchange
     why = 'exchange.kind = "trajectories"'
-    if exchange.kind == "auto" and EXCHANGES[algorithm.kind][0] == "gradients":
-        why += ' (from "auto" on a GPU; "gradients" is possible too)'
     if algorithm.whole_episodes:
         yield f"{why} sends rollouts of one length: it needs algorithm.whole_episodes = false"
     if exchange.codec not in ("auto", "none"):
@@ -158,8 +156,7 @@ def _trajectories(settings: Settings) -> Iterator[str]:
 def _robust(settings: Settings) -> Iterator[str]:
     exchange = settings.exchange
     robust = f'exchange.robust = "{exchange.robust}"'
-    kinds = possible(exchange.kind, settings.algorithm.kind, settings.network.kind, settings.optimizer.device)
-    if set(kinds) != {"gradients"}:
+    if possible(settings) != {"gradients"}:
         yield f'{robust} judges gradients of actors: it needs exchange.kind = "gradients"'
 
 

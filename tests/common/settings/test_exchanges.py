@@ -1,19 +1,20 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
 from common.settings.exchanges import EXCHANGES, most_accumulated, possible, resolve
-from common.settings.sections import Settings, Staleness
+from common.settings.sections import Algorithm, Exchange, Network, Optimizer, Settings, Staleness
 
 NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
 DEVICES = ("cpu", "cuda", "cuda:1")
 
 
 @pytest.mark.parametrize(("algorithm", "network", "device"), list(product(EXCHANGES, NETWORKS, DEVICES)))
-def test_auto(algorithm: str, network: str, device: str) -> None:
-    found = resolve("auto", algorithm, network, device)
+def test_auto(algorithm: Any, network: str, device: str) -> None:
+    found = resolve(Settings(algorithm=Algorithm(kind=algorithm)), network, device)
     assert found in EXCHANGES[algorithm]
     if algorithm == "a3c":
         assert found == ("trajectories" if device != "cpu" and network != "dense" else "gradients")
@@ -22,8 +23,22 @@ def test_auto(algorithm: str, network: str, device: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gradients", "trajectories", "actions"])
-def test_a_given_kind_stays(kind: str) -> None:
-    assert resolve(kind, "a3c", "conv-nature", "cuda") == kind
+def test_a_given_kind_stays(kind: Any) -> None:
+    assert resolve(Settings(exchange=Exchange(kind=kind)), "conv-nature", "cuda") == kind
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        {"exchange": Exchange(codec="int8")},
+        {"exchange": Exchange(error_feedback=True)},
+        {"exchange": Exchange(robust="agreement")},
+        {"algorithm": Algorithm(whole_episodes=True)},
+        {"staleness": Staleness(policy="compensate")},
+    ],
+)
+def test_auto_stays_with_gradients_where_the_settings_ask_for_what_only_these_have(asking: Any) -> None:
+    assert resolve(Settings(**asking), "conv-a3c", "cuda") == "gradients"
 
 
 @pytest.mark.parametrize(
@@ -36,7 +51,8 @@ def test_a_given_kind_stays(kind: str) -> None:
     ],
 )
 def test_what_auto_may_become(network: str, device: str, kinds: set[str]) -> None:
-    assert possible("auto", "a3c", network, device) == kinds
+    settings = Settings(network=Network(kind=network), optimizer=Optimizer(device=device))
+    assert possible(settings) == kinds
 
 
 def test_nothing_is_accumulated_where_each_step_waits_for_its_answers() -> None:

@@ -198,8 +198,8 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'exchange.weights = "delta" is for broadcasts; staleness.policy = "synchronous" has none, use "auto"',
         ),
         (
-            {"optimizer": {"device": "auto"}, "exchange": {"codec": "int8"}, "network": {"kind": "conv-nature"}},
-            '(from "auto" on a GPU; "gradients" is possible too) packs nothing with loss: leave exchange.codec',
+            {"exchange": {"kind": "trajectories", "codec": "int8"}},
+            'exchange.kind = "trajectories" packs nothing with loss: leave exchange.codec',
         ),
         ({"limits": {"frames": 2**63}}, "limits.frames: must be a whole number of at most 64 bits"),
     ],
@@ -226,7 +226,8 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         },
         {"limits": {"frames": 2**63 - 1}},
         {"exchange": {"kind": "trajectories"}},
-        {"optimizer": {"device": "cuda"}, "exchange": {"codec": "int8"}, "network": {"kind": "dense"}},
+        {"optimizer": {"device": "cuda"}, "exchange": {"codec": "int8"}, "network": {"kind": "conv-nature"}},
+        {"optimizer": {"device": "auto"}, "exchange": {"robust": "agreement"}},
         {"optimizer": {"device": "cuda"}, "exchange": {"codec": "int8", "kind": "gradients"}},
         {"algorithm": {"kind": "vtrace"}, "exchange": {"codec": "none", "entropy_coder": "zstd"}},
         {
