@@ -1,6 +1,5 @@
 """Rollouts of a policy in a batch of environments."""
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +47,7 @@ class Collector:
     ) -> None:
         """Resets the environments, to the episodes of the seed they were made with; `rng` draws later seeds."""
         self._environments = environments
+        self._clock = environments.clock
         self._model = model
         self._exploration = exploration
         self._rng = rng
@@ -90,7 +90,7 @@ class Collector:
             ended = self._step()
             if self._buffer.full or (self._whole and ended):
                 return self._complete()
-            if time.monotonic() >= until:
+            if self._clock.monotonic() >= until:
                 return None
 
     def _step(self) -> bool:
@@ -98,9 +98,9 @@ class Collector:
         buffer = self._buffer
         outputs, after = self._model.step(buffer.observations, buffer.state)
         actions, log_probs = self._exploration.draw(outputs[:, :-1])
-        begun = time.perf_counter()
+        begun = self._clock.perf_counter()
         step = self._environments.step(actions)
-        seconds = time.perf_counter() - begun
+        seconds = self._clock.perf_counter() - begun
         buffer.state = after
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations

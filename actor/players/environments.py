@@ -3,7 +3,6 @@
 While one group waits for its actions the next one steps, so that waiting costs nothing.
 """
 
-import time
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from actor.players.action_requests import ActionRequests
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from common.errors import A3cdError, UnavailableError
-from common.rl.environments.base import Environments
+from common.rl.environments.base import Environments, MakeEnvironments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
 from common.settings.sections import Environment, Settings
@@ -27,13 +26,15 @@ from common.wire.messages import Act, AnyMessage, Welcome
 class EnvironmentPlayer(Player):
     """The groups of one run, as its welcome describes them."""
 
-    def __init__(self, welcome: Welcome, settings: Settings, outbox: Outbox) -> None:
+    def __init__(
+        self, welcome: Welcome, settings: Settings, outbox: Outbox, make: MakeEnvironments | None = None
+    ) -> None:
         """Raises EnvironmentMissingError where this host lacks the environment."""
         self._groups: list[_EnvironmentGroup] = []
         try:
             for number, num_envs in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
                 seed = group_seed(welcome.seed, number)
-                self._groups.append(_EnvironmentGroup(settings.environment, num_envs, seed))
+                self._groups.append(_EnvironmentGroup(settings.environment, num_envs, seed, make or make_environments))
         except A3cdError:
             self.close()
             raise
@@ -80,12 +81,12 @@ class EnvironmentPlayer(Player):
 class _EnvironmentGroup:
     """Environments that are stepped together."""
 
-    def __init__(self, section: Environment, num_envs: int, seed: int) -> None:
+    def __init__(self, section: Environment, num_envs: int, seed: int, make: MakeEnvironments) -> None:
         self.actions: NDArray[Any] | None = None
         """For the next step."""
         self._name = section.id
         plain = msgspec.structs.replace(section, frame_stack=1)  # the learner stacks frames
-        self.environments: Environments = make_environments(plain, num_envs=num_envs, seed=seed)
+        self.environments: Environments = make(plain, num_envs=num_envs, seed=seed)
         self.bodies = ObservationCodec(self.environments.observation, self.environments.action, num_envs)
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
@@ -110,9 +111,9 @@ class _EnvironmentGroup:
         assert self._tracker is not None and self.actions is not None
         tracker, self._tracker = self._tracker, None  # until the step has gone well
         valid = tracker.valid
-        begun = time.perf_counter()
+        begun = self.environments.clock.perf_counter()
         step = self.environments.step(self.actions)
-        seconds = time.perf_counter() - begun
+        seconds = self.environments.clock.perf_counter() - begun
         self._observations = step.observations
         finished = tracker.update(step.rewards, step.terminated, step.truncated, seconds)
         batch = StepBatch(self._finite(self._observations), self._finite(step.rewards), step.futureless, valid)

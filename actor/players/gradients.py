@@ -9,6 +9,7 @@ from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
+from common.rl.environments.base import MakeEnvironments
 from common.rl.gradient import gradient
 from common.rl.rollout import Rollout
 from common.settings.codec_names import feeds_back
@@ -24,8 +25,10 @@ class GradientPlayer(RolloutPlayer):
 
     contribution = Gradient
 
-    def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
-        super().__init__(welcome, settings, body)
+    def __init__(
+        self, welcome: Welcome, settings: Settings, body: Buffer | None, make: MakeEnvironments | None = None
+    ) -> None:
+        super().__init__(welcome, settings, body, make)
         self._algorithm = settings.algorithm
         self._epochs = settings.algorithm.epochs if METHODS[settings.algorithm.kind].repeats else 1
         self._again: tuple[Rollout, int] | None = None

@@ -8,6 +8,7 @@ from actor.rollout_summary import RolloutSummary
 from actor.weight_inbox import WeightInbox
 from common.errors import RefusedError
 from common.rl.algorithms.registry import METHODS, exploration
+from common.rl.environments.base import MakeEnvironments
 from common.rl.environments.make import make as make_environments
 from common.rl.models import build
 from common.rl.rewards import reward_transform
@@ -20,10 +21,12 @@ from common.wire.messages import Welcome
 class RolloutPlayer(Player):
     """Environments, network, collector and weights of one run, and the summary of its pending rollouts."""
 
-    def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
+    def __init__(
+        self, welcome: Welcome, settings: Settings, body: Buffer | None, make: MakeEnvironments | None = None
+    ) -> None:
         """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
         section, algorithm = settings.environment, settings.algorithm
-        self._environments = make_environments(section, num_envs=section.num_envs, seed=welcome.seed)
+        self._environments = (make or make_environments)(section, num_envs=section.num_envs, seed=welcome.seed)
         self.action = self._environments.action
         self.observation = self._environments.observation
         self.model = build(settings, self.observation, self.action)

@@ -3,6 +3,7 @@
 from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
 from common.errors import NonFiniteError
+from common.rl.environments.base import MakeEnvironments
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 from common.wire.bodies.trajectory import TrajectoryFormat, usable
@@ -15,8 +16,10 @@ class TrajectoryPlayer(RolloutPlayer):
 
     contribution = Trajectory
 
-    def __init__(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> None:
-        super().__init__(welcome, settings, body)
+    def __init__(
+        self, welcome: Welcome, settings: Settings, body: Buffer | None, make: MakeEnvironments | None = None
+    ) -> None:
+        super().__init__(welcome, settings, body, make)
         self._format = TrajectoryFormat(settings, self.observation, self.action, self.model.state_size)
         self._codec = welcome.codec
         self._kept: list[Rollout] = []

@@ -306,3 +306,24 @@ def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
     environments._observations = lambda: np.full((1, 2), np.inf, np.float32)  # type: ignore[method-assign]
     with pytest.raises(NonFiniteError, match="not finite or too large for statistics"):
         collector.advance(FOREVER)
+
+
+def test_time_is_that_of_the_environments() -> None:
+    class Ticking:
+        """A second passes with each look at it."""
+
+        now = 0.0
+
+        def monotonic(self) -> float:
+            self.now += 1.0
+            return self.now
+
+        perf_counter = monotonic
+
+    environments = Scripted((3, 3), rewards=(1.0, 2.0, 4.0))
+    environments.clock = Ticking()
+    collector = collector_of(environments, rollout_length=6)
+    assert collector.advance(7.0) is None
+    assert len(environments.taken) == 3, "each step takes a look before it, one after it, and one at the end"
+    rollout = played(collector)
+    assert [episode.seconds for episode in rollout.episodes] == [3.0, 3.0]

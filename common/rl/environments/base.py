@@ -1,7 +1,8 @@
 """The interface of a batch of environments."""
 
+import time
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from common.errors import UnavailableError
 from common.host.modules import error_text, log_traceback
 from common.rl.action_spec import ActionSpec
 from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Environment
 
 OLD_INTERFACE = (
     "it has the interface of Gym before 0.26; gymnasium's is reset(seed=..., options=...) -> (observation, info) and "
@@ -40,6 +42,14 @@ class Step(NamedTuple):
         return self.terminated if self.life_lost is None else self.terminated | self.life_lost
 
 
+class Clock(Protocol):
+    """What the module `time` shows of the time; a simulation has its own."""
+
+    def monotonic(self) -> float: ...
+
+    def perf_counter(self) -> float: ...
+
+
 class Environments(ABC):
     """`count` environments of one kind, stepped together (gymnasium's `AutoresetMode.NEXT_STEP`).
 
@@ -59,6 +69,8 @@ class Environments(ABC):
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
     pace: float = 0.0
     """Least seconds from one step to the next; 0: as fast as possible."""
+    clock: Clock = time
+    """In whose time they are stepped."""
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> Observations:
@@ -79,6 +91,12 @@ class Environments(ABC):
     @abstractmethod
     def close(self) -> None:
         """Free all resources; nothing else may be called afterwards."""
+
+
+class MakeEnvironments(Protocol):
+    """As `common.rl.environments.make.make` without pictures."""
+
+    def __call__(self, section: Environment, *, num_envs: int, seed: int) -> Environments: ...
 
 
 def failure(name: str, doing: str, error: Exception) -> UnavailableError:
