@@ -94,7 +94,8 @@ class TrainedAgent:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
         outputs, self._state = self._model.step(observations, self._state)
         numbers = outputs[:, :-1]
-        return self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
+        actions: Actions = self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
+        return actions
 
     def close(self) -> None:
         self.environments.close()

@@ -6,16 +6,18 @@ https://arxiv.org/abs/1802.01561, section 4.2 (IMPALA).
 
 from typing import Literal
 
+from common.rl import arrays
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.actor_critic import ActorCritic
-from common.rl.algorithms.losses import Floats, Loss, discounts, normalized
+from common.rl.algorithms.losses import Loss, discounts, normalized
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.algorithms.vtrace import vtrace
+from common.rl.arrays import Array
 from common.rl.rollout import Rollout
 
 
 def loss(
-    outputs: Floats,
+    outputs: Array,
     rollout: Rollout,
     action: ActionSpec,
     *,
@@ -46,7 +48,7 @@ def loss(
         ratio = now.ratio.reshape(r_t.shape)
         targets, advantages = vtrace(r_t, discount_t, now.values, ratio, now.valid, gae_lambda, rho_clip, c_clip)
     if normalize_advantages:
-        advantages = normalized(advantages, now.valid)
+        advantages = normalized(advantages, now.weights)
     coefficients = now.weights * advantages.ravel()
-    policy_loss = -float(coefficients @ now.log_probs)
+    policy_loss = arrays.of(outputs).number(-(coefficients @ now.log_probs))
     return now.loss(policy_loss, -coefficients, targets, entropy_coef=entropy_coef, value_coef=value_coef)

@@ -1,10 +1,10 @@
 """The parts that all losses with a policy and a value share: everything but the targets and the policy's term."""
 
-import numpy as np
-
+from common.rl import arrays
 from common.rl.action_spec import ActionSpec
-from common.rl.algorithms.losses import Floats, Loss, squared_error
+from common.rl.algorithms.losses import Loss, squared_error
 from common.rl.algorithms.statistics import Statistics
+from common.rl.arrays import Array
 from common.rl.distributions.registry import distribution
 from common.rl.rollout import Rollout
 
@@ -15,29 +15,28 @@ MAX_LOG_RATIO = 20.0
 class ActorCritic:
     """Policy and value on the observations of a rollout; N = T B steps, time first."""
 
-    def __init__(self, outputs: Floats, rollout: Rollout, action: ActionSpec) -> None:
+    def __init__(self, outputs: Array, rollout: Rollout, action: ActionSpec) -> None:
         """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value."""
         steps, num_envs = rollout.rewards.shape
         assert outputs.shape == ((steps + 1) * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
+        self._arrays = arrays.of(outputs)
         self._outputs = outputs
         self._rows = steps * num_envs
         self._actions = rollout.actions.reshape(self._rows, *rollout.actions.shape[2:])
         self._policy = distribution(action, outputs[: self._rows, :-1])
         self.valid = rollout.valid
-        self.weights: Floats = self.valid.ravel().astype(np.float32) / np.float32(max(1, rollout.steps))
+        self.weights = self._arrays.mean_weights(self.valid)
         """(N,): the weight of each step in a mean over the valid steps."""
-        self.values: Floats = outputs[:, -1].reshape(-1, num_envs)
+        self.values = outputs[:, -1].reshape(-1, num_envs)
         """(T + 1, B)."""
         self.log_probs = self._policy.log_prob(self._actions)
         """(N,): log pi of the actions taken."""
         log_ratio = self.log_probs - rollout.behaviour_log_probs.ravel()
-        self._log_ratio: Floats = np.minimum(log_ratio, np.float32(MAX_LOG_RATIO))
-        self.ratio: Floats = np.exp(self._log_ratio)
+        self._log_ratio = self._arrays.clipped(log_ratio, None, MAX_LOG_RATIO)
+        self.ratio = self._arrays.exp(self._log_ratio)
         """(N,): pi / mu, where mu is the policy that acted."""
 
-    def loss(
-        self, policy_loss: float, slope: Floats, targets: Floats, *, entropy_coef: float, value_coef: float
-    ) -> Loss:
+    def loss(self, policy_loss: float, slope: Array, targets: Array, *, entropy_coef: float, value_coef: float) -> Loss:
         """policy_loss - entropy_coef * H(pi) + value_coef * (target - V)^2, means over the valid steps.
 
         Args:
@@ -48,16 +47,16 @@ class ActorCritic:
         rows, weights = self._rows, self.weights
         assert slope.shape == (rows,) and targets.shape == self.valid.shape, (slope.shape, targets.shape)
         value = squared_error(self.values[:-1].ravel(), targets.ravel(), weights)
-        derivative = np.zeros_like(self._outputs)
+        derivative = self._arrays.zeros_like(self._outputs)
         derivative[:rows, :-1] = self._policy.score(self._actions, slope)
-        derivative[:rows, :-1] += self._policy.entropy_gradient(np.float32(-entropy_coef) * weights)
-        derivative[:rows, -1] = np.float32(value_coef) * value.gradient
+        derivative[:rows, :-1] += self._policy.entropy_gradient(-entropy_coef * weights)
+        derivative[:rows, -1] = value_coef * value.gradient
         statistics = Statistics(
             policy_loss=policy_loss,
             value_loss=value.value,
-            entropy=float(weights @ self._policy.entropy()),
+            entropy=self._arrays.number(weights @ self._policy.entropy()),
             gradient_norm=0.0,
-            ratio=float(weights @ self.ratio),
-            kl=float(weights @ (self.ratio - 1 - self._log_ratio)),
+            ratio=self._arrays.number(weights @ self.ratio),
+            kl=self._arrays.number(weights @ (self.ratio - 1 - self._log_ratio)),
         )
         return Loss(derivative, statistics)

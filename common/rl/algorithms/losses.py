@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from common.rl import arrays
 from common.rl.algorithms.statistics import Statistics
+from common.rl.arrays import Array
 from common.rl.rollout import Rollout
 
 Floats = NDArray[np.float32]
@@ -16,7 +18,7 @@ Booleans = NDArray[np.bool_]
 
 
 class Loss(NamedTuple):
-    derivative: Floats
+    derivative: Array
     """By the network's outputs, of their shape."""
     statistics: Statistics
     """gradient_norm is 0: it is not known yet."""
@@ -24,16 +26,16 @@ class Loss(NamedTuple):
 
 class Term(NamedTuple):
     value: float
-    gradient: Floats
+    gradient: Array
     """Derivative by the values (N,)."""
 
 
-def discounts(rollout: Rollout, gamma: float) -> Floats:
+def discounts(rollout: Rollout, gamma: float) -> Array:
     """Return discounts (T, B), 0 where the episode terminated."""
-    return np.where(rollout.terminated, np.float32(0), np.float32(gamma))
+    return arrays.of(rollout.terminated).kept(~rollout.terminated, gamma)
 
 
-def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:
+def squared_error(values: Array, targets: Array, weights: Array) -> Term:
     """Return sum(weight * (target - value)^2) and its derivative by the values; the targets are constants.
 
     Args:
@@ -44,13 +46,10 @@ def squared_error(values: Floats, targets: Floats, weights: Floats) -> Term:
     assert values.shape == targets.shape == weights.shape, (values.shape, targets.shape, weights.shape)
     errors = values - targets
     weighted = weights * errors
-    return Term(float(weighted @ errors), 2 * weighted)
+    return Term(arrays.of(weighted).number(weighted @ errors), 2 * weighted)
 
 
-def normalized(advantages: Floats, valid: Booleans) -> Floats:
-    """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps."""
-    chosen = advantages[valid]
-    if not len(chosen):
-        return advantages
-    # float(...) keeps the result float32.
-    return (advantages - float(chosen.mean())) / (float(chosen.std()) + 1e-8)
+def normalized(advantages: Array, weights: Array) -> Array:
+    """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps, whose weights (T B,) are."""
+    centred = advantages - weights @ advantages.ravel()
+    return centred / ((weights @ centred.ravel() ** 2) ** 0.5 + 1e-8)

@@ -6,17 +6,17 @@ epochs and minibatches (learner/parameters/batch_trainer.py), or each actor comp
 clipped ratio.
 """
 
-import numpy as np
-
+from common.rl import arrays
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.actor_critic import ActorCritic
-from common.rl.algorithms.losses import Floats, Loss, discounts, normalized
+from common.rl.algorithms.losses import Loss, discounts, normalized
 from common.rl.algorithms.returns import lambda_returns
+from common.rl.arrays import Array
 from common.rl.rollout import Rollout
 
 
 def loss(
-    outputs: Floats,
+    outputs: Array,
     rollout: Rollout,
     action: ActionSpec,
     *,
@@ -40,15 +40,16 @@ def loss(
     targets = lambda_returns(rollout.rewards, discounts(rollout, gamma), now.values, now.valid, gae_lambda)
     advantages = targets - now.values[:-1]
     if normalize_advantages:
-        advantages = normalized(advantages, now.valid)
+        advantages = normalized(advantages, now.weights)
     surrogate, slope = _clipped(now.ratio, advantages.ravel(), clip_range)
-    policy_loss = -float(now.weights @ surrogate)
+    policy_loss = arrays.of(outputs).number(-(now.weights @ surrogate))
     by_log_prob = -now.weights * slope * now.ratio
     return now.loss(policy_loss, by_log_prob, targets, entropy_coef=entropy_coef, value_coef=value_coef)
 
 
-def _clipped(ratio: Floats, advantages: Floats, clip_range: float) -> tuple[Floats, Floats]:
+def _clipped(ratio: Array, advantages: Array, clip_range: float) -> tuple[Array, Array]:
     """The clipped surrogate (N,), and its derivative by the ratio: 0 where the clipped term is the smaller one."""
-    bounded = np.clip(ratio, np.float32(1 - clip_range), np.float32(1 + clip_range)) * advantages
+    on = arrays.of(ratio)
+    bounded = on.clipped(ratio, 1 - clip_range, 1 + clip_range) * advantages
     plain = ratio * advantages
-    return np.minimum(plain, bounded), np.where(plain <= bounded, advantages, np.float32(0))
+    return on.smaller(plain, bounded), on.kept(plain <= bounded, advantages)

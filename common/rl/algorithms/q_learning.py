@@ -8,20 +8,20 @@ and are constants. There is no importance correction.
 The last column, the state value of actor-critic networks, is unused.
 """
 
-import numpy as np
-
-from common.rl.algorithms.losses import Booleans, Floats, Loss, discounts, squared_error
+from common.rl import arrays
+from common.rl.algorithms.losses import Loss, discounts, squared_error
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.algorithms.statistics import Statistics
+from common.rl.arrays import Array
 from common.rl.rollout import Rollout
 
 
-def one_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def one_step_q(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
     """Targets r + gamma max_a Q(s', a; target network)."""
     return _q_loss(outputs, rollout, target, gamma, lambda_=0.0)
 
 
-def n_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def n_step_q(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
     """Targets r_t + gamma r_(t+1) + ... up to the end of rollout or episode, and there gamma^n max_a Q(s, a; target).
 
     The last step of a rollout has a one-step target, the first one the longest.
@@ -29,41 +29,40 @@ def n_step_q(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float)
     return _q_loss(outputs, rollout, target, gamma, lambda_=1.0)
 
 
-def one_step_sarsa(outputs: Floats, rollout: Rollout, target: Floats, *, gamma: float) -> Loss:
+def one_step_sarsa(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
     """Targets r + gamma Q(s', a'; target network), where a' is the action taken next.
 
     Steps without a next action are left out: those that a time limit ended, and a rollout's last.
     """
-    valid, ended = rollout.valid, rollout.terminated
-    followed = np.zeros_like(valid)
+    valid, ended, on = rollout.valid, rollout.terminated, arrays.of(outputs)
+    followed, values = on.zeros_like(valid), on.zeros_like(rollout.rewards)
     followed[:-1] = valid[1:]
-    values = np.zeros(valid.shape, np.float32)
     values[:-1] = _taken(target, rollout).reshape(valid.shape)[1:]
-    returns = rollout.rewards + discounts(rollout, gamma) * np.where(followed, values, np.float32(0))
+    returns = rollout.rewards + discounts(rollout, gamma) * on.kept(followed, values)
     return _loss(outputs, rollout, returns, valid & (followed | ended))
 
 
-def _q_loss(outputs: Floats, rollout: Rollout, target: Floats, gamma: float, lambda_: float) -> Loss:
+def _q_loss(outputs: Array, rollout: Rollout, target: Array, gamma: float, lambda_: float) -> Loss:
     valid = rollout.valid
-    values = target[:, :-1].max(axis=1).reshape(-1, valid.shape[1])
+    values = arrays.of(target).largest(target[:, :-1]).reshape(-1, valid.shape[1])
     returns = lambda_returns(rollout.rewards, discounts(rollout, gamma), values, valid, lambda_)
     return _loss(outputs, rollout, returns, valid)
 
 
-def _loss(outputs: Floats, rollout: Rollout, returns: Floats, counted: Booleans) -> Loss:
+def _loss(outputs: Array, rollout: Rollout, returns: Array, counted: Array) -> Loss:
     """The mean squared error over the steps that are `counted` (T, B)."""
-    weights = counted.ravel().astype(np.float32) / np.float32(max(1, int(counted.sum())))
+    on = arrays.of(outputs)
+    weights = on.mean_weights(counted)
     values = _taken(outputs, rollout)
     error = squared_error(values, returns.ravel(), weights)
-    derivative = np.zeros_like(outputs)
-    derivative[np.arange(len(values)), rollout.actions.ravel()] = error.gradient
-    mean = float(weights @ values)
-    return Loss(derivative, Statistics(-mean, error.value, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
+    derivative = on.zeros_like(outputs)
+    on.add_at(derivative[: len(values)], rollout.actions.ravel(), error.gradient)
+    policy_loss = on.number(-(weights @ values))
+    return Loss(derivative, Statistics(policy_loss, error.value, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
 
 
-def _taken(outputs: Floats, rollout: Rollout) -> Floats:
+def _taken(outputs: Array, rollout: Rollout) -> Array:
     """Values (T B,) of the actions taken."""
     steps, num_envs = rollout.actions.shape
     assert len(outputs) == (steps + 1) * num_envs, (outputs.shape, rollout.actions.shape)
-    values: Floats = outputs[np.arange(steps * num_envs), rollout.actions.ravel()]
-    return values
+    return arrays.of(outputs).pick(outputs[: steps * num_envs], rollout.actions.ravel())

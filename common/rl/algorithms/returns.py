@@ -3,15 +3,11 @@
 Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what the step led to.
 """
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float32]
+from common.rl import arrays
+from common.rl.arrays import Array
 
 
-def lambda_returns(r_t: Floats, discount_t: Floats, values: Floats, valid: NDArray[np.bool_], lambda_: float) -> Floats:
+def lambda_returns(r_t: Array, discount_t: Array, values: Array, valid: Array, lambda_: float) -> Array:
     """Return the lambda-returns G_t = r_t + discount_t * ((1 - lambda) v_t + lambda G_{t+1}).
 
     With lambda 1 this is A3C's n-step return, bootstrapped with the last v_t (Mnih et al. 2016,
@@ -30,19 +26,12 @@ def lambda_returns(r_t: Floats, discount_t: Floats, values: Floats, valid: NDArr
     """
     assert_time_major(values, r_t, discount_t, valid)
     v_tm1, v_t = values[:-1], values[1:]
-    errors = np.where(valid, r_t + discount_t * v_t - v_tm1, np.float32(0))
-    return v_tm1 + accumulate(errors, np.where(valid, discount_t * np.float32(lambda_), np.float32(0)))
+    on = arrays.of(values)
+    errors = on.kept(valid, r_t + discount_t * v_t - v_tm1)
+    return v_tm1 + on.accumulated(errors, on.kept(valid, discount_t * lambda_))
 
 
-def assert_time_major(values: Floats, *arrays: NDArray[Any]) -> None:
-    """Assert that `arrays` have one shape (T, B), and `values` (T + 1, B)."""
-    shapes = [array.shape for array in arrays]
+def assert_time_major(values: Array, *others: Array) -> None:
+    """Assert that `others` have one shape (T, B), and `values` (T + 1, B)."""
+    shapes = [array.shape for array in others]
     assert all(shape == (len(values) - 1, *values.shape[1:]) for shape in shapes), (values.shape, shapes)
-
-
-def accumulate(x: Floats, decay: Floats) -> Floats:
-    """Return y (T, B) with y_t = x_t + decay_t * y_{t+1}, and y_T = 0 beyond the end."""
-    y = x.copy()
-    for t in range(len(y) - 2, -1, -1):
-        y[t] += decay[t] * y[t + 1]
-    return y

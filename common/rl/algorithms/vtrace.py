@@ -2,29 +2,26 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from common.rl.algorithms.returns import accumulate, assert_time_major
-
-Floats = NDArray[np.float32]
+from common.rl import arrays
+from common.rl.algorithms.returns import assert_time_major
+from common.rl.arrays import Array
 
 
 class VTrace(NamedTuple):
     """Both (T, B)."""
 
-    targets: Floats
+    targets: Array
     """v_s: targets for the value of the observation before each step."""
-    advantages: Floats
+    advantages: Array
     """Weights of the policy gradient, the clipped ratio included."""
 
 
 def vtrace(
-    r_t: Floats,
-    discount_t: Floats,
-    values: Floats,
-    ratio_tm1: Floats,
-    valid: NDArray[np.bool_],
+    r_t: Array,
+    discount_t: Array,
+    values: Array,
+    ratio_tm1: Array,
+    valid: Array,
     lambda_: float,
     rho_clip: float,
     c_clip: float,
@@ -46,10 +43,11 @@ def vtrace(
     """
     assert_time_major(values, r_t, discount_t, ratio_tm1, valid)
     v_tm1, v_t = values[:-1], values[1:]
-    rho = np.where(valid, np.minimum(ratio_tm1, np.float32(rho_clip)), np.float32(0))
-    c = np.where(valid, np.minimum(ratio_tm1, np.float32(c_clip)) * np.float32(lambda_), np.float32(0))
-    corrections = accumulate(rho * (r_t + discount_t * v_t - v_tm1), discount_t * c)
+    on = arrays.of(values)
+    rho = on.kept(valid, on.clipped(ratio_tm1, None, rho_clip))
+    c = on.kept(valid, on.clipped(ratio_tm1, None, c_clip) * lambda_)
+    corrections = on.accumulated(rho * (r_t + discount_t * v_t - v_tm1), discount_t * c)
     # target_{t+1} = v_t + the correction of the next step; beyond the last step there is none.
-    q_t = v_t.copy()
-    q_t[:-1] += np.float32(lambda_) * corrections[1:]
+    q_t = on.copy(v_t)
+    q_t[:-1] += lambda_ * corrections[1:]
     return VTrace(v_tm1 + corrections, rho * (r_t + discount_t * q_t - v_tm1))

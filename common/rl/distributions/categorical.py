@@ -6,16 +6,19 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from common.rl import arrays
 from common.rl.action_spec import ActionSpec
+from common.rl.arrays import Array
 from common.rl.distributions.base import Actions, Distribution, Floats
 
 
 class Categorical(Distribution):
     """pi(a) = exp(logit_a) / sum exp(logit)."""
 
-    def __init__(self, logits: Floats) -> None:
+    def __init__(self, logits: Array) -> None:
         """logits: (N, actions)."""
         self._logits = logits
+        self._arrays = arrays.of(logits)
 
     def sample(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
         """Inverts the cumulative distribution: one random number per row; the Gumbel trick needs one per action."""
@@ -35,37 +38,34 @@ class Categorical(Distribution):
         return actions
 
     @cached_property
-    def log_probs(self) -> Floats:
+    def log_probs(self) -> Array:
         """Log-probabilities (N, actions) of every action."""
-        shifted: Floats = self._logits - self._logits.max(axis=1, keepdims=True)
-        shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        return shifted
+        return self._arrays.log_softmax(self._logits)
 
     @cached_property
-    def _probs(self) -> Floats:
-        return np.exp(self.log_probs)
+    def _probs(self) -> Array:
+        return self._arrays.exp(self.log_probs)
 
-    def log_prob(self, actions: Actions) -> Floats:
-        return self.log_probs[np.arange(len(actions)), actions]
+    def log_prob(self, actions: Actions) -> Array:
+        return self._arrays.pick(self.log_probs, actions)
 
-    def score(self, actions: Actions, coefficients: Floats) -> Floats:
+    def score(self, actions: Actions, coefficients: Array) -> Array:
         """Coefficient * (one at the action - pi)."""
-        gradient = self._probs * -coefficients[:, np.newaxis]
-        gradient[np.arange(len(actions)), actions] += coefficients
+        gradient = self._probs * -coefficients[:, None]
+        self._arrays.add_at(gradient, actions, coefficients)
         return gradient
 
     @cached_property
-    def _entropies(self) -> Floats:
-        entropies: Floats = -(self._probs * self.log_probs).sum(axis=1)
-        return entropies
+    def _entropies(self) -> Array:
+        return -(self._probs * self.log_probs).sum(axis=1)
 
-    def entropy(self) -> Floats:
+    def entropy(self) -> Array:
         return self._entropies
 
-    def entropy_gradient(self, coefficients: Floats) -> Floats:
+    def entropy_gradient(self, coefficients: Array) -> Array:
         """-coefficient * pi * (log pi + entropy)."""
-        gradient = self._probs * (self.log_probs + self._entropies[:, np.newaxis])
-        gradient *= -coefficients[:, np.newaxis]
+        gradient = self._probs * (self.log_probs + self._entropies[:, None])
+        gradient *= -coefficients[:, None]
         return gradient
 
 
@@ -80,9 +80,10 @@ def _one_of_two(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.in
 class MultiCategorical(Distribution):
     """pi(a) is the product of each choice's probability: log-probabilities and entropies add up."""
 
-    def __init__(self, spec: ActionSpec, outputs: Floats) -> None:
+    def __init__(self, spec: ActionSpec, outputs: Array) -> None:
         """outputs: (N, sum of spec.sizes), the logits of the first choice first."""
         self._shape = spec.shape
+        self._arrays = arrays.of(outputs)
         ends = list(accumulate(spec.sizes))
         slices = [slice(end - size, end) for end, size in zip(ends, spec.sizes, strict=True)]
         self._parts = [Categorical(outputs[:, part]) for part in slices]
@@ -95,22 +96,20 @@ class MultiCategorical(Distribution):
     def mode(self) -> NDArray[np.int64]:
         return self._joined([part.mode() for part in self._parts])
 
-    def log_prob(self, actions: Actions) -> Floats:
+    def log_prob(self, actions: Actions) -> Array:
         columns = self._columns(actions)
-        total: Floats = np.add.reduce([part.log_prob(one) for part, one in zip(self._parts, columns, strict=True)])
-        return total
+        return sum(part.log_prob(one) for part, one in zip(self._parts, columns, strict=True))
 
-    def score(self, actions: Actions, coefficients: Floats) -> Floats:
+    def score(self, actions: Actions, coefficients: Array) -> Array:
         columns = self._columns(actions)
         scores = [part.score(one, coefficients) for part, one in zip(self._parts, columns, strict=True)]
-        return np.concatenate(scores, axis=1)
+        return self._arrays.concatenated(scores, axis=1)
 
-    def entropy(self) -> Floats:
-        total: Floats = np.add.reduce([part.entropy() for part in self._parts])
-        return total
+    def entropy(self) -> Array:
+        return sum(part.entropy() for part in self._parts)
 
-    def entropy_gradient(self, coefficients: Floats) -> Floats:
-        return np.concatenate([part.entropy_gradient(coefficients) for part in self._parts], axis=1)
+    def entropy_gradient(self, coefficients: Array) -> Array:
+        return self._arrays.concatenated([part.entropy_gradient(coefficients) for part in self._parts], axis=1)
 
     def _columns(self, actions: Actions) -> Actions:
         """(choices, N)."""

@@ -1,12 +1,13 @@
 """From an action spec and a network's outputs to a distribution."""
 
 from common.rl.action_spec import ActionSpec
-from common.rl.distributions.base import Distribution, Floats
+from common.rl.arrays import Array
+from common.rl.distributions.base import Distribution
 from common.rl.distributions.categorical import Categorical, MultiCategorical
 from common.rl.distributions.gaussian import Gaussian
 
 
-def distribution(spec: ActionSpec, outputs: Floats) -> Distribution:
+def distribution(spec: ActionSpec, outputs: Array) -> Distribution:
     """The distribution of the actions of N states from the policy's numbers for them, `outputs` (N, spec.width)."""
     if spec.kind == "discrete":
         return Categorical(outputs)

@@ -25,6 +25,8 @@ def test_squared_error() -> None:
 def test_normalized_over_the_valid_steps_only() -> None:
     valid = np.array([[True, True], [False, True]])
     advantages = np.array([[1.0, 2.0], [99.0, 6.0]], np.float32)
-    np.testing.assert_allclose(normalized(advantages, valid)[valid], (np.array([1, 2, 6]) - 3) / np.sqrt(14 / 3), 1e-5)
-    none = np.zeros((2, 2), np.bool_)
-    assert normalized(advantages, none) is advantages
+    weights = valid.ravel() / np.float32(3)
+    found = normalized(advantages, weights)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found[valid], (np.array([1, 2, 6]) - 3) / np.sqrt(14 / 3), 1e-5)
+    assert not normalized(np.zeros((2, 2), np.float32), np.zeros(4, np.float32)).any(), "no valid step"

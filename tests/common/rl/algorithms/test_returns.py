@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.rl.algorithms.returns import accumulate, lambda_returns
+from common.rl.algorithms.returns import lambda_returns
 
 STEPS, COPIES = 12, 40
 
@@ -46,12 +46,6 @@ def test_n_step_return_by_hand() -> None:
     v = np.array([[9.0], [7.0], [8.0]], np.float32)
     returns = lambda_returns(r, d, v, np.ones((2, 1), bool), 1.0)
     np.testing.assert_allclose(returns, [[1 + 0.5 * (2 + 0.5 * 8)], [2 + 0.5 * 8]])
-
-
-def test_accumulate_leaves_its_input() -> None:
-    x = np.ones((3, 1), np.float32)
-    assert accumulate(x, np.full((3, 1), 0.5, np.float32)).ravel().tolist() == [1.75, 1.5, 1.0]
-    assert x.ravel().tolist() == [1, 1, 1]
 
 
 def test_arrays_of_other_shapes_are_refused() -> None:
