@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("common", "actor", "learner", "deploy")
+ROOMS = ("common", "actor", "learner", "deploy", "simulation")
 TORCH_FREE = (
     "common.wire.messages",
     "common.wire.frames",

@@ -1,0 +1,271 @@
+"""An actor's process: the shell of the actor's core, as `actor.daemon` is, on the virtual clock."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from actor.core import ActorCore, Effect, Leave, Prepare
+from actor.outbox import Send
+from actor.players.base import Player
+from actor.players.build import build
+from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
+from common.wire.frames import pack, split
+from common.wire.messages import Hello
+from simulation.event_queue import Event, EventQueue
+from simulation.network import Frames, Network
+from simulation.settings import LOOPBACK, Costs, Link
+from simulation.virtual_environments import VirtualClock, VirtualMaker
+
+SERVICE_SECONDS = 0.02
+"""As `actor.daemon`: longest time an actor plays before it looks at its sockets."""
+WAIT_SECONDS = 1.0
+QUEUE_WAIT_SECONDS = 1.0
+MAX_DRAIN = 64
+"""Messages that one look at the socket reads, as `common.wire.client`."""
+MakePlayer = Callable[[Prepare, "ActorNode"], Player]
+
+
+class ActorNode:
+    """Plays from `start` until it leaves, fails, or is killed; `ended` is called with its exit code."""
+
+    def __init__(
+        self,
+        queue: EventQueue,
+        network: Network,
+        hello: Hello,
+        costs: Costs,
+        *,
+        ended: Callable[[int], object],
+        speed: float = 1.0,
+        link: Link = LOOPBACK,
+        address: str = "127.0.0.1",
+        make_player: MakePlayer | None = None,
+    ) -> None:
+        """speed: of the host. make_player: None: the run's own, as everywhere."""
+        self.name = hello.name
+        self.core = ActorCore(hello, queue.now)
+        self.exit_code: int | None = None
+        """None: the process runs."""
+        self.waited = 0.0
+        """Seconds without anything to do, waiting for the learner."""
+        self.clock = VirtualClock(queue.now)
+        self.last_error = ""
+        self._queue = queue
+        self._network = network
+        self._costs = costs
+        self._speed = speed
+        self._ended = ended
+        self._make_player = make_player or build_player
+        self.maker = VirtualMaker(self.clock, costs, speed)
+        self._inbox: deque[Frames] = deque()
+        self._news: bytes | None = None
+        """The newest broadcast; CONFLATE keeps one."""
+        self._connected = False
+        """Whether there is a connection that the core has not heard of."""
+        self._arrived = 0
+        self._waiting: Event | None = None
+        """The end of a wait for messages."""
+        self._working: Event | None = None
+        """What the process does now, by when it is done."""
+        self._waits_since = 0.0
+        self._steps_before = self._rollout_steps = 0
+        """Steps of single environments before the last rollout, and in it."""
+        self.connection = network.connect(f"{hello.name} {hello.incarnation}".encode(), self, link, address)
+        self._waiting = queue.at(queue.now, self._turn)
+
+    # -- what the network brings ---------------------------------------------------------------------------------------
+
+    def receive(self, frames: Frames) -> None:
+        self._inbox.append(frames)
+        self._wake()
+
+    def hear(self, frame: bytes) -> None:
+        self._news = frame  # read with the next message, or after a second: a shell polls the other socket alone
+
+    def connected(self) -> None:
+        self._connected = True
+        self._wake()
+
+    def arrived(self, size: int) -> None:
+        self._arrived += size
+
+    def _wake(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = self._queue.at(self._queue.now, self._turn)
+
+    # -- the process ---------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """Messages, then a slice of play or a wait for more."""
+        self._waiting = None
+        try:
+            self._service()
+            if self.exit_code is not None:
+                return
+            player = self.core.player
+            if self._working is not None:
+                return  # it makes a player
+            if player is not None and player.ready and self.core.state == "working":
+                self._play(player)
+                return
+        except A3cdError as error:
+            self._fail(error)
+            return
+        now = self._queue.now
+        until = min(max(self.core.deadline, now + 0.001), now + WAIT_SECONDS)
+        self._waiting = self._queue.at(until, self._turn)
+
+    def _service(self) -> None:
+        now = self._queue.now
+        self.clock.now = max(self.clock.now, now)
+        if self._connected:
+            self._connected = False
+            self.core.connected(now)
+        arrived, self._arrived = self._arrived, 0
+        if arrived:
+            self.core.membership.alive(now)
+        self.core.outbox.arrived(now, arrived)
+        for _ in range(min(MAX_DRAIN, len(self._inbox))):
+            message, body = split(self._inbox.popleft())
+            self._do(self.core.handle(now, message, body))
+            if self.exit_code is not None or self._working is not None:
+                return
+        if self._news is not None and self.connection.subscribed:
+            frame, self._news = self._news, None
+            self._do(self.core.broadcast(now, frame))
+        self._do(self.core.tick(now))
+
+    def _play(self, player: Player) -> None:
+        """What the call did is done, and can be sent, only when the time it takes has passed."""
+        self.clock.now = self._queue.now
+        failed: A3cdError | None = None
+        complete = False
+        try:
+            complete = player.advance(self._queue.now + SERVICE_SECONDS)
+        except ConfigurationError:
+            raise
+        except A3cdError as error:
+            failed = error
+        if complete:
+            self.clock.now += self._gradient_seconds()
+        self._work_until(self.clock.now, partial(self._played, complete, failed))
+
+    def _played(self, complete: bool, failed: A3cdError | None) -> None:
+        now = self._queue.now
+        if failed is not None:
+            self._do(self.core.failed(now, failed))
+        elif complete:
+            self._do(self.core.advanced(now))
+
+    def _gradient_seconds(self) -> float:
+        """Of the rollout's gradient, if the actor computes it; PPO's later ones are of the same steps."""
+        welcome = self.core.membership.welcome
+        if welcome is None or welcome.settings["exchange"]["kind"] != "gradients":
+            return 0.0
+        steps, self._steps_before = self.maker.steps - self._steps_before, self.maker.steps
+        self._rollout_steps = steps or self._rollout_steps
+        return (self._costs.gradient + self._rollout_steps * self._costs.gradient_step) / self._speed
+
+    def _work_until(self, time: float, done: Callable[[], object]) -> None:
+        """The process hears nothing meanwhile."""
+
+        def end() -> None:
+            self._working = None
+            if self.exit_code is not None:
+                return
+            try:
+                done()
+            except A3cdError as error:
+                self._fail(error)
+                return
+            if self._working is None and self.exit_code is None:
+                self._turn()
+
+        self._working = self._queue.at(time, end)
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._send(effect)
+                case Prepare():
+                    self._prepare(effect)
+                case Leave():
+                    self._end(EXIT_DONE)
+                case _:
+                    self.last_error = effect.text
+
+    def _send(self, effect: Send) -> None:
+        frames = [pack(effect.message)] if effect.body is None else [pack(effect.message), bytes(effect.body)]
+        if not self._network.send_up(self.connection, frames) and not effect.wait:
+            self.core.unsent(self._queue.now, effect)
+
+    def _prepare(self, effect: Prepare) -> None:
+        if self.core.player is not None:
+            self.core.player.close()
+            self.core.player = None
+
+        def done() -> None:
+            now = self._queue.now
+            try:
+                self.core.player = self._make_player(effect, self)
+            except RefusedError as error:
+                self._do(self.core.refuse(now, str(error)))
+                return
+            self.core.membership.alive(now)
+            self.connection.subscribed = bool(effect.welcome.codec)
+
+        self._work_until(self._queue.now + self._costs.actor_prepare / self._speed, done)
+
+    # -- its end -------------------------------------------------------------------------------------------------------
+
+    def leave(self, reason: str = "stopped by a signal") -> None:
+        """As after SIGTERM."""
+        if self.exit_code is None:
+            self._do(self.core.leave(reason))
+
+    def kill(self) -> None:
+        """As after SIGKILL: nobody hears anything of it."""
+        if self.exit_code is None:
+            self._end(137)
+
+    def stall(self, seconds: float) -> None:
+        """The process is stopped for a while: it neither plays nor listens."""
+        if self.exit_code is not None:
+            return
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+            self._work_until(self._queue.now + seconds, lambda: None)
+        elif self._working is not None and self._working.action is not None:
+            action = self._working.action
+            time = self._working.time + seconds
+            self._working.cancel()
+            self._working = self._queue.at(time, action)
+
+    def _fail(self, error: A3cdError) -> None:
+        self.last_error = str(error)
+        self._do([one for one in self.core.leave(str(error)) if isinstance(one, Send)])
+        self._end(error.exit_code)
+
+    def _end(self, exit_code: int) -> None:
+        if self.exit_code is not None:
+            return
+        self.exit_code = exit_code
+        for event in (self._waiting, self._working):
+            if event is not None:
+                event.cancel()
+        self._waiting = self._working = None
+        self._network.close(self.connection)
+        if self.core.player is not None:
+            self.core.player.close()
+            self.core.player = None
+        self._ended(exit_code)
+
+
+def build_player(effect: Prepare, node: ActorNode) -> Player:
+    """The run's player, on environments in virtual time."""
+    return build(effect.welcome, effect.settings, effect.body, node.core.outbox, make=node.maker)

@@ -1,0 +1,67 @@
+"""One direction of a connection: what is sent arrives later, and in order, as with TCP, unless it is told otherwise."""
+
+from collections.abc import Callable
+from random import Random
+
+from simulation.event_queue import EventQueue
+from simulation.settings import Link
+
+PACKET_BYTES = 1448
+RETRANSMIT_SECONDS = 0.2
+"""Least time until a lost packet is sent again (RFC 6298 as Linux has it)."""
+HEADER_BYTES = 60
+"""Around each message, on the wire."""
+
+
+class Line:
+    """What bytes go through one after the other: a cable, or the port of a host."""
+
+    def __init__(self, mbit: float) -> None:
+        """mbit: in Mbit/s; 0: without a limit."""
+        self._seconds_per_byte = 8 / (1e6 * mbit) if mbit else 0.0
+        self._free_at = 0.0
+
+    def take(self, now: float, size: int) -> float:
+        """When the last of so many bytes has gone through."""
+        self._free_at = max(now, self._free_at) + size * self._seconds_per_byte
+        return self._free_at
+
+
+class Channel:
+    def __init__(self, queue: EventQueue, link: Link, lines: list[Line], rng: Random) -> None:
+        """lines: that the bytes pass, at the same time."""
+        self.under_way = 0
+        """Messages."""
+        self._queue = queue
+        self._link = link
+        self._lines = lines
+        self._rng = rng
+        self._last = 0.0
+        """When the newest message arrives."""
+
+    def send(self, size: int, arrive: Callable[[], object]) -> None:
+        """Calls `arrive` when a message of so many bytes has arrived: once, as a rule."""
+        link, rng = self._link, self._rng
+        now = self._queue.now
+        passed = max((line.take(now, size + HEADER_BYTES) for line in self._lines), default=now)
+        if link.drop and rng.random() < link.drop:
+            return
+        delay = link.delay + (link.jitter * rng.random() if link.jitter else 0.0)
+        if link.loss:
+            packets = 1 + size // PACKET_BYTES
+            lost = rng.random() < 1 - (1 - link.loss) ** packets
+            delay += max(RETRANSMIT_SECONDS, 2 * link.delay) if lost else 0.0
+        time = passed + delay
+        if not (link.reorder and rng.random() < link.reorder):
+            time = self._last = max(time, self._last)
+        self._plan(time, arrive)
+        if link.duplicate and rng.random() < link.duplicate:
+            self._plan(time + delay * rng.random(), arrive)
+
+    def _plan(self, time: float, arrive: Callable[[], object]) -> None:
+        def come() -> None:
+            self.under_way -= 1
+            arrive()
+
+        self.under_way += 1
+        self._queue.at(time, come)

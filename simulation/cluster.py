@@ -1,0 +1,195 @@
+"""A learner, launchers and actors on one virtual clock and one network of numbers.
+
+    recorder = MemoryRecorder()
+    cluster = Cluster(settings, Simulation(), recorder)
+    cluster.run()
+    recorder.rows, cluster.status()
+
+The learner, the actors and the launchers are the daemons' own cores, with their environments, networks, gradients and
+optimizers; only the shells are others. The same settings give the same run, to the last bit of the weights.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from common.run.folder import RunFolder, RunRecord
+from common.run.status import RunStatus
+from common.settings.codec_names import NAMES
+from common.settings.sections import Settings
+from common.wire.messages import PROTOCOL, Hello, Role
+from learner.build import assemble, set_arithmetic
+from learner.core import LearnerCore
+from simulation.actor_node import ActorNode, MakePlayer
+from simulation.event_queue import EventQueue
+from simulation.launcher_node import LauncherNode
+from simulation.learner_node import LearnerNode, Recorder
+from simulation.network import Connection, Network
+from simulation.settings import Host, Incident, Simulation
+
+
+class Cluster:
+    def __init__(
+        self,
+        settings: Settings,
+        simulation: Simulation,
+        recorder: Recorder,
+        *,
+        folder: RunFolder | None = None,
+        record: RunRecord | None = None,
+    ) -> None:
+        """folder, record: of the run, for its status. Raises what `learner.build.assemble` raises."""
+        self.queue = EventQueue()
+        self.network = Network(self.queue, settings.seed, simulation.learner_mbit)
+        self.actors: dict[str, ActorNode] = {}
+        """By name, also those that have ended; a name's newest."""
+        self.launchers: dict[str, LauncherNode] = {}
+        self._simulation = simulation
+        self._hosts: dict[str, Host] = {}
+        """Of launchers and actors, by their names."""
+        self._processes = 0
+        set_arithmetic()
+        record = record or RunRecord(run="simulated", created="", epoch=1, a3cd="")
+        parts = assemble(folder or RunFolder(Path("simulated")), record, settings, None)
+        core = LearnerCore(parts.run, parts.weights, parts.exchange, 0.0)
+        self._here = parts.run.spec.host
+        self.learner = LearnerNode(self.queue, self.network, core, simulation.costs, recorder)
+        hosts = simulation.hosts or [Host()]
+        for host in hosts:
+            self._start_launcher(host, alone=len(hosts) == 1)
+        for incident in simulation.incidents:
+            self.queue.at(incident.at, partial(self._happen, incident))
+
+    @property
+    def settings(self) -> Settings:
+        """As resolved."""
+        return self.learner.core.run.spec.settings
+
+    @property
+    def over(self) -> bool:
+        return self.learner.finish is not None or self.queue.now >= self._simulation.most_seconds
+
+    @property
+    def hopeless(self) -> str:
+        """Why no actor will ever play again; empty: one may."""
+        given_up = [one for one in self.launchers.values() if one.core.gave_up]
+        alive = any(one.exit_code is None for one in self.actors.values())
+        if alive or not given_up or len(given_up) < len(self.launchers):
+            return ""
+        return next((one.last_error for one in self.actors.values() if one.last_error), "actors end at once")
+
+    def run(self, until: float = float("inf")) -> None:
+        """Until the run is over, or until that time."""
+        until = min(until, self._simulation.most_seconds)
+        while self.learner.finish is None and self.queue.deadline <= until:
+            self.queue.step()
+        if self.learner.finish is None:
+            self.queue.run(until)
+
+    def status(self) -> RunStatus:
+        """Of the whole run so far, in virtual seconds."""
+        if self.learner.finish is not None:
+            return self.learner.finish.status
+        return self.learner.core.run.status(self.queue.now, whole_run=True)
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def _start_launcher(self, host: Host, *, alone: bool) -> None:
+        scaling = self.settings.scaling
+        most = scaling.minimum if scaling.policy == "fixed" else scaling.maximum
+        slots = host.slots or max(1, most)
+        self._hosts[host.name] = host
+        self.launchers[host.name] = LauncherNode(
+            self.queue,
+            self.network,
+            self._hello("launcher", host.name, host, slots=slots),
+            self._starter(host),
+            start_seconds=self._simulation.costs.actor_start / host.speed,
+            prestart=min(scaling.minimum, slots) if alone else 0,
+            link=host.link,
+            address=self._address(host),
+        )
+
+    def _starter(self, host: Host) -> Callable[[str, str, Callable[[int], object]], ActorNode]:
+        return lambda name, launcher, ended: self.start_actor(name, host, launcher=launcher, ended=ended)
+
+    def start_actor(
+        self,
+        name: str,
+        host: Host,
+        *,
+        launcher: str = "",
+        ended: Callable[[int], object] = int,
+        make_player: MakePlayer | None = None,
+    ) -> ActorNode:
+        """A new process; its first hello goes out at once."""
+        self._hosts[name] = host
+        self.actors[name] = actor = ActorNode(
+            self.queue,
+            self.network,
+            self._hello("actor", name, host, launcher=launcher),
+            self._simulation.costs,
+            ended=ended,
+            speed=host.speed,
+            link=host.link,
+            address=self._address(host),
+            make_player=make_player,
+        )
+        return actor
+
+    def _hello(self, role: Role, name: str, host: Host, *, launcher: str = "", slots: int = 0) -> Hello:
+        self._processes += 1
+        return Hello(
+            protocol=PROTOCOL,
+            role=role,
+            name=name,
+            incarnation=f"{self._processes:032x}",
+            host=self._here if host.local else f"simulated-{host.name}",
+            pid=self._processes,
+            codecs=list(NAMES) if role == "actor" else [],
+            launcher=launcher,
+            slots=slots,
+        )
+
+    def _address(self, host: Host) -> str:
+        return "127.0.0.1" if host.local else f"10.0.0.{1 + [*self._hosts].index(host.name) % 250}"
+
+    # -- what goes wrong -----------------------------------------------------------------------------------------------
+
+    def _happen(self, incident: Incident) -> None:
+        match incident.kind:
+            case "join":
+                host = self._hosts.get(incident.who) or next(iter(self._hosts.values()))
+                name = f"joined-{self._processes}" if incident.who in self.launchers else incident.who or "joined"
+                self.start_actor(name, msgspec.structs.replace(host, speed=incident.speed * host.speed))
+            case "leave":
+                for actor in self._meant(incident.who):
+                    actor.leave()
+            case "crash":
+                for actor in self._meant(incident.who):
+                    actor.kill()
+            case "stall":
+                for actor in self._meant(incident.who):
+                    actor.stall(incident.seconds)
+            case "learner-stall":
+                self.learner.stall(incident.seconds)
+            case "partition":
+                for connection in self._cables(incident.who):
+                    self.network.cut(connection)
+            case "heal":
+                for connection in self._cables(incident.who):
+                    self.network.heal(connection)
+
+    def _meant(self, who: str) -> list[ActorNode]:
+        """The actors that live and are called so, or are on the host of that name."""
+        return [
+            actor
+            for name, actor in self.actors.items()
+            if actor.exit_code is None and (not who or who == name or self._hosts[name].name == who)
+        ]
+
+    def _cables(self, who: str) -> list[Connection]:
+        launchers = [one.connection for name, one in self.launchers.items() if who in ("", name)]
+        return [*(actor.connection for actor in self._meant(who)), *launchers]

@@ -1,0 +1,69 @@
+"""The virtual clock: what happens next, happens now.
+
+Events of the same time happen in the order in which they were planned, so that nothing depends on anything but the
+events themselves.
+"""
+
+import heapq
+import math
+from collections.abc import Callable
+
+Action = Callable[[], object]
+
+
+class Event:
+    """Something planned, until it happens or is cancelled."""
+
+    __slots__ = ("action", "time")
+
+    def __init__(self, time: float, action: Action) -> None:
+        self.time = time
+        self.action: Action | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class EventQueue:
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+        """In seconds."""
+        self.happened = 0
+        """Events so far."""
+        self._planned: list[tuple[float, int, Event]] = []
+        self._sequence = 0
+
+    def at(self, time: float, action: Action) -> Event:
+        """Plans an event; one of the past happens now."""
+        event = Event(max(time, self.now), action)
+        heapq.heappush(self._planned, (event.time, self._sequence, event))
+        self._sequence += 1
+        return event
+
+    def after(self, seconds: float, action: Action) -> Event:
+        return self.at(self.now + seconds, action)
+
+    @property
+    def deadline(self) -> float:
+        """Of the next event; infinite: nothing is planned."""
+        while self._planned and self._planned[0][2].action is None:
+            heapq.heappop(self._planned)
+        return self._planned[0][0] if self._planned else math.inf
+
+    def step(self) -> bool:
+        """Lets the next event happen; False: there is none."""
+        while self._planned:
+            time, _, event = heapq.heappop(self._planned)
+            action, event.action = event.action, None
+            if action is not None:
+                self.now = time
+                self.happened += 1
+                action()
+                return True
+        return False
+
+    def run(self, until: float) -> None:
+        """Lets happen what is planned up to that time, which it then is."""
+        while self.deadline <= until:
+            self.step()
+        self.now = max(self.now, until)

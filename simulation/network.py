@@ -1,0 +1,207 @@
+"""The learner's two ports and the connections to them: what ZeroMQ and TCP do, as far as the cores can notice.
+
+A connection breaks when its cable has been cut for a while, when the learner ends it, or when either process ends. All
+that is under way then is lost, and the peer connects again as soon as it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from simulation.channel import Channel, Line
+from simulation.event_queue import EventQueue
+from simulation.settings import Link
+
+Frames = list[bytes]
+BREAK_SECONDS = 10.0
+"""Without a sign of life, which ZeroMQ asks for every two seconds, a connection is given up."""
+RECONNECT_SECONDS = 0.1
+BROADCASTS_UNDER_WAY = 2
+"""To one subscriber; the publisher drops what is beyond."""
+
+
+class Listener(Protocol):
+    """The learner's process."""
+
+    def receive(self, routing_id: bytes, address: str, frames: Frames) -> None: ...
+
+
+class Peer(Protocol):
+    """The process at the other end."""
+
+    def receive(self, frames: Frames) -> None: ...
+
+    def hear(self, frame: bytes) -> None:
+        """A broadcast."""
+
+    def connected(self) -> None:
+        """There is a new connection."""
+
+    def arrived(self, size: int) -> None:
+        """So many bytes are at the learner's host."""
+
+
+@dataclass
+class Connection:
+    """Of one process to the learner, for as long as the process lives."""
+
+    routing_id: bytes
+    address: str
+    peer: Peer
+    up: Channel
+    down: Channel
+    news: Channel
+    open: bool = False
+    subscribed: bool = False
+    cut: bool = False
+    closed: bool = False
+    """The process has ended."""
+    generation: int = 0
+    """Raised when the connection breaks."""
+    held: list[Callable[[], object]] = field(default_factory=list)
+    """What waits for the cable to be whole again."""
+
+
+class Network:
+    def __init__(self, queue: EventQueue, seed: int, learner_mbit: float = 0.0) -> None:
+        self.listener: Listener | None = None
+        """None: no learner listens."""
+        self.broadcasts_dropped = 0
+        self._queue = queue
+        self._seed = seed
+        self._egress, self._ingress = Line(learner_mbit), Line(learner_mbit)
+        self._connections: dict[bytes, Connection] = {}
+
+    def connect(self, routing_id: bytes, peer: Peer, link: Link, address: str) -> Connection:
+        """A new process connects, now or when there is a learner."""
+        cable_up, cable_down = Line(link.mbit), Line(link.mbit)
+
+        def channel(way: str, *lines: Line) -> Channel:
+            return Channel(self._queue, link, list(lines), Random(f"{self._seed} {routing_id!r} {way}"))
+
+        connection = Connection(
+            routing_id,
+            address,
+            peer,
+            up=channel("up", cable_up, self._ingress),
+            down=channel("down", cable_down, self._egress),
+            news=channel("news", cable_down, self._egress),
+        )
+        self._connections[routing_id] = connection
+        self._open(connection)
+        return connection
+
+    def send_up(self, connection: Connection, frames: Frames) -> bool:
+        """False: there is no connection, and nothing was queued."""
+        if not connection.open:
+            return False
+        size = sum(map(len, frames))
+
+        def arrive() -> None:
+            connection.peer.arrived(size)
+            if self.listener is not None:
+                self.listener.receive(connection.routing_id, connection.address, frames)
+
+        connection.up.send(size, self._guarded(connection, arrive))
+        return True
+
+    def send_down(self, routing_id: bytes, frames: Frames) -> None:
+        """To a peer that may be gone."""
+        connection = self._connections.get(routing_id)
+        if connection is not None and connection.open:
+            size = sum(map(len, frames))
+            connection.down.send(size, self._guarded(connection, lambda: connection.peer.receive(frames)))
+
+    def publish(self, frame: bytes) -> None:
+        for connection in list(self._connections.values()):
+            if not connection.open or not connection.subscribed:
+                continue
+            if connection.news.under_way >= BROADCASTS_UNDER_WAY:
+                self.broadcasts_dropped += 1
+                continue
+            connection.news.send(len(frame), self._guarded(connection, self._heard(connection, frame)))
+
+    @staticmethod
+    def _heard(connection: Connection, frame: bytes) -> Callable[[], object]:
+        return lambda: connection.peer.hear(frame)
+
+    def _guarded(self, connection: Connection, arrive: Callable[[], object]) -> Callable[[], object]:
+        """What arrives unless the connection broke meanwhile; what comes to a cut cable waits before it."""
+        generation = connection.generation
+
+        def come() -> None:
+            if connection.generation != generation:
+                return
+            if connection.cut:
+                connection.held.append(come)
+            else:
+                arrive()
+
+        return come
+
+    # -- what happens to connections -----------------------------------------------------------------------------------
+
+    def cut(self, connection: Connection) -> None:
+        if connection.cut or connection.closed:
+            return
+        connection.cut = True
+        generation = connection.generation
+
+        def give_up() -> None:
+            if connection.cut and connection.generation == generation:
+                self.break_off(connection)
+
+        self._queue.after(BREAK_SECONDS, give_up)
+
+    def heal(self, connection: Connection) -> None:
+        if not connection.cut:
+            return
+        connection.cut = False
+        held, connection.held = connection.held, []
+        for come in held:
+            come()
+        self._open_later(connection, RECONNECT_SECONDS)
+
+    def disconnect(self, routing_id: bytes, seconds: float = 0.0) -> None:
+        """The learner ends a connection; its address is not let in for so long."""
+        connection = self._connections.get(routing_id)
+        if connection is not None:
+            self.break_off(connection, max(seconds, RECONNECT_SECONDS))
+
+    def close(self, connection: Connection) -> None:
+        """The peer's process has ended; what it sent is still under way."""
+        connection.closed, connection.open = True, False
+        self._connections.pop(connection.routing_id, None)
+
+    def learner_gone(self) -> None:
+        """Its process has ended; peers connect again when there is another."""
+        self.listener = None
+        for connection in self._connections.values():
+            self.break_off(connection)
+
+    def learner_back(self, listener: Listener) -> None:
+        self.listener = listener
+        for connection in self._connections.values():
+            self._open_later(connection, RECONNECT_SECONDS)
+
+    def break_off(self, connection: Connection, seconds: float = RECONNECT_SECONDS) -> None:
+        """All that is under way on a connection is lost; it is opened again as soon as that is possible."""
+        connection.generation += 1
+        connection.open = False
+        connection.held.clear()
+        self._open_later(connection, seconds)
+
+    def _open_later(self, connection: Connection, seconds: float) -> None:
+        self._queue.after(seconds, lambda: self._open(connection))
+
+    def _open(self, connection: Connection) -> None:
+        if connection.open or connection.closed or connection.cut or self.listener is None:
+            return
+        connection.open = True
+        connection.peer.connected()
+
+    def connections(self) -> list[Connection]:
+        return list(self._connections.values())

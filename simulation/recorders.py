@@ -1,0 +1,95 @@
+"""Where the figures of a simulated run go: into memory, or into a run folder like any other run's."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from common.errors import UnavailableError
+from common.run.folder import Checkpoint
+from common.run.status import RunStatus
+from common.settings.sections import Settings
+from learner.effects import Log, Record, SaveCheckpoint
+from learner.record import run_lock
+from learner.record.gradient_log import GradientLog
+from learner.record.run_writer import RunWriter
+
+DISK_SECONDS = 60.0
+"""Longest wait for the disk; real ones."""
+_log = logging.getLogger("learner")
+
+
+class MemoryRecorder:
+    def __init__(self) -> None:
+        self.rows: list[Mapping[str, Any]] = []
+        """Of metrics."""
+        self.lines: list[tuple[float, str]] = []
+        """For the operator, with their times."""
+        self.records: list[Record] = []
+        self.newest: Checkpoint | None = None
+        self.best: Checkpoint | None = None
+
+    def row(self, now: float, row: Mapping[str, Any]) -> None:  # noqa: ARG002  it has its seconds
+        self.rows.append(row)
+
+    def save(self, save: SaveCheckpoint) -> str:
+        optimizer = {name: tensor.detach().cpu().numpy().copy() for name, tensor in save.optimizer.items()}
+        weights = save.weights.detach().cpu().numpy().copy()
+        self.newest = Checkpoint(save.version, save.score, weights, optimizer, save.state)
+        if save.score is not None and (self.best is None or self.best.score is None or save.score > self.best.score):
+            self.best = self.newest
+        return ""
+
+    def read_best(self) -> tuple[Checkpoint | None, str]:
+        return self.best, "" if self.best is not None else "there is none"
+
+    def record(self, record: Record) -> None:
+        self.records.append(record)
+
+    def log(self, now: float, line: Log) -> None:
+        self.lines.append((now, line.text))
+
+
+class FolderRecorder:
+    """Metrics, checkpoints, summary and curve of a new run."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        """Raises as `run_lock.create`."""
+        self.run = run_lock.create(path, settings)
+        self._writer = RunWriter(self.run.folder, settings.checkpoint)
+        self._gradient_log = GradientLog(self.run.folder.gradients, keep_mib=settings.record.keep_mib)
+
+    def row(self, now: float, row: Mapping[str, Any]) -> None:
+        self._writer.row(now, row)
+
+    def save(self, save: SaveCheckpoint) -> str:
+        if (sync := self._gradient_log.saved(save.version)) is not None:
+            self._writer.sync(sync)
+        self._writer.save(save)
+        self._wait()
+        return next((saved.error for saved in self._writer.saved()), "")
+
+    def read_best(self) -> tuple[Checkpoint | None, str]:
+        self._writer.read_best()
+        self._wait()
+        return next(((read.checkpoint, read.error) for read in self._writer.best_read()), (None, "it was not read"))
+
+    def record(self, record: Record) -> None:
+        self._gradient_log.append(record.entry, record.body or b"")
+
+    def log(self, now: float, line: Log) -> None:
+        level = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}[line.level]
+        _log.log(level, "%10.2f s  %s", now, line.text)
+
+    def close(self, status: RunStatus | None, *, curve: bool = True) -> None:
+        """With the status at its end the run's summary and curve are written, without it the folder is given up."""
+        if status is not None:
+            self._writer.conclude(status, curve=curve)
+        self._writer.close(DISK_SECONDS)
+        self._gradient_log.close()
+        self.run.close()
+
+    def _wait(self) -> None:
+        """So that what the core hears, and when, does not depend on this machine's disk."""
+        if not self._writer.wait(DISK_SECONDS):
+            raise UnavailableError(f"{self.run.folder.path}: the disk has not taken a checkpoint in {DISK_SECONDS:g} s")
