@@ -37,7 +37,9 @@ SIZES = {"17.5k": (128, 137), "678k": (256, 2650)}
 """Shape of the layer (outputs, inputs) per model."""
 REPEATS = 60
 GOAL, LIMIT_SECONDS = 475.0, 120.0
+KINDS = ("sparse", "dense")
 COLUMNS = ("model", "gradient", "codec", "bytes", "ratio", "encode us", "feedback us", "decode us", "error", "owed")
+WEIGHT_COLUMNS = ("model", "format", "bytes", "ratio", "pack us", "unpack us", "error")
 
 
 def main() -> None:
@@ -47,19 +49,17 @@ def main() -> None:
         learn([int(seed) for seed in seeds.split(",")])
         return
     torch.set_num_threads(1)
-    print(("{:<6} {:<8} {:<12}" + " {:>11}" * 7).format(*COLUMNS))
-    for model, shape in SIZES.items():
-        for kind in ("sparse", "dense"):
-            gradient = make_gradient(shape, sparse=kind == "sparse")
-            for name in NAMES:
-                row = measure(name, gradient)
-                print(
-                    f"{model:<6} {kind:<8} {name:<12}"
-                    + " {:>11} {:>11.1f} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.1e} {:>11.1e}".format(*row)
-                )
-        for name in (*FORMATS, "delta"):
-            form = "{:<6} weights  {:<12} {:>11} {:>11.1f} {:>11.0f}             {:>11.0f} {:>11.1e}"
-            print(form.format(model, name, *measure_weights(name, shape)))
+    tables.machine()
+    gradients = {
+        (model, kind): make_gradient(shape, sparse=kind == "sparse") for model, shape in SIZES.items() for kind in KINDS
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (*which, name, *measure(name, gradient)) for which, gradient in gradients.items() for name in NAMES
+    ]
+    tables.show("Gradients", COLUMNS, rows)
+    forms = (*FORMATS, "delta")
+    rows = [(model, name, *measure_weights(name, shape)) for model, shape in SIZES.items() for name in forms]
+    tables.show("Weights", WEIGHT_COLUMNS, rows)
 
 
 def learn(seeds: list[int]) -> None:
@@ -97,6 +97,7 @@ def make_gradient(shape: tuple[int, int], *, sparse: bool) -> Floats:
 
 
 def measure(name: str, gradient: Floats) -> tuple[int, float, float, float, float, float, float]:
+    """What COLUMNS says, from the bytes on."""
     packed = make(name, gradient.size)
     feedback = ErrorFeedback(packed)
     body = packed.encode(gradient)

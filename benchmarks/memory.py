@@ -1,21 +1,25 @@
-"""Resident memory of the learner and of its actors over time, dense network.
+"""Memory of the learner and of its actors over time, dense network, and what actors cost that wait.
 
     python -m benchmarks memory [--actors 40] [--minutes 10] [--every 30]
 
-CartPole-v1 at a pace that forty actors keep on two cores. RSS counts shared libraries in every process, USS only what
-would be free if the process ended. The first sample is taken when all actors have joined.
+CartPole-v1 at a pace that forty actors keep on two cores. RSS counts shared libraries in every process, PSS divides
+them among those that share them (Linux alone tells it), USS is what would be free if the process ended. The sums are of
+the learner and all actors. The first sample is taken when all actors have joined. Processor time is of all actors: at
+their pace, and while their learner is stopped and they have nothing to do but to wait for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
+from collections.abc import Sequence
 
 import psutil
 
 from benchmarks import tables
-from benchmarks.runs import RunFailedError, Training
+from benchmarks.runs import RunFailedError, Training, spent
 
 SETTINGS = {
     "environment.num_envs": 4,
@@ -28,7 +32,19 @@ SETTINGS = {
 ACTOR_START_SECONDS = 10.0
 """Longest per actor."""
 MIB = 2**20
-KINDS = ("learner RSS", "learner USS", "actor RSS, mean", "actor USS, mean", "actor USS, largest")
+KINDS = (
+    "learner RSS",
+    "learner USS",
+    "actor RSS, mean",
+    "actor USS, mean",
+    "actor USS, largest",
+    "sum of RSS",
+    "sum of PSS",
+    "sum of USS",
+)
+STOPPED_SECONDS = 10.0
+SETTLING_SECONDS = 5.0
+"""After which an actor of a stopped learner has sent what it may."""
 
 
 def main() -> None:
@@ -38,29 +54,40 @@ def main() -> None:
     parser.add_argument("--every", type=float, default=30.0, help="seconds")
     arguments = parser.parse_args()
     tables.machine()
-    samples = measure(arguments.actors, 60.0 * arguments.minutes, arguments.every)
+    samples, playing, waiting = measure(arguments.actors, 60.0 * arguments.minutes, arguments.every)
     rows = [
         (kind, series[0], series[-1], max(series), series[-1] - series[0])
         for kind, series in zip(KINDS, zip(*samples, strict=True), strict=True)
     ]
     title = f"Memory in MiB, {arguments.actors} actors, {arguments.minutes:g} minutes, {len(samples)} samples"
     tables.show(title, ("", "first", "last", "max", "growth"), rows)
+    pace = f"playing, {SETTINGS['environment.step_seconds']} s a step"
+    shares = [(pace, 100 * playing), ("waiting for a stopped learner", 100 * waiting)]
+    tables.show(f"Processor time of {arguments.actors} actors", ("", "% of a core"), shares)
 
 
-def measure(actors: int, seconds: float, every: float) -> list[tuple[float, ...]]:
-    """Samples as KINDS says, in MiB."""
+def measure(actors: int, seconds: float, every: float) -> tuple[list[tuple[float, ...]], float, float]:
+    """Samples as KINDS says, in MiB; processor seconds a second of all actors while they play, and while they wait."""
     settings = SETTINGS | {"scaling.minimum": actors, "scaling.maximum": actors}
     with Training("CartPole-v1", label="memory", settings=settings) as training:
         _wait_for(training, actors)
+        (learner,), playing = training.processes("learner"), training.processes("actor")
         samples = []
-        end = time.monotonic() + seconds
-        while (now := time.monotonic()) < end + every / 2:
+        begun, before = time.monotonic(), _spent(playing)
+        while (now := time.monotonic()) < begun + seconds + every / 2:
             if training.command.succeeded():
                 training.command.fail("ended before its time")
-            samples.append(_sample(training))
+            samples.append(_sample(learner, playing))
             training.say(", ".join(f"{kind} {mib:.1f}" for kind, mib in zip(KINDS, samples[-1], strict=True)))
             time.sleep(max(0.0, now + every - time.monotonic()))
-    return samples
+        busy = (_spent(playing) - before) / (time.monotonic() - begun)
+        learner.suspend()
+        time.sleep(SETTLING_SECONDS)
+        before = _spent(playing)
+        time.sleep(STOPPED_SECONDS)
+        idle = (_spent(playing) - before) / STOPPED_SECONDS
+        learner.resume()
+    return samples, busy, idle
 
 
 def _wait_for(training: Training, actors: int) -> None:
@@ -72,16 +99,21 @@ def _wait_for(training: Training, actors: int) -> None:
     training.say(f"{actors} actors have joined")
 
 
-def _sample(training: Training) -> tuple[float, ...]:
-    (learner,) = training.processes("learner")
-    actors = [_memory(actor) for actor in training.processes("actor")]
-    rss, uss = zip(*actors, strict=True)
-    return *_memory(learner), statistics.mean(rss), statistics.mean(uss), max(uss)
+def _sample(learner: psutil.Process, actors: Sequence[psutil.Process]) -> tuple[float, ...]:
+    own, theirs = _memory(learner), [_memory(actor) for actor in actors]
+    rss, _, uss = zip(*theirs, strict=True)
+    sums = (sum(one) for one in zip(own, *theirs, strict=True))
+    return own[0], own[2], statistics.mean(rss), statistics.mean(uss), max(uss), *sums
 
 
-def _memory(process: psutil.Process) -> tuple[float, float]:
+def _memory(process: psutil.Process) -> tuple[float, float, float]:
+    """RSS, PSS (not a number where it is not told), USS."""
     memory = process.memory_full_info()
-    return memory.rss / MIB, memory.uss / MIB
+    return memory.rss / MIB, getattr(memory, "pss", math.nan) / MIB, memory.uss / MIB
+
+
+def _spent(processes: Sequence[psutil.Process]) -> float:
+    return sum(spent(process) for process in processes)
 
 
 if __name__ == "__main__":

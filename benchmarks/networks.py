@@ -1,4 +1,6 @@
-"""Frames per second of every network, acting and computing gradients: `python -m benchmarks networks`.
+"""Frames per second of every network, acting and computing gradients.
+
+    python -m benchmarks networks [--seconds 1.5]
 
 One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
 `common.rl.gradient.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
@@ -7,6 +9,7 @@ torch.nn.Conv2d on x.float() / 255 with one batch for the gradient.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks import tables
+from benchmarks.tables import Cell
 from common.rl.action_spec import discrete
 from common.rl.gradient import gradient
 from common.rl.networks.model import build
@@ -36,19 +41,27 @@ NETWORKS = {
     "conv-impala": (Network(kind="conv-impala"), PICTURE),
 }
 COLUMNS = ("network", "parameters", "act 1 us", "act 16 us", "act frames/s", "gradient us", "gradient frames/s")
-ROW = "{:<22}" + " {:>17,.0f}" * 6
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each figure")
+    budget = parser.parse_args().seconds
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    print(("{:<22}" + " {:>17}" * 6).format(*COLUMNS))
-    for name, (section, observation) in NETWORKS.items():
-        ours(name, section, observation)
-    plain()
+    tables.machine()
+    rows = [row(name, *ours(section, observation, budget)) for name, (section, observation) in NETWORKS.items()]
+    rows.append(row("conv-a3c, plain form", *plain(budget)))
+    tables.show(f"{COPIES} copies, rollouts of {STEPS} steps", COLUMNS, rows)
 
 
-def ours(name: str, section: Network, observation: ObservationSpec) -> None:
+def row(name: str, size: int, one: float, batch: float, whole: float) -> tuple[Cell, ...]:
+    """Of COLUMNS; `one`, `batch` and `whole` in seconds."""
+    return name, size, one * 1e6, batch * 1e6, COPIES / batch, whole * 1e6, STEPS * COPIES / whole
+
+
+def ours(section: Network, observation: ObservationSpec, budget: float) -> tuple[int, float, float, float]:
+    """Parameters; seconds to act for one copy and for all, and for a gradient."""
     model = build(Settings(network=section), observation, discrete(ACTIONS))
     network = model.network
     rollout = make_rollout(observation)
@@ -56,12 +69,12 @@ def ours(name: str, section: Network, observation: ObservationSpec) -> None:
     if section.lstm:
         rollout = replace(rollout, state=np.zeros((COPIES, network.state_size), np.float32))
     state = torch.zeros(COPIES, network.state_size)
-    times = (
-        seconds(lambda: network.step(step[:1], state[:1])),
-        seconds(lambda: network.step(step, state)),
-        seconds(lambda: gradient(model, rollout, Algorithm())),
+    return (
+        model.flat.size,
+        seconds(lambda: network.step(step[:1], state[:1]), budget),
+        seconds(lambda: network.step(step, state), budget),
+        seconds(lambda: gradient(model, rollout, Algorithm()), budget),
     )
-    print_row(name, model.flat.size, *times)
 
 
 def make_rollout(observation: ObservationSpec) -> Rollout:
@@ -78,7 +91,8 @@ def make_rollout(observation: ObservationSpec) -> Rollout:
     )
 
 
-def plain() -> None:
+def plain(budget: float) -> tuple[int, float, float, float]:
+    """As `ours`, of torch's own layers."""
     convolutions = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
     network = nn.Sequential(*convolutions, nn.Linear(2592, 256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
     rollout = make_rollout(PICTURE)
@@ -90,19 +104,15 @@ def plain() -> None:
         with torch.inference_mode():
             network(observations.float() / 255)
 
-    times = (
-        seconds(lambda: act(step[:1])),
-        seconds(lambda: act(step)),
-        seconds(lambda: torch.autograd.backward(network(batch.float() / 255), direction)),
+    return (
+        sum(parameter.numel() for parameter in network.parameters()),
+        seconds(lambda: act(step[:1]), budget),
+        seconds(lambda: act(step), budget),
+        seconds(lambda: torch.autograd.backward(network(batch.float() / 255), direction), budget),
     )
-    print_row("conv-a3c, plain form", sum(p.numel() for p in network.parameters()), *times)
 
 
-def print_row(name: str, size: int, one: float, batch: float, whole: float) -> None:
-    print(ROW.format(name, size, one * 1e6, batch * 1e6, COPIES / batch, whole * 1e6, STEPS * COPIES / whole))
-
-
-def seconds(call: Callable[[], object], budget: float = 1.5) -> float:
+def seconds(call: Callable[[], object], budget: float) -> float:
     """Shortest of the repeats that fit into the budget, seconds."""
     call()
     shortest, end = float("inf"), time.perf_counter() + budget
