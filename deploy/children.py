@@ -49,15 +49,18 @@ class Child:
         say: Callable[[str], None],
         *,
         stdout: bool = True,
+        ended: Callable[[], None] = lambda: None,
         environment: Mapping[str, str] | None = None,
         keep_open: Sequence[int] = (),
     ) -> None:
         """Starts it; `say` gets each line that it writes, on another thread.
 
-        `stdout`: its standard output is read too, else thrown away. It inherits the descriptors `keep_open`. Raises
-        OSError if it cannot be started.
+        `stdout`: its standard output is read too, else thrown away. `ended`: called when it will write no more, on that
+        thread. It inherits the descriptors `keep_open`. Raises OSError if it cannot be started.
         """
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.silent = False
+        """It will write no more: most likely it ends."""
         self._process = subprocess.Popen(
             command,
             stdin=lifeline.child_end,
@@ -69,10 +72,11 @@ class Child:
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         output = self._process.stdout or self._process.stderr
-        self._reader = threading.Thread(target=self._read, args=(output, say), name="child output", daemon=True)
+        arguments = (output, say, ended)
+        self._reader = threading.Thread(target=self._read, args=arguments, name="child output", daemon=True)
         self._reader.start()
 
-    def _read(self, output: IO[bytes], say: Callable[[str], None]) -> None:
+    def _read(self, output: IO[bytes], say: Callable[[str], None], ended: Callable[[], None]) -> None:
         """Reads until all writers are gone: a child that nobody reads would block on its own log."""
         with output:
             while raw := output.readline(_LINE_BYTES):
@@ -80,6 +84,8 @@ class Child:
                 self.last_lines.append(text)
                 with contextlib.suppress(OSError, ValueError):  # our own stderr may be closed
                     say(text)
+        self.silent = True
+        ended()
 
     @property
     def exit_code(self) -> int | None:

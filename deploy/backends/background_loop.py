@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 
@@ -37,9 +37,12 @@ class BackgroundLoop:
     observation: a start whose answer got lost is never made twice.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, reported: Callable[[], None] = lambda: None) -> None:
+        """reported: called on the loop's thread when there is a report."""
         self.place = place
+        self._reported = reported
         self._backend = place.backend
+        self._backend.changed = self.wake
         self._slots = frozenset(range(place.slots))
         self._reports: SimpleQueue[Report] = SimpleQueue()
         self._answers: SimpleQueue[Requests | None] = SimpleQueue()
@@ -87,6 +90,7 @@ class BackgroundLoop:
         while requests is not None:
             self._awake.clear()
             self._reports.put(self._turn(requests))
+            self._reported()
             requests = self._answers.get()
             if requests is not None and not requests.slots:
                 self._awake.wait(backoff(self._failures) if self._failures else self._backend.interval)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -50,8 +50,10 @@ class Backend(ABC):
     host fails; an actor that fails raises nothing.
     """
 
-    interval = 1.0
+    interval: float = 1.0
     """Seconds between two observations."""
+    changed: Callable[[], None] = staticmethod(lambda: None)
+    """Set by the owner, called from any thread: an observation may be worth its while now."""
     outlives = False
     """Whether the actors go on when the launcher ends, so that the next launcher finds them."""
 

@@ -10,12 +10,12 @@ from deploy.children import Child, Children
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 """An actor uses one core and no GPU."""
+ENDING_SECONDS = 0.02
+"""Between two observations while an actor has closed its output, which most likely ends; others need none."""
 
 
 class ProcessBackend(Backend):
     """Children that end with this process; what they write goes to stderr, line by line, under their name."""
-
-    interval = 0.02
 
     def __init__(self, command: Callable[[int], list[str]], name: Callable[[int], str]) -> None:
         """`command` and `name` of the actor in a slot."""
@@ -30,7 +30,9 @@ class ProcessBackend(Backend):
         for slot in slots:
             say = partial(_say, self._name(slot))
             try:
-                self._running[slot] = self._children.start(self._command(slot), say, environment=environment)
+                self._running[slot] = self._children.start(
+                    self._command(slot), say, ended=self._changed, environment=environment
+                )
             except OSError as error:
                 self._ended[slot] = Ended(slot, 127, f"cannot be started: {error}")
 
@@ -45,7 +47,12 @@ class ProcessBackend(Backend):
             if exit_code is not None:
                 del self._running[slot]
                 self._ended[slot] = Ended(slot, exit_code, "\n".join(child.last_lines))
+        ending = any(child.silent for child in self._running.values())
+        self.interval = ENDING_SECONDS if ending else type(self).interval
         return Observation(frozenset(self._running))
+
+    def _changed(self) -> None:
+        self.changed()
 
     def exit_status(self, slot: int) -> Ended:
         return self._ended.pop(slot)

@@ -173,6 +173,14 @@ class LauncherCore:
         self._last, self._report_due = news, now + self._interval
         return report
 
+    @property
+    def deadline(self) -> float:
+        """When `tick` or `due` next have something to do, unless a report or a message comes before.
+
+        A trial after a crash loop is no part of it: a second later is as good.
+        """
+        return self._report_due if self._hands_off else min(self._report_due, self._reconciler.deadline)
+
     def due(self, now: float) -> set[int]:
         """Places to observe now; each is returned once until its report comes."""
         return set() if self._hands_off else self._reconciler.due(now)

@@ -164,6 +164,12 @@ class Reconciler:
                 stop.add(slot.number)
         return Requests(frozenset(start), frozenset(stop), frozenset(kill), len(_of(self.plan, place)))
 
+    @property
+    def deadline(self) -> float:
+        """When `due` next returns a place."""
+        places = self.ready - self._awaited
+        return min((self._next(slot) for slot in self.slots if slot.place in places), default=math.inf)
+
     def due(self, now: float) -> set[int]:
         """Places to observe now, since there is something to request there; each is returned once."""
         places = self.ready - self._awaited

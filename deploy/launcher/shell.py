@@ -1,6 +1,7 @@
 """The launcher as a process: one thread with one socket, and a background loop for each backend."""
 
 import logging
+import math
 import signal
 import time
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from deploy.backends.base import Place, actor_name
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.reconciler import Slot
 
-LOOK_MILLISECONDS = 50
-"""How often the background loops are asked for a report, and all deadlines are looked at."""
-END_MILLISECONDS = 10
+LOOK_SECONDS = 0.5
+"""Longest time between two looks at all deadlines; messages, signals and reports wake the loop."""
+END_SECONDS = 0.01
 """The same, while the last actors end."""
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class _Launcher:
     ) -> None:
         self._address = access.address
         self._signals = signals
-        self._loops = [BackgroundLoop(place) for place in places]
+        self._loops = [BackgroundLoop(place, signals.wake) for place in places]
         stack.callback(close_all, self._loops)
         self._outlives = all(place.backend.outlives for place in places)
         self._core = LauncherCore(
@@ -93,7 +94,7 @@ class _Launcher:
         now = time.monotonic()
         standstill = Standstill(now)
         while not self._core.finished(now):
-            self._poller.poll(END_MILLISECONDS if self._core.stopping else LOOK_MILLISECONDS)
+            self._poller.poll(math.ceil(1e3 * self._seconds(now)))
             now = time.monotonic()
             if stood := standstill.look(now):
                 _log.warning(f"this launcher stood still for {stood:.0f} s: it was stopped, or its host suspended")
@@ -111,6 +112,13 @@ class _Launcher:
                 self._speak(now)
             self._notifier.watchdog(now)
         return self._exit_code
+
+    def _seconds(self, now: float) -> float:
+        """To wait at most."""
+        if self._core.stopping:
+            return END_SECONDS
+        deadline = min(self._core.deadline, self._membership.deadline, self._notifier.deadline)
+        return min(max(0.0, deadline - now), LOOK_SECONDS)
 
     def _take_signals(self, now: float) -> None:
         self._signals.drain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,15 @@ def test_what_it_says_is_printable(children: Children, stdout: bool, said: list[
     child.kill()
     child.terminate()
     assert child.exit_code == 3
+
+
+@pytest.mark.parametrize("stdout", [True, False])
+def test_its_end_is_told(children: Children, stdout: bool) -> None:
+    told = threading.Event()
+    child = children.start(python(SPEAKS), lambda _: None, stdout=stdout, ended=told.set)
+    assert told.wait(30) and child.silent
+    child.wait(30)
+    assert not children.start(python(SLEEPS), lambda _: None).silent
 
 
 def test_it_inherits_what_is_to_be_kept_open_and_nothing_else(children: Children) -> None:

@@ -33,11 +33,11 @@ class Signals:
         with ExitStack() as undo:
             for number in {*_STOP, *hangup}:
                 undo.callback(signal.signal, number, signal.signal(number, self._note) or signal.SIG_DFL)
-            self._reader, writer = socket.socketpair()
-            for end in (self._reader, writer):
+            self._reader, self._writer = socket.socketpair()
+            for end in (self._reader, self._writer):
                 undo.callback(end.close)
                 end.setblocking(False)
-            undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False))
+            undo.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False))
             self._undo = undo.pop_all()
         return self
 
@@ -57,8 +57,13 @@ class Signals:
         return EXIT_DONE if self.requested is None else _exit_code(self.requested)
 
     def fileno(self) -> int:
-        """Readable after a signal, until `drain`."""
+        """Readable after a signal or `wake`, until `drain`."""
         return self._reader.fileno()
+
+    def wake(self) -> None:
+        """Wakes the poller without a signal; any thread."""
+        with suppress(OSError):  # full: it is awake; closed: nobody waits
+            self._writer.send(b"\0")
 
     def drain(self) -> None:
         """Empty the descriptor; `requested` stays."""

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from deploy.backends.base import Ended
+from deploy.backends.base import Backend, Ended
 from deploy.backends.process import ProcessBackend
 from tests.helpers.programs import until
 
@@ -55,6 +56,24 @@ def make(nothing_left_behind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def end_of(backend: ProcessBackend, slot: int = 0) -> Ended:
     until(lambda: slot not in backend.observe().alive, "its end")
     return backend.exit_status(slot)
+
+
+def test_it_says_when_an_actor_may_have_ended_and_until_then_is_seldom_asked(make: Make) -> None:
+    backend = make(DIES)
+    changed = threading.Event()
+    backend.changed = changed.set
+    backend.start([0])
+    assert changed.wait(30)
+    end_of(backend)
+    assert backend.interval == Backend.interval
+
+
+def test_one_that_has_closed_its_output_is_asked_often(make: Make) -> None:
+    backend = make("import os, time; os.close(1); os.close(2); time.sleep(60)")
+    backend.start([0])
+    assert backend.observe().alive == {0}
+    until(lambda: backend.observe() and backend.interval < Backend.interval, "a look at its end")
+    assert backend.observe().alive == {0}
 
 
 def wait_ready(count: int) -> None:

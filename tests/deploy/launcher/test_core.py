@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.wire.frames import pack, unpack
-from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Refused, Stop
+from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Refused, Stop, Welcome
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Observation, Requests
 from deploy.launcher.core import LauncherCore
@@ -87,6 +87,18 @@ def test_reports_when_something_changed_and_every_heartbeat() -> None:
     assert len(bench.reports) == 3
     bench.after(0.1)
     assert [report.running for report in bench.reports] == [0, 0, 2, 2]
+
+
+def test_the_deadline_is_the_next_report_or_request() -> None:
+    bench = Bench()
+    bench.core.handle(bench.now, Welcome(run="r", epoch=1, heartbeat_seconds=5.0, expiry_seconds=50.0))
+    bench.core.tick(bench.now)
+    assert bench.core.deadline == bench.now + 5
+    bench.order(1)
+    bench.order(0)
+    assert bench.core.deadline == bench.now + 3, "it is killed"
+    bench.core.detach()
+    assert bench.core.deadline == bench.now + 5
 
 
 def test_a_welcome_is_answered_with_a_report() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +51,21 @@ def test_one_that_does_not_leave_is_killed_and_again_if_that_failed() -> None:
     assert bench.after(0.1) == ["kill 0"]
     assert bench.after(9.9) == []
     assert bench.after(0.1) == ["kill 0"]
+
+
+def test_the_deadline_is_when_there_is_something_to_request() -> None:
+    one = planned(1, 1)
+    assert one.deadline <= 0.0, "a start"
+    assert one.due(0.0) == {0}
+    assert one.deadline == math.inf, "its observation is on its way"
+    one.observe(0.0, 0, Observation())
+    one.requests(0.0, 0)
+    one.observe(1.0, 0, Observation(frozenset({0})))
+    assert one.deadline == math.inf, "it runs"
+    one.dismiss(5.0, Slot(0))
+    assert one.deadline == 5.0
+    one.lose(2.0, 0)
+    assert one.deadline == math.inf
 
 
 def planned(count: int, *slots: int) -> Reconciler:

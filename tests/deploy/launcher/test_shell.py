@@ -23,7 +23,7 @@ from deploy.backends.base import Ended, Place
 from deploy.backends.process import ProcessBackend
 from deploy.launcher import core, reconciler, shell
 from tests.helpers.launching import Actors, Learner, lasting, launch
-from tests.helpers.programs import lines
+from tests.helpers.programs import lines, until
 from tests.helpers.run import learner_of, sent
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -57,6 +57,25 @@ def test_from_hello_to_the_end_of_the_run(learner: Learner) -> None:
 
     assert launch(script, learner.address, actors) == 0
     assert actors.calls == ["start 0", "start 1", "stop 1", "close"]
+
+
+def test_reports_and_ends_of_actors_wake_it(learner: Learner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here comes of looking now and then."""
+    monkeypatch.setattr(shell, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(ProcessBackend, "interval", 3600.0)
+    started = tmp_path / "started"
+    script_of_actor = f"print('x', file=open({str(started)!r}, 'a'))"
+    backend = ProcessBackend(lambda _: [sys.executable, "-c", script_of_actor], str)
+
+    def script() -> None:
+        learner.hear(Hello)
+        learner.say(Welcome(run="r", epoch=1, heartbeat_seconds=600.0, expiry_seconds=3000.0))
+        learner.say(FleetOrder(actors=1, why="test"))
+        until(lambda: started.exists() and len(lines(started)) > 2, "an actor that ends is started again")
+        learner.say(Stop(reason="goal", final=True))
+        learner.hear(Goodbye)
+
+    assert launch(script, learner.address, backend, slots=1) == 0
 
 
 STOPPED = """

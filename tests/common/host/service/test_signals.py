@@ -50,6 +50,21 @@ def test_a_signal_wakes_a_poller_and_is_noted(number: signal.Signals, code: int)
         assert (noted.requested, noted.exit_code) == (number, code)
 
 
+def test_another_thread_wakes_a_poller_and_asks_for_nothing() -> None:
+    with Signals() as noted:
+        poller = zmq.Poller()
+        poller.register(noted, zmq.POLLIN)
+        thread = threading.Thread(target=noted.wake)
+        thread.start()
+        assert poller.poll(30_000)
+        thread.join()
+        for _ in range(100_000):
+            noted.wake()  # more than a socket takes
+        noted.drain()
+        assert poller.poll(0) == [] and noted.requested is None
+    noted.wake()
+
+
 def test_a_signal_interrupts_a_poller_that_waits() -> None:
     with Signals() as noted:
         poller = zmq.Poller()
