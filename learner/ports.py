@@ -66,6 +66,8 @@ class Ports:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)
         """Without keys there is none."""
+        self._frame_bytes = 0 if keys is None else KEY_BYTES
+        """By which the kernel counts a frame longer."""
         self._guard = Guard(bounds, repeat_seconds, with_keys=keys is not None)
         self._router = sockets.router(self._context, max_bytes)
         self._publisher = sockets.publisher(self._context)
@@ -111,21 +113,22 @@ class Ports:
         Of each its routing id, its frames, the name of the key (empty: none) and the address it came from.
         """
         self.all_read = False
+        receive = self._router.recv
         while True:
             try:
-                frame = self._router.recv(AT_ONCE, copy=False)
+                routing_id = receive(AT_ONCE)
             except zmq.Again:
                 self.all_read = True
                 self._guard.all_read()
                 return
-            routing_id, frames = frame.bytes, []
-            while frame.more:  # `recv_multipart` asks the socket instead, which takes longer than to read
-                frame = self._router.recv(AT_ONCE, copy=False)
-                frames.append(frame)
+            frames = [receive(AT_ONCE, copy=False)]
+            while frames[-1].more:  # `recv_multipart` asks the socket instead, which takes longer than to read
+                frames.append(receive(AT_ONCE, copy=False))
             connection = self._connections.get(routing_id) or self._new(routing_id, frames)
-            connection.delivered += self._bytes(frames)
+            buffers: list[Buffer] = [frame.buffer for frame in frames]
+            connection.delivered += self._bytes(buffers)
             if not connection.closing:
-                yield routing_id, [frame.buffer for frame in frames], connection.key_name, connection.address
+                yield routing_id, buffers, connection.key_name, connection.address
             if time.monotonic() >= until:  # of messages that nobody waits for there may be many, too
                 return
 
@@ -147,24 +150,27 @@ class Ports:
         self._connections[routing_id] = connection
         return connection
 
-    def _bytes(self, frames: list[zmq.Frame]) -> int:
+    def _bytes(self, frames: list[Buffer]) -> int:
         """As the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""
-        extra = KEY_BYTES if self.authenticator is not None else 0
         total = 0
         for frame in frames:
-            size = len(frame) + extra
+            size = len(frame) + self._frame_bytes
             total += size + (2 if size < 256 else 9)
         return total
 
     def send(self, effect: Send) -> None:
         body, header = effect.body, self._packed(effect.message)
+        send = super(zmq.Socket, self._router).send  # without what pyzmq puts before it for other kinds of sockets
         try:
-            self._router.send(effect.peer, NOT_LAST)
+            send(effect.peer, NOT_LAST)
             if body is None:
-                self._router.send(header, AT_ONCE)
+                send(header, AT_ONCE)
             else:
-                self._router.send(header, NOT_LAST)
-                self._router.send(body, AT_ONCE, copy=len(body) < SHARED_BYTES)
+                send(header, NOT_LAST)
+                if len(body) < SHARED_BYTES:
+                    send(body, AT_ONCE)
+                else:
+                    send(body, AT_ONCE, copy=False)
         except zmq.ZMQError as error:
             # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):

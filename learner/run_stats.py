@@ -185,7 +185,8 @@ class RunStats:
         """The weights changed, `frames` into the run; `statistics` of the loss where the learner computed it."""
         self.counters.version += 1
         self.counters.stepped_frames = frames
-        self._losses.add(known(statistics))
+        if statistics:
+            self._losses.add(known(statistics))
 
     def returned_to_best(self, factor: float) -> None:
         """Earlier weights are a new version; the learning rate is multiplied by `factor`."""

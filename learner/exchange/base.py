@@ -2,7 +2,6 @@
 
 import abc
 import math
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -150,7 +149,7 @@ class ContributionExchange(Exchange):
         self._held: list[_Waiting] = []
         """Applied, and not answered yet."""
         self._held_until = math.inf
-        self._unanswered: Counter[Incarnation] = Counter()
+        self._unanswered: dict[Incarnation, int] = {}
         """How many of those that wait or are held are each actor's."""
         self._seen: list[tuple[str, Moments]] = []
         """Actor and moments of what was added since the last step."""
@@ -166,9 +165,11 @@ class ContributionExchange(Exchange):
 
     @property
     def is_ready(self) -> bool:
-        if len(self._waiting) < self._step_rule.least(self._run.peers.actors):
-            return False  # without a look at each, which with many actors takes long
-        return self._step_rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
+        rule = self._step_rule
+        enough = len(self._waiting) >= rule.least(self._run.peers.actors)
+        if not (enough and rule.asks_who):
+            return enough  # without a look at each, which with many actors takes long
+        return rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
 
     def begin(self) -> list[Effect]:
         return [] if self._recorder is None else [*self._recorder.began()]
@@ -178,50 +179,60 @@ class ContributionExchange(Exchange):
     ) -> list[Effect]:
         if isinstance(message, Observe):
             return [refuse(routing_id, "role", f"this run takes {self.plural}, not observations")]
-        stats, peers = self._run.stats, self._run.peers
-        if message.run != self._run.spec.run or message.epoch != self._run.spec.epoch:
+        spec, peers = self._run.spec, self._run.peers
+        if message.run != spec.run or message.epoch != spec.epoch:
             return self._foreign(now, routing_id, peer)
         if peers.is_duplicate(peer, message.sequence):
-            stats.duplicate()
-            # The answer to one that waits comes with its step: an earlier one would let the actor play on.
-            return [] if self._waits(routing_id, peer, message) else [self._answer(routing_id, message, "duplicate")]
-        unanswered = self._unanswered[peer.incarnation]
+            return self._repeated(routing_id, peer, message)
+        unanswered = self._unanswered.get(peer.incarnation, 0)
         if 0 < self._credit <= unanswered:
             return self._beyond_credit(now, routing_id, peer, message, unanswered)
-        version = stats.counters.version
-        lag = version - message.version
         try:
-            self._headers.check(peer, message, version)
+            self._headers.check(peer, message, self._run.stats.counters.version)
             if body is None:
                 raise CodecError("without a body")
             seen = self.moments(message)
+            return self._received(now, routing_id, peer, message, body, seen)
         except CodecError as error:
             return self._refuse(now, routing_id, peer, message, str(error))
-        until = now if self._pace is None else self._pace.sent(now, peer.hello.name, message.count)
+
+    def _received(
+        self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer, seen: Moments
+    ) -> list[Effect]:
+        """Adds one of a good header to the next step, unless it is too old; raises CodecError for a bad body."""
+        stats, name = self._run.stats, peer.hello.name
+        lag = stats.counters.version - header.version
+        until = now if self._pace is None else self._pace.sent(now, name, header.count)
         stats.received(now, len(body))
-        limit = self._staleness.limit(peers.actors, self._collected.reach)
+        limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
-        stats.lagged(now, peer, lag if limit is None else min(lag, limit + 1), message.count)
+        stats.lagged(now, peer, lag if limit is None or lag <= limit else limit + 1, header.count)
         if limit is not None and lag > limit:
             stats.stale(peer)
-            return [self._answer(routing_id, message, "stale", f"{lag} versions old, at most {limit} are taken")]
+            return [self._answer(routing_id, header, "stale", f"{lag} versions old, at most {limit} are taken")]
         weight = self._staleness.weight(lag)
+        told: list[Effect] = []
+        against = False
         try:
-            self.add(message, body, weight, lag, seen, source=peer.hello.name)
+            self.add(header, body, weight, lag, seen, source=name)
         except AgainstOthersError as error:
+            against = True
             stats.refused(peer, str(error))
-            told = self._answer(routing_id, message, "refused", str(error))
-            if self._recorder is None:
-                return [told]
-            return [*self._recorder.added(peer, message, body, weight, lag, against=True), told]
-        except CodecError as error:
-            return self._refuse(now, routing_id, peer, message, str(error))
+            told = [self._answer(routing_id, header, "refused", str(error))]
+        else:
+            self._wait(_Waiting(routing_id, peer, header, weight, until), now)
+        if self._recorder is None:
+            return told
+        return [*self._recorder.added(peer, header, body, weight, lag, against=against), *told]
+
+    def _wait(self, one: _Waiting, now: float) -> None:
+        """It is part of the next step."""
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
-        self._waiting.append(_Waiting(routing_id, peer, message, weight, until))
-        self._unanswered[peer.incarnation] += 1
+        self._waiting.append(one)
+        name = one.peer.incarnation
+        self._unanswered[name] = self._unanswered.get(name, 0) + 1
         self._grown = True
-        return [] if self._recorder is None else [*self._recorder.added(peer, message, body, weight, lag)]
 
     def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
         """A step that is not full is taken when no message waits that could fill it, or when a whole reading of
@@ -308,6 +319,11 @@ class ContributionExchange(Exchange):
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _repeated(self, routing_id: bytes, peer: Peer, header: Contribution) -> list[Effect]:
+        """The answer to one that waits comes with its step: an earlier one would let the actor play on."""
+        self._run.stats.duplicate()
+        return [] if self._waits(routing_id, peer, header) else [self._answer(routing_id, header, "duplicate")]
+
     def _waits(self, routing_id: bytes, peer: Peer, header: Contribution) -> bool:
         """Whether it waits for a step or its answer already; that goes to where it came from last."""
         key = (peer.incarnation, header.sequence)
@@ -321,8 +337,10 @@ class ContributionExchange(Exchange):
     def _answered(self, one: _Waiting) -> None:
         """One fewer of its actor's is unanswered."""
         name = one.peer.incarnation
-        self._unanswered[name] -= 1
-        if not self._unanswered[name]:
+        left = self._unanswered[name] - 1
+        if left:
+            self._unanswered[name] = left
+        else:
             del self._unanswered[name]
 
     def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:

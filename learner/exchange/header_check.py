@@ -4,7 +4,6 @@ import math
 
 from common.errors import CodecError
 from common.rl.episode import Episode
-from common.settings.sections import Settings
 from common.wire.messages import Contribution
 from learner.meters import LARGEST_FIGURE
 from learner.peers import Peer
@@ -19,9 +18,15 @@ LONGEST_SECONDS = 1e9
 class HeaderCheck:
     def __init__(self, spec: RunSpec, message: type[Contribution], plural: str) -> None:
         """`message` is the one kind that the run takes; `plural` is its name for people."""
-        self._spec = spec
+        settings = spec.settings
+        self._model = spec.model
         self._message = message
         self._plural = plural
+        self._accumulate = settings.exchange.accumulate
+        self._rollout_steps = settings.algorithm.rollout_length * settings.environment.num_envs
+        self._whole_episodes = settings.algorithm.whole_episodes
+        self._skipped = settings.environment.frame_skip or MOST_SKIPPED
+        self._longest = spec.longest_episode
 
     def check(self, peer: Peer, header: Contribution, version: int) -> None:
         """Raises CodecError for a header that no actor of this run sends; `version` is that of the newest weights.
@@ -30,31 +35,31 @@ class HeaderCheck:
         """
         if not isinstance(header, self._message):
             raise CodecError(f"this run takes {self._plural}")
-        if header.model != self._spec.model:
-            raise CodecError(f"of model {header.model!r}, this run trains {self._spec.model!r}")
+        if header.model != self._model:
+            raise CodecError(f"of model {header.model!r}, this run trains {self._model!r}")
         if header.codec != peer.codec:
             raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
         if header.version > version:
             raise CodecError(f"of version {header.version}, the newest is {version}")
-        _steps(self._spec.settings, self._spec.longest_episode, header)
+        self._check_steps(header)
         peer.claimed_steps += header.steps
         for episode in header.episodes:
-            check_episode(episode, self._spec.longest_episode)
+            check_episode(episode, self._longest)
 
-
-def _steps(settings: Settings, longest: int, header: Contribution) -> None:
-    if header.count > settings.exchange.accumulate:
-        raise CodecError(f"of {header.count} rollouts, at most {settings.exchange.accumulate} are added up")
-    most = header.count * settings.algorithm.rollout_length * settings.environment.num_envs
-    if settings.algorithm.whole_episodes:
-        most = header.count * longest if longest else header.steps
-    if header.steps > most:
-        raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
-    skipped = settings.environment.frame_skip or MOST_SKIPPED
-    if header.emulator_frames > header.steps * skipped:
-        raise CodecError(f"of {header.emulator_frames} frames, {header.steps} steps have at most {skipped} each")
-    if len(header.episodes) > header.steps:
-        raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
+    def _check_steps(self, header: Contribution) -> None:
+        if header.count > self._accumulate:
+            raise CodecError(f"of {header.count} rollouts, at most {self._accumulate} are added up")
+        most = header.count * self._rollout_steps
+        if self._whole_episodes:
+            most = header.count * self._longest if self._longest else header.steps
+        if header.steps > most:
+            raise CodecError(f"of {header.steps} steps, {header.count} rollouts have at most {most}")
+        if header.emulator_frames > header.steps * self._skipped:
+            raise CodecError(
+                f"of {header.emulator_frames} frames, {header.steps} steps have at most {self._skipped} each"
+            )
+        if len(header.episodes) > header.steps:
+            raise CodecError(f"of {header.steps} steps that end {len(header.episodes)} episodes")
 
 
 def check_episode(episode: Episode, longest: int) -> None:

@@ -35,6 +35,8 @@ class AtOnce:
     wait_seconds: float = 0.0
     averages: ClassVar = False
     """Whether a step is taken with the mean of the contributions, not with their normalised sum."""
+    asks_who: ClassVar = False
+    """Whether `is_full` depends on who has sent: else `least` contributions are enough."""
     weights_go_out: ClassVar[Occasion] = "broadcast"
 
     def least(self, actors: int) -> int:
@@ -52,6 +54,7 @@ class Synchronous:
     share: float
     wait_seconds: float
     averages: ClassVar = True
+    asks_who: ClassVar = True
     weights_go_out: ClassVar[Occasion] = "answer"
 
     def least(self, actors: int) -> int:

@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import torch
 
 from common.settings.codec_names import NAMES, TOP_K
+from common.wire.codecs.arithmetic import add_times, square_sum
 from common.wire.codecs.registry import PackedCodec, make
 from common.wire.frames import Buffer
 from learner.parameters.agreement import Agreement
@@ -44,8 +46,8 @@ class GradientSum:
         self._bound = bound or GradientBound()
         self._agreement = agreement
         self._codecs: dict[str, PackedCodec] = {}
-        self._decoded = torch.zeros(size)
-        self._sum = torch.zeros(size)
+        self._scratch = np.zeros(size, np.float32)
+        self._sum = np.zeros(size, np.float32)
         """In units of the first gradient's factor, so that the first need not be multiplied, nor added to anything."""
         self._unit = 1.0
         self._gradients = 0
@@ -79,23 +81,32 @@ class GradientSum:
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
         any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
-        self._codec(codec).decode(body, self._decoded.numpy())
-        norm = _norm(self._decoded)
+        gradient = self._codec(codec).read(body, self._scratch)
+        norm = math.sqrt(square_sum(gradient))
         self._bound.check(norm, codec, count, self._size)
-        if self._compensation is not None:
-            self._compensation.apply(self._decoded, lag)
-            UNBOUNDED.check(_norm(self._decoded), codec, count, self._size)
-        shortened = 1.0
-        if self._agreement is not None:
-            shortened = self._agreement.judge(source, self._decoded, norm, count)
-        factor = weight * shortened
+        factor = weight
+        if self._compensation is not None or self._agreement is not None:
+            if gradient is not self._scratch:
+                np.copyto(self._scratch, gradient)
+            gradient = self._scratch
+            factor *= self._judged(torch.from_numpy(gradient), norm, codec, count, lag, source)
         if self._gradients:
-            self._sum.add_(self._decoded, alpha=factor / self._unit)
+            add_times(self._sum, gradient, factor / self._unit)
+        elif gradient is self._scratch:
+            self._sum, self._scratch, self._unit = self._scratch, self._sum, factor
         else:
-            self._sum, self._decoded, self._unit = self._decoded, self._sum, factor
+            np.copyto(self._sum, gradient)
+            self._unit = factor
         self._gradients += 1
         self._rollouts += count
         self._weight += weight
+
+    def _judged(self, gradient: torch.Tensor, norm: float, codec: str, count: int, lag: int, source: str) -> float:
+        """Corrects `gradient`, of this norm, in place; returns the factor by which it is to be shortened."""
+        if self._compensation is not None:
+            self._compensation.apply(gradient, lag)
+            UNBOUNDED.check(math.sqrt(square_sum(gradient.numpy())), codec, count, self._size)
+        return 1.0 if self._agreement is None else self._agreement.judge(source, gradient, norm, count)
 
     def step(self, *, scale: float, frames: int) -> StepResult:
         """One optimizer step with the sum; without a gradient nothing happens. Returns no statistics: actors have them.
@@ -111,8 +122,10 @@ class GradientSum:
             return NOTHING
         root = 1.0 if self._average else math.sqrt(self._rollouts)
         divisor = (self._rollouts if self._average else root) * self._weight / self._gradients / self._unit
-        gradient = self._sum if divisor == 1.0 else self._sum.div_(divisor)
-        self.weights.step(gradient.to(self._device, non_blocking=True), scale=scale * root, frames=frames)
+        if divisor != 1.0:
+            np.multiply(self._sum, 1.0 / divisor, out=self._sum)
+        gradient = torch.from_numpy(self._sum).to(self._device, non_blocking=True)
+        self.weights.step(gradient, scale=scale * root, frames=frames)
         if self._compensation is not None:
             self._compensation.stepped(self.weights.vector)
         self._gradients = 0
@@ -124,8 +137,3 @@ class GradientSum:
         if name not in self._codecs:
             self._codecs[name] = make(name, self._size, self._top_k)
         return self._codecs[name]
-
-
-def _norm(vector: torch.Tensor) -> float:
-    """L2, in one pass: NaN and infinity survive in it. It is as exact as `vector_norm`, and faster."""
-    return math.sqrt(torch.dot(vector, vector))

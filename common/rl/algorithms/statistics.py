@@ -25,6 +25,9 @@ class Statistics(NamedTuple):
     (Schulman 2020, http://joschu.net/blog/kl-approx.html)."""
 
 
+_NAMES = Statistics._fields
+
+
 def known(figures: Mapping[str, float]) -> dict[str, float]:
     """The figures of another host that count: those with a name of `Statistics`, finite and within MAX_FIGURE."""
-    return {name: figures[name] for name in Statistics._fields if abs(figures.get(name, math.nan)) <= MAX_FIGURE}
+    return {name: one for name in _NAMES if -MAX_FIGURE <= (one := figures.get(name, math.nan)) <= MAX_FIGURE}

@@ -109,6 +109,15 @@ def row_peaks(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
     np.maximum(out, -np.minimum.reduceat(flat, starts), out=out)
 
 
+def add_times(total: NDArray[np.float32], values: NDArray[np.float32], factor: float) -> None:
+    """total += factor * values; a last bit may differ. The sums are finite."""
+    torch = _torch_for(total.size)
+    if torch is None:
+        np.add(total, values if factor == 1.0 else values * np.float32(factor), out=total)
+    else:
+        torch.from_numpy(total).add_(_tensor(torch, values), alpha=factor)
+
+
 def square_sum(vector: NDArray[np.float32]) -> float:
     """The sum of the squares; NaN and infinity survive in it. Here the last bits differ.
 

@@ -49,17 +49,25 @@ class Codec(ABC):
         Raises CodecError, with `out` unchanged, for a body that has another length or cannot be decoded.
         """
         self._check(out)
-        if nbytes(body) != self.raw_bytes:
-            raise CodecError(
-                f"{self.name} body of {self.size} elements must be {self.raw_bytes} bytes, not {nbytes(body)}"
-            )
+        self._measure_body(body)
         self._unpack(body, out)
+
+    def read(self, body: Buffer, scratch: Floats) -> Floats:
+        """The vector in `body`, where it lies if it is there as it is, else in `scratch`; raises as `decode`."""
+        self.decode(body, scratch)
+        return scratch
 
     @abstractmethod
     def _pack(self, vector: Floats) -> memoryview: ...
 
     @abstractmethod
     def _unpack(self, body: Buffer, out: Floats) -> None: ...
+
+    def _measure_body(self, body: Buffer) -> None:
+        if nbytes(body) != self.raw_bytes:
+            raise CodecError(
+                f"{self.name} body of {self.size} elements must be {self.raw_bytes} bytes, not {nbytes(body)}"
+            )
 
     def _check(self, vector: Floats) -> None:
         if vector.shape != (self.size,) or vector.dtype != np.float32 or not vector.flags.c_contiguous:

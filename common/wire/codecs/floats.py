@@ -30,6 +30,10 @@ class NoneCodec(Codec):
     def _unpack(self, body: Buffer, out: Floats) -> None:
         np.copyto(out, np.frombuffer(body, np.float32))
 
+    def read(self, body: Buffer, scratch: Floats) -> Floats:  # noqa: ARG002
+        self._measure_body(body)
+        return np.frombuffer(body, np.float32)
+
 
 class HalfCodec(Codec):
     """A 16-bit float format. Rounds to nearest even; finite values beyond its range become its largest value.

@@ -38,11 +38,18 @@ class PackedCodec:
         The receiver must check that the values are finite.
         Raises CodecError, with `out` unchanged, if `body` cannot be of this codec.
         """
+        self.codec.decode(self._packed(body), out)
+
+    def read(self, body: Buffer, scratch: Floats) -> Floats:
+        """The same vector, to be read only: where it lies if `body` holds it as it is, else unpacked into `scratch`."""
+        return self.codec.read(self._packed(body), scratch)
+
+    def _packed(self, body: Buffer) -> Buffer:
         if nbytes(body) > self.max_bytes:
             raise CodecError(
                 f"{self.name} body of {self.size} elements is at most {self.max_bytes} bytes, not {nbytes(body)}"
             )
-        self.codec.decode(self.stage.decompress(body), out)
+        return self.stage.decompress(body)
 
 
 def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:

@@ -42,6 +42,7 @@ def test_fewer_than_least_are_never_full(rule: AtOnce | Synchronous) -> None:
         least = rule.least(actors)
         assert not rule.is_full(present[: least - 1], present)
         assert rule.is_full(present[:least], present) or actors < least
+        assert rule.asks_who or rule.is_full([A] * least, present), "enough, whoever sent them"
 
 
 def test_the_rule_follows_the_staleness_policy() -> None:

@@ -71,6 +71,18 @@ def test_adding_and_stepping_is_what_it_is_in_float64(kind: str) -> None:
     np.testing.assert_allclose(store.weights.vector.numpy(), reference(kind, gradients, steps), rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("codec", ["none", "none+lz4", "int8"])
+def test_a_body_is_read_and_never_written(codec: str) -> None:
+    gradients = [packed(one, codec) for one in random(3)]
+    bodies = [bytearray(one) for one in gradients]
+    store = store_of()
+    for _ in range(2):
+        for body in bodies:
+            store.add(memoryview(body), codec, weight=0.5)
+        store.step(scale=0.5, frames=0)
+    assert [bytes(body) for body in bodies] == gradients
+
+
 def test_for_sgd_the_scaled_step_is_the_weighted_sum_itself() -> None:
     one, two = random(2)
     store = store_of()

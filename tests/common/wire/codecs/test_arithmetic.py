@@ -12,6 +12,7 @@ import torch
 
 from common.wire.codecs import arithmetic
 from common.wire.codecs.arithmetic import (
+    add_times,
     convert,
     from_bfloat16,
     quantise,
@@ -171,3 +172,19 @@ def test_the_sum_of_squares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.isnan(both(lambda: square_sum(vector), monkeypatch)).all()
     vector[77] = -LARGEST
     assert np.isinf(both(lambda: square_sum(vector), monkeypatch)).all()
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.3])
+def test_a_multiple_is_added(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    before, values = generator.standard_normal((2, LONG), np.float32)
+    body = b"1" + values.tobytes()
+
+    def total() -> np.ndarray:
+        out = before.copy()
+        add_times(out, np.frombuffer(body, np.float32, offset=1), factor)
+        return out
+
+    expected = before.astype(np.float64) + factor * values.astype(np.float64)
+    for found in both(total, monkeypatch):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -56,6 +56,18 @@ def test_round_trip_stays_within_the_bound(name: str) -> None:
 
 
 @EVERY
+def test_what_is_read_is_what_is_decoded(name: str) -> None:
+    packed, decoded, scratch = make(name, SIZE), torch.empty(SIZE), torch.full((SIZE,), torch.nan)
+    body = packed.encode(gradient().numpy())
+    packed.decode(body, decoded.numpy())
+    read = packed.read(memoryview(body), scratch.numpy())
+    assert (read == decoded.numpy()).all()
+    assert scratch.isnan().all() == (packed.codec.name == "none")
+    with pytest.raises(CodecError):
+        packed.read(body[:-1], scratch.numpy())
+
+
+@EVERY
 def test_a_body_is_its_own_memory(name: str) -> None:
     packed = make(name, SIZE)
     first = packed.encode(gradient(1).numpy())
