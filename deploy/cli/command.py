@@ -30,7 +30,12 @@ from deploy.arguments import (
     wait_option,
 )
 
-_ELSEWHERE = {"deploy": "deploy.install.command", "keys": "deploy.keys", "launcher": "deploy.launcher.command"}
+_ELSEWHERE = {
+    "deploy": "deploy.install.command",
+    "keys": "deploy.keys",
+    "launcher": "deploy.launcher.command",
+    "simulate": "deploy.cli.simulate",
+}
 """Commands by the module that has them: only who asks for one waits until it is loaded."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)

@@ -42,10 +42,18 @@ def request(
     if resume:
         if run_dir is None:
             raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
-        asked = settings.environment.id
+        wanted = settings.environment.id
         settings = RunFolder(run_dir).settings()
-        if settings.environment.id != asked:
-            raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {asked}")
+        if settings.environment.id != wanted:
+            raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {wanted}")
+    settings = asked(settings, actors=actors, assignments=assignments, **options)
+    return TrainRequest(settings, run_dir or default_path(env), resume)
+
+
+def asked(
+    settings: Settings, *, actors: tuple[int, int] | None, assignments: tuple[str, ...], **options: Any
+) -> Settings:
+    """The settings with what a command line says, as `request`; raises ConfigurationError."""
     given: dict[str, Any] = {
         "algorithm.kind": options["algorithm"],
         "network.kind": options["network"],
@@ -61,5 +69,4 @@ def request(
             policy = "episode-duration"
         given |= {"scaling.policy": policy, "scaling.minimum": minimum, "scaling.maximum": maximum}
     given = {path: value for path, value in given.items() if value is not None}
-    settings = override(replace_at(settings, given, "the command line"), assignments)
-    return TrainRequest(settings, run_dir or default_path(env), resume)
+    return override(replace_at(settings, given, "the command line"), assignments)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from simulation import measure
+from simulation.settings import Costs
+from tests.helpers.simulated import cluster_of
+
+
+@pytest.mark.parametrize("kind", ["gradients", "trajectories"])
+def test_everything_that_is_measured_takes_some_time_and_the_rest_is_as_given(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "SECONDS", 0.2)
+    cluster, _ = cluster_of(f"exchange.kind={kind}", "limits.frames=0")
+    found = measure.measured(cluster.settings, Costs(actor_start=7.0))
+    assert found.actor_start == 7.0
+    assert 0 < found.environment_step < 0.1
+    assert 0 < found.batch_step < 0.1
+    assert 0 < found.gradient < 1
+    assert 0 < found.optimizer_step < 1
+    assert measure.SHELL_SECONDS <= found.message < 1
