@@ -36,8 +36,8 @@ from learner.exchange.policy_server import PolicyServer
 from learner.exchange.step_rule import step_rule
 from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.agreement import Agreement
-from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.delay_compensation import DelayCompensation
+from learner.parameters.device_trainer import trainer_of
 from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
@@ -210,7 +210,7 @@ def _exchange(
             agreement=agreement,
         )
         return GradientExchange(run, gradients)
-    trainer = BatchTrainer(model, weights, settings.algorithm, average=average, seed=settings.seed)
+    trainer = trainer_of(model, weights, settings.algorithm, average=average, seed=settings.seed)
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, trainer, server)

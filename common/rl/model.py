@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from common.errors import ConfigurationError
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.registry import METHODS
+from common.rl.arrays import Array
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
@@ -79,24 +80,27 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def outputs(self, rollout: Rollout, moved: Any = None) -> Floats:
+    def outputs(self, rollout: Rollout) -> Array:
         """Return outputs ((T + 1) B, action.width + 1) on a rollout's observations, time first; no `backward` follows.
 
-        moved: the rollout's observations where they were moved to the network's device before. Raises ValueError where
-        a recurrent network is not told the state before the rollout.
+        They are where the rollout is: numpy's, or on the network's device. Raises ValueError where a recurrent network
+        is not told the state before the rollout.
         """
 
     @abstractmethod
-    def forward(self, rollout: Rollout, moved: Any = None) -> Floats:
+    def forward(self, rollout: Rollout) -> Array:
         """As `outputs`, for `backward`: the rollout must not change until then."""
 
     @abstractmethod
-    def backward(self, derivative: Floats) -> None:
+    def backward(self, derivative: Array) -> None:
         """Set `gradient` to that of a loss with this derivative by the outputs of the last `forward`; once for each."""
 
     @abstractmethod
-    def clip_gradient(self, max_norm: float) -> float:
-        """Scale `gradient` so that its L2 norm is at most `max_norm` (0: no limit); return the norm it had."""
+    def clip_gradient(self, max_norm: float) -> Any:
+        """Scale `gradient` so that its L2 norm is at most `max_norm` (0: no limit); return the norm it had.
+
+        A float; after a `forward` on a device's rollout a tensor there.
+        """
 
 
 def fingerprint(architecture: str, layout: Layout) -> str:

@@ -1,12 +1,11 @@
-"""Rollouts in, optimizer steps out: the learner computes the gradients."""
+"""Rollouts in, optimizer steps out: the learner computes the gradients, here on a CPU."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.registry import METHODS
@@ -22,7 +21,9 @@ NOT_FINITE = "its gradient is not finite (NaN or infinity)"
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class Waiting:
+    """A rollout that waits for the next step."""
+
     rollout: Rollout
     weight: float
     count: int
@@ -47,17 +48,15 @@ class BatchTrainer:
         self._section = section
         self._average = average
         self._seed = seed
-        self._moves = weights.vector.device.type != "cpu"
-        self._waiting: list[_Waiting] = []
-        self._rollouts = 0
+        self._waiting: list[Waiting] = []
+        self._finished = StepResult()
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
         """Adds a rollout on the CPU, `count` joined into one; it must not be written until `step`.
 
         All rollouts of a step have equally many steps.
         """
-        self._waiting.append(_Waiting(rollout, weight, count))
-        self._rollouts += count
+        self._waiting.append(Waiting(rollout, weight, count))
 
     def step(self, *, scale: float, frames: int) -> StepResult:
         """Trains on all rollouts as one batch: one optimizer step, or one per epoch and minibatch.
@@ -66,17 +65,33 @@ class BatchTrainer:
         rollout whose gradient is not finite is left out, and the step is taken with the others. Returns the means of
         the loss's statistics.
         """
+        self.begin(scale=scale, frames=frames)
+        return self.finish()
+
+    def begin(self, *, scale: float, frames: int) -> None:
+        """The first half of `step`: all of it, on a CPU."""
         waiting, self._waiting = self._waiting, []
-        rollouts, self._rollouts = self._rollouts, 0
-        if not waiting:
-            return StepResult()
-        steps = self._train(waiting, rollouts, scale, frames)
+        if waiting:
+            self._finished = self._result(waiting, self._train(waiting, scale, frames), scale, frames)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `finish` need not wait for what `begin` has begun."""
+        return True
+
+    def finish(self) -> StepResult:
+        """The second half of `step`."""
+        finished, self._finished = self._finished, StepResult()
+        return finished
+
+    def _result(self, waiting: list[Waiting], steps: list[Statistics] | None, scale: float, frames: int) -> StepResult:
+        """What came of the batch, after a second try without those that spoilt the first."""
         left_out: dict[int, str] = {}
         to_blame = True
         if steps is None:
             left_out = dict.fromkeys(self._not_finite(waiting), NOT_FINITE)
             rest = [one for number, one in enumerate(waiting) if number not in left_out]
-            steps = self._train(rest, sum(one.count for one in rest), scale, frames) if left_out and rest else None
+            steps = self._train(rest, scale, frames) if left_out and rest else None
             if steps is None:
                 to_blame = len(waiting) == 1 and self.weights.finite
                 left_out = dict.fromkeys(range(len(waiting)), NOT_FINITE)
@@ -85,13 +100,13 @@ class BatchTrainer:
         means = np.mean(steps, axis=0).tolist()
         return StepResult(dict(zip(Statistics._fields, means, strict=True)), left_out)
 
-    def _train(self, waiting: list[_Waiting], rollouts: int, scale: float, frames: int) -> list[Statistics] | None:
+    def _train(self, waiting: list[Waiting], scale: float, frames: int) -> list[Statistics] | None:
         """The statistics of each step; None where the first gradient was not finite, and no step was taken."""
-        root = 1.0 if self._average else math.sqrt(rollouts)
+        root = self._root(waiting)
         steps: list[Statistics] = []
         batch = join([one.rollout for one in waiting])
-        for part, weights, moved in self._parts(batch, _column_weights(waiting), frames):
-            statistics = gradient(self.model, part, self._section, weights, moved=moved)
+        for part, weights in self._parts(batch, column_weights(waiting), frames):
+            statistics = gradient(self.model, part, self._section, weights)
             if not math.isfinite(statistics.gradient_norm):
                 return steps or None
             if steps and 0 < self._section.target_kl < statistics.kl:
@@ -100,31 +115,31 @@ class BatchTrainer:
             self.weights.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames)
         return steps
 
-    def _not_finite(self, waiting: list[_Waiting]) -> list[int]:
+    def _root(self, waiting: list[Waiting]) -> float:
+        """How much longer a step on all of them is than one on the mean."""
+        return 1.0 if self._average else math.sqrt(sum(one.count for one in waiting))
+
+    def _not_finite(self, waiting: list[Waiting]) -> list[int]:
         """The numbers of the rollouts that have no finite gradient by themselves."""
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
-    def _parts(
-        self, rollout: Rollout, weights: Floats | None, frames: int
-    ) -> Iterator[tuple[Rollout, Floats | None, Tensor | None]]:
-        """Rollouts to take a step with each, the weights of their environments, and observations on a device."""
+    def _parts(self, rollout: Rollout, weights: Floats | None, frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
+        """Rollouts to take a step with each, and the weights of their environments."""
         if not METHODS[self._section.kind].repeats:
-            yield rollout, weights, None
+            yield rollout, weights
             return
-        device, moved = self.weights.vector.device, None
-        if self._moves:  # once for all epochs; the loss itself is computed on the CPU
-            moved = torch.from_numpy(rollout.observations).to(device)
-            rollout = replace(rollout, observations=np.empty((*rollout.observations.shape[:2], 0)))
+        for chosen in self._shuffled(rollout.actions.shape[1], frames):
+            yield rollout.columns(chosen), None if weights is None else weights[chosen]
+
+    def _shuffled(self, num_envs: int, frames: int) -> Iterator[NDArray[np.int64]]:
+        """The environments of each minibatch of each epoch."""
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
-            order = generator.permutation(rollout.actions.shape[1])
-            for chosen in np.array_split(order, min(self._section.minibatches, len(order))):
-                part = None if moved is None else moved.index_select(1, torch.from_numpy(chosen).to(device))
-                yield rollout.columns(chosen), None if weights is None else weights[chosen], part
+            yield from np.array_split(generator.permutation(num_envs), min(self._section.minibatches, num_envs))
 
 
-def _column_weights(waiting: list[_Waiting]) -> Floats | None:
+def column_weights(waiting: list[Waiting]) -> Floats | None:
     """Weights (B,) of the batch's environments, of mean 1 over the rollouts; None: all are alike."""
     given = [one.weight for one in waiting]
     if min(given) == max(given):

@@ -124,7 +124,10 @@ class GradientSum:
         divisor = (self._rollouts if self._average else root) * self._weight / self._gradients / self._unit
         if divisor != 1.0:
             np.multiply(self._sum, 1.0 / divisor, out=self._sum)
-        gradient = torch.from_numpy(self._sum).to(self._device, non_blocking=True)
+        if self._device.type == "cpu":
+            gradient = torch.from_numpy(self._sum)
+        else:
+            gradient = self.weights.transport.up([self._sum])[0]
         self.weights.step(gradient, scale=scale * root, frames=frames)
         if self._compensation is not None:
             self._compensation.stepped(self.weights.vector)

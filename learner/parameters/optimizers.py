@@ -40,19 +40,19 @@ class FlatOptimizer(abc.ABC):
         """On the learning rate of all further steps, beside annealing and `scale`."""
         self._state: dict[str, Tensor] = {}
 
-    def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
+    def step(self, gradient: Tensor, *, scale: float, frames: int, taken: Tensor | None = None) -> None:
         """One step along `gradient`, float32 (size,) on the vector's device, which is left as it is.
 
         `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames` of the run
-        so far are for annealing.
+        so far are for annealing. taken: a bool () on the device: where it is False, nothing changes.
         """
         if self._total_frames:
             self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
-        self._update(gradient, self.learning_rate * self.factor * scale)
+        self._update(gradient, self.learning_rate * self.factor * scale, taken)
 
     @abc.abstractmethod
-    def _update(self, gradient: Tensor, learning_rate: float) -> None:
-        """Changes the statistics and the vector."""
+    def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
+        """Changes the statistics and the vector, unless `taken` is False."""
 
     def state(self) -> dict[str, Tensor]:
         """The statistics by name: the tensors in use, not copies."""
@@ -87,11 +87,14 @@ class Adam(FlatOptimizer):
         self._steps: Tensor | NDArray[Any] = steps.numpy() if steps.device.type == "cpu" else steps
         """The same memory, which torch takes longer to count in than to see all of a small network's gradient."""
 
-    def _update(self, gradient: Tensor, learning_rate: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
         # The kernel itself: the class torch.optim.Adam costs 50 us a step more, the function around it 10, as much as a
         # small network's update.
         means, squares, steps = self._statistics
-        self._steps += 1
+        if taken is None:
+            self._steps += 1
+        else:
+            steps[0].add_(taken)
         torch._fused_adam_(
             self._vectors,
             [gradient],
@@ -106,6 +109,7 @@ class Adam(FlatOptimizer):
             eps=self.section.epsilon,
             amsgrad=False,
             maximize=False,
+            found_inf=None if taken is None else torch.logical_not(taken).float(),
         )
 
 
@@ -120,9 +124,13 @@ class RMSProp(FlatOptimizer):
         self._state = {"square": torch.zeros_like(vector)}
         self._root = torch.empty_like(vector)
 
-    def _update(self, gradient: Tensor, learning_rate: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
         square = self._state["square"]
-        square.mul_(self.section.decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
+        decay: float | Tensor = self.section.decay
+        if taken is not None:
+            decay = torch.where(taken, decay, 1.0)
+            gradient = torch.where(taken, gradient, 0.0)
+        square.mul_(decay).addcmul_(gradient, gradient, value=1 - self.section.decay)
         torch.add(square, self.section.epsilon, out=self._root).sqrt_()
         self.vector.addcdiv_(gradient, self._root, value=-learning_rate)
 
@@ -135,9 +143,14 @@ class SGD(FlatOptimizer):
         if section.momentum:
             self._state = {"momentum": torch.zeros_like(vector)}
 
-    def _update(self, gradient: Tensor, learning_rate: float) -> None:
+    def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
+        if taken is not None:
+            gradient = torch.where(taken, gradient, 0.0)
         if self.section.momentum:
-            gradient = self._state["momentum"].mul_(self.section.momentum).add_(gradient)
+            momentum = self.section.momentum if taken is None else torch.where(taken, self.section.momentum, 1.0)
+            gradient = self._state["momentum"].mul_(momentum).add_(gradient)
+            if taken is not None:
+                gradient = torch.where(taken, gradient, 0.0)
         self.vector.add_(gradient, alpha=-learning_rate)
 
 

@@ -187,7 +187,8 @@ class WeightPublisher:
                 self._delta = (-1, b"", False)
             return self._keyframe.version, self._keyframe.body
         if self._whole[0] != self._newest:
-            self._whole = (self._newest, self._format.pack(self._weights.vectors(), self._weights.extras))
+            half = self._spec.weights_format == "fp16"
+            self._whole = (self._newest, self._format.pack(self._weights.vectors(half=half), self._weights.extras))
         return self._whole
 
     def _newest_delta(self) -> tuple[bytes, bool]:

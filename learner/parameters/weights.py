@@ -15,6 +15,7 @@ from common.rl.normalization import Normalization
 from common.rl.rewards import UNCHANGED
 from learner.parameters.moments_guard import MomentsGuard
 from learner.parameters.optimizers import FlatOptimizer
+from learner.parameters.transport import halved, transport
 
 TARGET = "target"
 """Its name in a checkpoint, beside the optimizer's tensors."""
@@ -58,6 +59,7 @@ class Weights:
         target: TargetNetwork | None = None,
     ) -> None:
         """`extras` are the model's; running statistics are their first part."""
+        self.transport = transport(optimizer.vector.device)
         self.vector = optimizer.vector
         self.optimizer = optimizer
         self.extras = extras
@@ -77,8 +79,9 @@ class Weights:
         """
         self._merged = self._merged.merged(self._guard.believed(source, more))
 
-    def step(self, gradient: Tensor, *, scale: float, frames: int) -> None:
-        self.optimizer.step(gradient, scale=scale, frames=frames)
+    def step(self, gradient: Tensor, *, scale: float, frames: int, taken: Tensor | None = None) -> None:
+        """As `FlatOptimizer.step`."""
+        self.optimizer.step(gradient, scale=scale, frames=frames, taken=taken)
         if self.target is not None:
             self.target.stepped(self.vector, frames)
 
@@ -107,15 +110,20 @@ class Weights:
         if self._normalization.size:
             self._statistics[:] = self._normalization.extras(self._moments)
 
-    def vectors(self) -> list[NDArray[np.float32]]:
-        """As they travel: the weights, and behind them the target network's if there is one. Views, or copies."""
+    def vectors(self, *, half: bool = False) -> list[NDArray[Any]]:
+        """As they travel: the weights, and behind them the target network's if there is one. Views, or copies.
+
+        half: those of a device come in half precision, half of the bytes.
+        """
         vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
-        return [vector.detach().cpu().numpy() for vector in vectors]
+        if self.transport.device.type == "cpu":
+            return [vector.detach().numpy() for vector in vectors]
+        return [self.transport.down(halved(vector) if half else vector) for vector in vectors]
 
     @property
     def checksum(self) -> int:
         """CRC-32 of the vector and the extras."""
-        return zlib.crc32(self.extras.data, zlib.crc32(self.vector.detach().cpu().numpy().data))
+        return zlib.crc32(self.extras.data, zlib.crc32(self.vectors()[0].data))
 
     @property
     def finite(self) -> bool:

@@ -43,11 +43,11 @@ class DenseModel(Model):
     def step(self, observations: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
         return self._network.act(observations), state
 
-    def outputs(self, rollout: Rollout, moved: Any = None) -> Floats:
-        return self.forward(rollout, moved)
+    def outputs(self, rollout: Rollout) -> Floats:
+        return self.forward(rollout)
 
-    def forward(self, rollout: Rollout, moved: Any = None) -> Floats:
-        observations = rollout.observations if moved is None else moved
+    def forward(self, rollout: Rollout) -> Floats:
+        observations = rollout.observations
         return self._network.forward(observations.reshape(-1, *observations.shape[2:]))
 
     def backward(self, derivative: Floats) -> None:

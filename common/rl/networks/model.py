@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, autograd
 
+from common.rl import arrays
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.registry import METHODS
+from common.rl.arrays import Array
 from common.rl.model import Floats, Model, plan
 from common.rl.networks import registry
+from common.rl.networks.chunks import Chunks
 from common.rl.networks.flat import flatten
 from common.rl.networks.heads import PolicyValue
 from common.rl.networks.normalization import Normalized
+from common.rl.networks.tensors import TENSORS
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
 
-_KEPT_CHUNKS = 16
-"""Up to this many chunks the graph of the first pass is kept (0.2 MB a frame for conv nets); beyond, a second pass."""
+arrays.put_in_place(TENSORS)
 
 
 class TorchModel(Model):
@@ -38,8 +42,10 @@ class TorchModel(Model):
         self.action = network.action
         self.state_size = network.state_size
         self.size, self.hash = self.flat.size, self.flat.hash
+        self._chunks = Chunks(network, self.flat.vector.device)
         self._pass: _Pass | None = None
         """The last `forward`'s, until `backward`."""
+        self._fetches = True
 
     def to(self, device: torch.device) -> TorchModel:
         """This model with network and vectors on `device`; the old one must not be used any more."""
@@ -55,46 +61,47 @@ class TorchModel(Model):
         return self.flat.gradient.numpy()
 
     def step(self, observations: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
-        device = self.flat.vector.device
-        seen, before = torch.from_numpy(observations), torch.from_numpy(state)
-        outputs, after = self.network.step(seen.to(device, non_blocking=True), before.to(device))
-        return outputs.cpu().numpy(), after.cpu().numpy()
+        outputs, after = self.network.step(torch.from_numpy(observations), torch.from_numpy(state))
+        return outputs.numpy(), after.numpy()
 
     @torch.no_grad()
-    def outputs(self, rollout: Rollout, moved: Any = None) -> Floats:
-        return _Pass(self.network, rollout, moved, self.flat.vector.device, graph=False).outputs.cpu().numpy()
+    def outputs(self, rollout: Rollout) -> Array:
+        return _as_given(_Pass(self.network, self._chunks, rollout, graph=False).outputs, rollout)
 
-    def forward(self, rollout: Rollout, moved: Any = None) -> Floats:
-        self._pass = _Pass(self.network, rollout, moved, self.flat.vector.device, graph=True)
-        return self._pass.outputs.detach().cpu().numpy()
+    def forward(self, rollout: Rollout) -> Array:
+        self._pass = _Pass(self.network, self._chunks, rollout, graph=True)
+        self._fetches = isinstance(rollout.observations, np.ndarray)
+        return _as_given(self._pass.outputs.detach(), rollout)
 
-    def backward(self, derivative: Floats) -> None:
+    def backward(self, derivative: Array) -> None:
         assert self._pass is not None, "backward without forward"
         self.flat.zero()
-        self._pass.backward(torch.from_numpy(derivative).to(self.flat.vector.device))
+        self._pass.backward(torch.as_tensor(derivative))
         self._pass = None
 
-    def clip_gradient(self, max_norm: float) -> float:
+    def clip_gradient(self, max_norm: float) -> Any:
         vector = self.flat.gradient
-        norm = float(torch.linalg.vector_norm(vector))
-        if 0 < max_norm < norm:
-            vector.mul_(max_norm / norm)
+        norm = torch.linalg.vector_norm(vector)
+        if self._fetches:
+            length = float(norm)
+            if 0 < max_norm < length:
+                vector.mul_(max_norm / length)
+            return length
+        if max_norm:
+            vector.mul_((max_norm / norm).clamp_(max=1.0))
         return norm
 
 
 class _Pass:
     """One pass of a network over a rollout's observations, a chunk at a time."""
 
-    def __init__(
-        self, network: PolicyValue, rollout: Rollout, moved: Any, device: torch.device, *, graph: bool
-    ) -> None:
-        """graph: `backward` will be called."""
+    def __init__(self, network: PolicyValue, chunks: Chunks, rollout: Rollout, *, graph: bool) -> None:
+        """The rollout is numpy's, of a network on the CPU, or on the network's device. graph: `backward` follows."""
         self._network = network
-        # A CPU computes a chunk at a time, which its cache holds; other devices as much at once as keeps its graph.
-        self._size = network.chunk if device.type == "cpu" else _KEPT_CHUNKS * network.chunk
-        observations = torch.from_numpy(rollout.observations).to(device, non_blocking=True) if moved is None else moved
-        self._chunks = torch.split(observations.flatten(0, 1), self._size)
-        self._kept = graph and len(self._chunks) * self._size <= _KEPT_CHUNKS * network.chunk
+        observations = torch.as_tensor(rollout.observations).flatten(0, 1)
+        self._size, kept = chunks.of(observations)
+        self._chunks = torch.split(observations, self._size)
+        self._kept = graph and kept
         with torch.set_grad_enabled(self._kept):
             self._parts = [network.features(chunk) for chunk in self._chunks]
         self._features = torch.cat([part.detach() for part in self._parts])
@@ -103,7 +110,7 @@ class _Pass:
         if network.state_size:
             if rollout.state is None:
                 raise ValueError("rollout: a recurrent network needs the state before its first observation")
-            state, valid = (torch.from_numpy(part).to(device) for part in (rollout.state, rollout.valid))
+            state, valid = torch.as_tensor(rollout.state), torch.as_tensor(rollout.valid)
             self.outputs = network.unroll(self._features.requires_grad_(graph), state, valid)
 
     def backward(self, derivative: Tensor) -> None:
@@ -115,6 +122,10 @@ class _Pass:
         parts = zip(self._chunks, self._parts, torch.split(derivative, self._size), strict=True)
         for chunk, part, part_derivative in parts:
             autograd.backward(part if self._kept else self._network.features(chunk), part_derivative)
+
+
+def _as_given(outputs: Tensor, rollout: Rollout) -> Array:
+    return outputs.numpy() if isinstance(rollout.observations, np.ndarray) else outputs
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> TorchModel:

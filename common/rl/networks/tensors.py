@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from common.rl.arrays import Arrays, put_in_place
+from common.rl.arrays import Arrays
 
 
 class TensorArrays(Arrays):
@@ -60,4 +60,4 @@ class TensorArrays(Arrays):
         return y
 
 
-put_in_place(TensorArrays())
+TENSORS = TensorArrays()

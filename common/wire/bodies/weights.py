@@ -10,8 +10,10 @@ The extras stay float32, since half precision would spoil running statistics.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from common.errors import CodecError
 from common.wire.codecs.base import Codec, Floats
@@ -31,9 +33,12 @@ class WeightsFormat:
         self._vectors = vectors
         self._bytes = vectors * self._codec.raw_bytes + 4 * extras
 
-    def pack(self, vectors: Sequence[Floats], extras: Floats) -> bytes:
-        """The body; all are contiguous float32 on the CPU."""
-        return b"".join([*(bytes(self._codec.encode(vector)) for vector in vectors), extras.tobytes()])
+    def pack(self, vectors: Sequence[NDArray[Any]], extras: Floats) -> bytes:
+        """The body; all are contiguous float32 on the CPU, or halves already."""
+        return b"".join([*(self._packed(vector) for vector in vectors), extras.tobytes()])
+
+    def _packed(self, vector: NDArray[Any]) -> bytes:
+        return vector.tobytes() if vector.dtype == np.float16 else bytes(self._codec.encode(vector))
 
     def unpack(self, body: Buffer, vectors: Sequence[Floats], extras: Floats) -> None:
         """Write the content of `body` into the vectors and the extras.

@@ -193,9 +193,7 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01), there.flat.vector, 0)
     seen: list[list[float]] = []
 
-    def noted(
-        model: TorchModel, rollout: Rollout, section: Algorithm, weights: Floats | None, **moved: object
-    ) -> Statistics:
+    def noted(model: TorchModel, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
         statistics = gradient(model, rollout, section, weights)
         seen.append(rollout.rewards[0].tolist())
         gradient(there, rollout, section, weights)  # and a plain loop over the same parts
@@ -216,19 +214,6 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     assert learnt.statistics["kl"] > 0
 
 
-def test_minibatches_of_observations_that_were_moved_once_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = []
-    for moves in (False, True):
-        model, parts = rollouts(2)
-        trainer = trainer_of(model, Algorithm(kind="ppo", epochs=2, minibatches=3))
-        monkeypatch.setattr(trainer, "_moves", moves)  # as where the network is on another device
-        for rollout in parts:
-            trainer.add(rollout)
-        trainer.step(scale=1.0, frames=0)
-        vectors.append(model.flat.vector)
-    assert torch.equal(vectors[0], vectors[1])
-
-
 def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -239,11 +224,9 @@ def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_b
         """Of the advantages in each minibatch of the last batch."""
         found: list[float] = []
 
-        def noted(
-            model: TorchModel, part: Rollout, section: Algorithm, weights: Floats | None, **moved: object
-        ) -> Statistics:
+        def noted(model: TorchModel, part: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
             found.append(float(part.rewards.sum()))
-            return gradient(model, part, section, weights, **moved)
+            return gradient(model, part, section, weights)
 
         monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
         trainer = BatchTrainer(model, weights_of(model.flat.vector), section, seed=seed)

@@ -1,0 +1,39 @@
+"""A rollout on the device of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common.rl.rollout import Rollout
+
+
+class TensorRollout(Rollout):
+    """As `Rollout`, with tensors on one device in the place of arrays. `steps` must not be asked for: it would wait."""
+
+    def columns(self, chosen: NDArray[np.int64] | Tensor) -> TensorRollout:
+        """chosen: (n,), on the device."""
+        parts: dict[str, Any] = self.parts()
+        return TensorRollout(**{name: part.index_select(_axis(name), chosen) for name, part in parts.items()})
+
+    def parts(self) -> dict[str, Any]:
+        return self._parts()
+
+
+def join(rollouts: Sequence[TensorRollout]) -> TensorRollout:
+    """Join rollouts of the same number of steps into one of all their environments."""
+    if len(rollouts) == 1:
+        return rollouts[0]
+    parts = [rollout.parts() for rollout in rollouts]
+    joined: dict[str, Any] = {name: torch.cat([part[name] for part in parts], dim=_axis(name)) for name in parts[0]}
+    return TensorRollout(**joined)
+
+
+def _axis(name: str) -> int:
+    """The axis of the environments."""
+    return 0 if name == "state" else 1

@@ -1,0 +1,149 @@
+"""Training on a GPU: rollouts go up as they come, and nothing is waited for before a batch is learnt from.
+
+What decides about a step - is the gradient finite, is the policy still near the one that acted - is decided on the
+device, step by step: once a step is not to be taken, none that follows is. The figures of all steps of a batch come
+down together, at its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common.rl.algorithms.registry import METHODS
+from common.rl.algorithms.statistics import Statistics
+from common.rl.gradient import gradient
+from common.rl.networks.model import TorchModel
+from common.rl.networks.tensor_rollout import TensorRollout, join
+from common.rl.rollout import Rollout
+from common.settings.sections import Algorithm
+from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weights
+from learner.parameters.step_result import StepResult
+from learner.parameters.transport import Transport
+from learner.parameters.weights import Weights
+
+NORM, KL = (Statistics._fields.index(name) for name in ("gradient_norm", "kl"))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One that is being learnt from. It keeps the rollouts' memory until that is over."""
+
+    waiting: list[Waiting]
+    scale: float
+    frames: int
+    figures: Callable[[], NDArray[np.float32]]
+    """(steps, figures of `Statistics`); waits for all steps."""
+    is_over: Callable[[], bool]
+
+
+class DeviceTrainer(BatchTrainer):
+    """As `BatchTrainer`, of a model on the device of a transport."""
+
+    def __init__(
+        self,
+        model: TorchModel,
+        weights: Weights,
+        section: Algorithm,
+        transport: Transport,
+        *,
+        average: bool = False,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model, weights, section, average=average, seed=seed)
+        self._transport = transport
+        self._batch: _Batch | None = None
+
+    def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
+        """As `BatchTrainer.add`; observations that are on the device already are not moved."""
+        super().add(self._moved(rollout), weight=weight, count=count)
+
+    def begin(self, *, scale: float, frames: int) -> None:
+        """Begins to learn from all rollouts added, and does not wait for it."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._transport.join()
+            self._batch = self._begun(waiting, scale, frames)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `finish` need not wait."""
+        return self._batch is None or self._batch.is_over()
+
+    def finish(self) -> StepResult:
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return StepResult()
+        return self._result(batch.waiting, self._taken(batch.figures()), batch.scale, batch.frames)
+
+    def _train(self, waiting: list[Waiting], scale: float, frames: int) -> list[Statistics] | None:
+        self._transport.join()
+        return self._taken(self._begun(waiting, scale, frames).figures())
+
+    def _begun(self, waiting: list[Waiting], scale: float, frames: int) -> _Batch:
+        root = self._root(waiting)
+        figures: list[Tensor] = []
+        goes_on: Tensor | None = None
+        for part, weights in self._tensor_parts(waiting, frames):
+            statistics = gradient(self.model, part, self._section, weights)
+            row = torch.stack([self._on_device(one) for one in statistics])
+            good = self._is_good(row, first=goes_on is None)
+            goes_on = good if goes_on is None else goes_on & good
+            figures.append(row)
+            self.weights.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames, taken=goes_on)
+        is_over = self._transport.mark()
+        return _Batch(waiting, scale, frames, self._transport.begin_down(torch.stack(figures)), is_over)
+
+    def _on_device(self, figure: Any) -> Tensor:
+        return figure if isinstance(figure, Tensor) else torch.full((), figure, device=self._transport.device)
+
+    def _is_good(self, row: Tensor, *, first: bool) -> Tensor:
+        """Whether a step with these figures is taken, if those before it were."""
+        finite = torch.isfinite(row[NORM])
+        return finite if first or not self._section.target_kl else finite & (row[KL] <= self._section.target_kl)
+
+    def _taken(self, figures: NDArray[np.float32]) -> list[Statistics] | None:
+        """The statistics of the steps that were taken, by the rule of `_is_good`; None: not even the first."""
+        limit = self._section.target_kl or math.inf
+        steps: list[Statistics] = []
+        for row in figures.tolist():
+            if not math.isfinite(row[NORM]) or (steps and not row[KL] <= limit):
+                break
+            steps.append(Statistics(*row))
+        return steps or None
+
+    def _not_finite(self, waiting: list[Waiting]) -> list[int]:
+        norms: list[Any] = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
+        found = self._transport.down(torch.stack(norms))
+        return np.flatnonzero(~np.isfinite(found)).tolist()
+
+    def _tensor_parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[TensorRollout, Tensor | None]]:
+        """Rollouts to take a step with each, and the weights of their environments."""
+        rollout: Any = join([one.rollout for one in waiting])  # type: ignore[misc]
+        given = column_weights(waiting)
+        weights = None if given is None else self._transport.up([given])[0]
+        if not METHODS[self._section.kind].repeats:
+            yield rollout, weights
+            return
+        for chosen in self._transport.up(list(self._shuffled(rollout.rewards.shape[1], frames))):
+            yield rollout.columns(chosen), None if weights is None else weights.index_select(0, chosen)
+
+    def _moved(self, rollout: Rollout) -> TensorRollout:
+        parts = {field.name: getattr(rollout, field.name) for field in fields(rollout)}
+        host = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+        there = dict(zip(host, self._transport.up(list(host.values())), strict=True))
+        return TensorRollout(**(parts | there))
+
+
+def trainer_of(model: TorchModel, weights: Weights, section: Algorithm, **options: Any) -> BatchTrainer:
+    """The trainer for the device of the weights; `options` are those of `BatchTrainer`."""
+    if weights.vector.device.type == "cpu":
+        return BatchTrainer(model, weights, section, **options)
+    return DeviceTrainer(model, weights, section, weights.transport, **options)

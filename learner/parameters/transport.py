@@ -1,0 +1,149 @@
+"""The way between the host and the learner's device: copies that wait for nothing, beside what is computed there.
+
+From arrays that a GPU may read while the host goes on a copy needs pinned memory, and must be over before that memory
+is written again. Here each copy has pinned memory of its own, which torch's allocator gives again only once the copies
+from and to it are over: nothing is written twice, and nothing waits for that. `Transport` is the one of a CPU: the
+same calls, copied at once.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+ALIGNMENT = 64
+"""Bytes; every element type begins at a multiple of its size."""
+Wait = Callable[[], None]
+
+
+class Transport:
+    """To and from the host's own memory. The methods that begin with _ are what a device does in its own way."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def up(self, arrays: Sequence[NDArray[Any]]) -> list[Tensor]:
+        """The arrays as tensors on the device, in one copy; they may be written at once afterwards.
+
+        The current stream waits for the copy, the host does not.
+        """
+        starts, total = [], 0
+        for array in arrays:
+            starts.append(total)
+            total += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        memory, view = self._memory(total)
+        for start, array in zip(starts, arrays, strict=True):
+            view[start : start + array.nbytes].view(array.dtype).reshape(array.shape)[...] = array
+        there = self._up(memory)
+        return [
+            there[start : start + array.nbytes].view(_torch_type(array)).view(array.shape)
+            for start, array in zip(starts, arrays, strict=True)
+        ]
+
+    def begin_down(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
+        """Begins to fetch a tensor, which must not be written on the current stream before its copy; what is returned
+        waits for it, and gives the array."""
+        tensor = tensor.detach().contiguous()
+        memory, view = self._memory(tensor.numel() * tensor.element_size())
+        wait = self._down(tensor, memory.view(tensor.dtype).view(tensor.shape))
+
+        def fetched() -> NDArray[Any]:
+            wait()
+            array: NDArray[Any] = view.view(_numpy_type(tensor)).reshape(tuple(tensor.shape))
+            return array
+
+        return fetched
+
+    def down(self, tensor: Tensor) -> NDArray[Any]:
+        """The tensor as an array, with memory of its own; waits for what the current stream has to do before."""
+        return self.begin_down(tensor)()
+
+    def acting(self) -> AbstractContextManager[Any]:
+        """What is computed within it need not wait for training."""
+        return nullcontext()
+
+    def join(self) -> None:
+        """What follows on the current stream comes after all that was computed in `acting`."""
+
+    def mark(self) -> Callable[[], bool]:
+        """Whether what is computed on the current stream so far is over."""
+        return lambda: True
+
+    def _memory(self, size: int) -> tuple[Tensor, NDArray[np.uint8]]:
+        """uint8 (size,) of the host, and the same as an array."""
+        memory = torch.empty(size, dtype=torch.uint8)
+        return memory, memory.numpy()
+
+    def _up(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def _down(self, tensor: Tensor, memory: Tensor) -> Wait:
+        memory.copy_(tensor)
+        return lambda: None
+
+
+class CudaTransport(Transport):
+    """Pinned memory, a stream for copies, and one for acting. It has never run: no GPU was at hand."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__(device)
+        cuda: Any = torch.cuda  # its streams have no types
+        self._event = cuda.Event
+        self._copies = cuda.Stream(device)
+        self._acting = cuda.Stream(device, priority=-1)
+
+    def acting(self) -> AbstractContextManager[Any]:
+        stream: AbstractContextManager[Any] = torch.cuda.stream(self._acting)
+        return stream
+
+    def join(self) -> None:
+        torch.cuda.current_stream(self.device).wait_stream(self._acting)
+
+    def mark(self) -> Callable[[], bool]:
+        event = self._event()
+        event.record(torch.cuda.current_stream(self.device))
+        return lambda: bool(event.query())
+
+    def _memory(self, size: int) -> tuple[Tensor, NDArray[np.uint8]]:
+        memory = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        return memory, memory.numpy()
+
+    def _up(self, memory: Tensor) -> Tensor:
+        current = torch.cuda.current_stream(self.device)
+        with torch.cuda.stream(self._copies):
+            there = memory.to(self.device, non_blocking=True)
+        current.wait_stream(self._copies)
+        there.record_stream(current)
+        return there
+
+    def _down(self, tensor: Tensor, memory: Tensor) -> Wait:
+        self._copies.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._copies):
+            memory.copy_(tensor, non_blocking=True)
+            event = self._event()
+            event.record(self._copies)
+        tensor.record_stream(self._copies)
+        wait: Wait = event.synchronize
+        return wait
+
+
+def transport(device: torch.device) -> Transport:
+    return CudaTransport(device) if device.type == "cuda" else Transport(device)
+
+
+def halved(vector: Tensor) -> Tensor:
+    """A copy in half precision, as `Fp16Codec` rounds it: finite values beyond its range become its largest."""
+    largest = torch.finfo(torch.float16).max
+    return vector.clamp(-largest, largest).half()
+
+
+def _torch_type(array: NDArray[Any]) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, array.dtype)).dtype
+
+
+def _numpy_type(tensor: Tensor) -> np.dtype[Any]:
+    return torch.empty(0, dtype=tensor.dtype).numpy().dtype

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from common.rl.networks import chunks
+from common.rl.networks.chunks import Chunks, graph_bytes
+from tests.helpers.rollouts import BOX, PICTURE, make
+
+CPU, OTHER = torch.device("cpu"), torch.device("meta")
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(1, True), (64, True), (1024, True), (1025, False)])
+def test_a_cpu_computes_what_its_cache_holds(rows: int, kept: bool) -> None:
+    model, _ = make(PICTURE)
+    assert Chunks(model.network, CPU).of(torch.empty(rows, 1)) == (model.network.chunk, kept) == (64, kept)
+
+
+def test_another_device_as_much_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rollout = make(PICTURE)
+    observations = torch.from_numpy(rollout.observations).flatten(0, 1)
+    monkeypatch.setattr(chunks, "OTHER_DEVICE_BYTES", int(20.5 * graph_bytes(model.network, observations)))
+    policy = Chunks(model.network, OTHER)
+    assert policy.of(observations) == (10, False), "half of it, and there are 49"
+    assert policy.of(observations[:10]) == (10, True)
+    assert policy.of(observations[:3]) == (3, True)
+
+
+def test_the_graph_s_memory_is_that_of_what_is_kept_for_the_way_back() -> None:
+    picture, rollout = make(PICTURE)
+    pictures = torch.from_numpy(rollout.observations).flatten(0, 1)
+    found = graph_bytes(picture.network, pictures)
+    assert 36 * 36 * 2 * 4 < found < 100_000, "at least the picture as float32"
+    assert found == pytest.approx(graph_bytes(picture.network, pictures[:2]), rel=0.2)
+    dense, rollout = make(BOX)
+    assert graph_bytes(dense.network, torch.from_numpy(rollout.observations).flatten(0, 1)) < 10_000

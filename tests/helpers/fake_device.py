@@ -1,0 +1,55 @@
+"""A device without values: what is computed has shapes, types and a device, and to mix it with another device raises.
+
+It is torch's FakeTensorMode on the device "meta". Asking for a value raises too: that would wait for a GPU. Pinned
+memory and streams need a real device, so the transport is one that copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from common.rl.action_spec import ActionSpec
+from common.rl.networks.model import TorchModel, build
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Settings
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.transport import Transport
+from learner.parameters.weights import TargetNetwork, Weights
+
+DEVICE = torch.device("meta")
+_MODE = FakeTensorMode(allow_non_fake_inputs=True)
+
+
+class FakeTransport(Transport):
+    """Whatever comes down is zeros."""
+
+    def __init__(self) -> None:
+        super().__init__(DEVICE)
+
+    def _up(self, memory: Tensor) -> Tensor:
+        with _MODE:
+            return torch.empty(memory.shape, dtype=torch.uint8, device=DEVICE)
+
+    def _down(self, tensor: Tensor, memory: Tensor) -> Callable[[], None]:
+        assert tensor.device == DEVICE
+        memory.zero_()
+        return lambda: None
+
+
+def model_and_weights(
+    settings: Settings, observation: ObservationSpec, action: ActionSpec
+) -> tuple[TorchModel, Weights]:
+    """A model on the device, and its weights."""
+    with _MODE, DEVICE:
+        model = build(settings, observation, action)
+        optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
+    target = None
+    if model.target is not None:
+        target = TargetNetwork(model.target.flat.vector, 1, model.frames, 0)
+    weights = Weights(optimizer, model.extras, model.normalization, target=target)
+    weights.transport = FakeTransport()
+    return model, weights

@@ -1,0 +1,104 @@
+"""A learner whose network is on another device: nothing is computed across devices, and nothing waits for a value."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from common.rl.action_spec import ActionSpec, discrete
+from common.rl.rollout import Rollout
+from common.settings.sections import Algorithm, Network, Optimizer, Settings
+from common.wire.bodies.weights import WeightsFormat
+from common.wire.codecs.registry import make as make_codec
+from learner.parameters.device_trainer import DeviceTrainer, trainer_of
+from learner.parameters.gradient_sum import GradientSum
+from tests.helpers.fake_device import DEVICE, model_and_weights
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
+
+PPO = Algorithm(kind="ppo", epochs=2, minibatches=2, target_kl=0.1)
+ACTIONS = {
+    "discrete": discrete(3),
+    "multi-discrete": ActionSpec("multi-discrete", (2, 4, 3), (3,)),
+    "box": ActionSpec("box", shape=(3,), squashed=(False, True, False)),
+}
+
+
+def settings_of(algorithm: Algorithm | None = None, optimizer: str = "adam", **network: Any) -> Settings:
+    kind: Any = optimizer
+    section = Optimizer(kind=kind, momentum=0.5)
+    return Settings(algorithm=algorithm or Algorithm(), network=Network(**network), optimizer=section)
+
+
+def rollout_of(settings: Settings, observation: Any, action: ActionSpec) -> Rollout:
+    _, rollout = make(observation, action=action)
+    state = np.zeros((COPIES, 2 * settings.network.lstm), np.float32) if settings.network.lstm else None
+    return dataclasses.replace(rollout, state=state)
+
+
+@pytest.mark.parametrize(
+    ("settings", "observation", "action"),
+    [
+        (settings_of(), BOX, "discrete"),
+        (settings_of(normalize=True), BOX, "box"),
+        (settings_of(shared=False, log_std="state"), BOX, "box"),
+        (settings_of(lstm=4), BOX, "multi-discrete"),
+        (settings_of(kind="conv-a3c"), PICTURE, "discrete"),
+        (settings_of(kind="conv-nature", optimizer="rmsprop"), PICTURE, "discrete"),
+        (settings_of(kind="conv-impala", optimizer="sgd"), PICTURE, "multi-discrete"),
+        (settings_of(PPO, kind="conv-a3c", lstm=8), PICTURE, "discrete"),
+        (settings_of(PPO, optimizer="rmsprop"), BOX, "box"),
+        (settings_of(Algorithm(kind="n-step-q"), kind="conv-a3c"), PICTURE, "discrete"),
+        (settings_of(Algorithm(kind="one-step-sarsa")), BOX, "discrete"),
+        (settings_of(Algorithm(kind="a2c", normalize_advantages=True)), BOX, "discrete"),
+    ],
+)
+def test_training_stays_on_the_device(settings: Settings, observation: Any, action: str) -> None:
+    rollout = rollout_of(settings, observation, ACTIONS[action])
+    model, weights = model_and_weights(settings, observation, ACTIONS[action])
+    trainer = trainer_of(model, weights, settings.algorithm)
+    assert isinstance(trainer, DeviceTrainer)
+    for weight in (1.0, 0.5):
+        trainer.add(rollout, weight=weight)
+    assert set(trainer.step(scale=0.5, frames=100).statistics.values()) == {0.0}
+    assert {one.device for one in (model.flat.vector, model.flat.gradient)} == {DEVICE}
+
+
+def test_a_pass_that_does_not_fit_is_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(kind="conv-a3c")
+    monkeypatch.setattr("common.rl.networks.chunks.OTHER_DEVICE_BYTES", 2**20)
+    model, weights = model_and_weights(settings, PICTURE, discrete(3))
+    trainer = trainer_of(model, weights, settings.algorithm)
+    trainer.add(rollout_of(settings, PICTURE, discrete(3)))
+    assert trainer.step(scale=1.0, frames=0).statistics
+
+
+def test_each_rollout_s_own_gradient_is_looked_at_without_waiting() -> None:
+    settings = settings_of()
+    model, weights = model_and_weights(settings, BOX, discrete(3))
+    trainer = trainer_of(model, weights, settings.algorithm)
+    trainer.add(rollout_of(settings, BOX, discrete(3)))
+    assert trainer._not_finite(trainer._waiting) == []
+
+
+def test_gradients_of_actors_go_up_and_weights_come_down() -> None:
+    model, weights = model_and_weights(settings_of(), BOX, discrete(3))
+    added = GradientSum(weights)
+    added.add(make_codec("none", model.size).encode(np.ones(model.size, np.float32)), "none", weight=1.0)
+    added.step(scale=1.0, frames=0)
+    for form, half in (("fp32", False), ("fp16", True)):
+        vectors = weights.vectors(half=half)
+        assert [vector.dtype for vector in vectors] == [np.float16 if half else np.float32]
+        assert len(WeightsFormat(form, model.size).pack(vectors, weights.extras)) == model.size * (2 if half else 4)
+
+
+def test_mixed_devices_are_seen_here() -> None:
+    """The other tests would pass without this one's error."""
+    model, _ = model_and_weights(settings_of(), BOX, discrete(3))
+    with pytest.raises(Exception, match="same device"):
+        model.network(torch.zeros(2, 4))
+    with pytest.raises(Exception, match="_local_scalar_dense"):
+        float(model.flat.vector.sum())
