@@ -237,9 +237,10 @@ class Gathered(_Run):
         return len({name for name in said if name.startswith(f"{LAUNCHER}-")})
 
 
-def evaluate(folder: RunFolder, episodes: int) -> dict[str, Any]:
-    """`a3cd evaluate` of the run's best checkpoint."""
-    with Command("evaluate", str(folder.path), "--episodes", str(episodes), "--json") as command:
+def evaluate(folder: RunFolder, episodes: int, *, newest: bool = False) -> dict[str, Any]:
+    """`a3cd evaluate` of the run's best checkpoint, or of its newest."""
+    which = ("--newest",) if newest else ()
+    with Command("evaluate", str(folder.path), *which, "--episodes", str(episodes), "--json") as command:
         while not command.succeeded():
             time.sleep(0.1)
         result: dict[str, Any] = json.loads(command.process.stdout.read())

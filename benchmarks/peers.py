@@ -1,0 +1,280 @@
+"""Other libraries of reinforcement learning on the same two cores, each with its own published settings.
+
+    python -m benchmarks peers [--peers a3cd,stable-baselines3] [--environments CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
+                               [--seeds 0,1,2,3,4] [--seconds 60] [--cache FOLDER]
+
+Each peer is installed, by pip, into a virtual environment of its own below the cache, once, with the release of torch
+that is installed here. A driver of ours (benchmarks/peer_drivers) trains with it, in a process of its own, and says
+which settings, and who published them. Of each seed the peers run in turn.
+
+"to the goal" is the time until the mean return of 100 training episodes is 475 in CartPole-v1, which ends a run; other
+runs end after --seconds of training. "start" is what passes from the command to the first frame. Frames are steps of
+the agent (in Pong four of the game). "return" is the mean of episodes played with the last weights and the likeliest
+actions: 20, and 3 of Pong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.runs import RunFailedError, Training, evaluate
+from benchmarks.tables import ROOT, Cell
+
+OURS = "a3cd"
+CORES = 2
+DRIVERS = Path(__file__).with_name("peer_drivers")
+STARTING_SECONDS = 120.0
+PLAYING_SECONDS = 300.0
+"""Longest start, and longest evaluation, on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    requirements: tuple[str, ...]
+    """What pip is to install."""
+    driver: str
+    """File in benchmarks/peer_drivers."""
+    threads: int
+    """Of torch, in each of its processes."""
+
+
+PEERS = {
+    "stable-baselines3": Peer(
+        ("stable-baselines3", "ale-py", "flappy-bird-gymnasium", "opencv-python-headless"),
+        "stable_baselines3_ppo.py",
+        threads=2,  # all in one process
+    ),
+    "sample-factory": Peer(
+        ("sample-factory", "gymnasium<1", "ale-py<0.10", "flappy-bird-gymnasium"),
+        "sample_factory_appo.py",
+        threads=1,  # learner, workers and those who choose actions are processes
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to train for."""
+
+    goal: float
+    """Mean training return that ends a run; infinity: none does."""
+    episodes: int
+    """To play at the end."""
+
+
+TASKS = {"CartPole-v1": Task(475.0, 20), "FlappyBird-v0": Task(math.inf, 20), "ALE/Pong-v5": Task(math.inf, 3)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a peer came to."""
+
+    start: float
+    """Seconds from the command to the first frame."""
+    seconds: float
+    """From the first frame to the goal, or to the end of training."""
+    frames: int
+    reached: bool
+    training_return: float | None
+    played: float | None
+    """Mean return of the trained agent."""
+    versions: Mapping[str, str]
+
+    def figures(self) -> tuple[float | None, ...]:
+        """What FIGURES says."""
+        goal = self.seconds if self.reached else None
+        whole = self.start + self.seconds if self.reached else None
+        return whole, goal, self.start, self.frames / self.seconds, self.training_return, self.played
+
+
+FIGURES = ("to the goal with start", "to the goal", "start", "frames/s", "training return", "return")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default=",".join((OURS, *PEERS)))
+    parser.add_argument("--environments", default=",".join(TASKS))
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of training, at most")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="where peers are installed (%(default)s)")
+    given = parser.parse_args()
+    names, environments = given.peers.split(","), given.environments.split(",")
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    unknown = [*(set(names) - {OURS, *PEERS}), *(set(environments) - set(TASKS))]
+    if unknown:
+        sys.exit(f"unknown: {', '.join(unknown)}; peers are {OURS}, {', '.join(PEERS)}; games are {', '.join(TASKS)}")
+    pythons = {name: Path(sys.executable) if name == OURS else install(name, given.cache) for name in names}
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # for all that is started below
+    tables.machine()
+    runs: dict[tuple[str, str], list[Run | None]] = {(task, name): [] for task in environments for name in names}
+    for task in environments:
+        for seed in seeds:
+            for name in names:
+                runs[task, name].append(attempt(name, pythons[name], task, seed, given.seconds))
+    show(runs, seeds, given.seconds)
+
+
+def default_cache() -> Path:
+    """In the user's own folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3cd-peers"
+
+
+def attempt(name: str, python: Path, task: str, seed: int, seconds: float) -> Run | None:
+    """None: it failed, and why is on stderr."""
+    try:
+        run = ours(task, seed, seconds) if name == OURS else drive(PEERS[name], python, task, seed, seconds)
+    except RunFailedError as error:
+        print(f"{name}, {task}, seed {seed}: {error}", file=sys.stderr, flush=True)
+        return None
+    shown = zip(FIGURES, run.figures(), strict=True)
+    said = ", ".join(f"{what} {figure:.4g}" for what, figure in shown if figure is not None)
+    print(f"{name}, {task}, seed {seed}: {said}", file=sys.stderr, flush=True)
+    return run
+
+
+def ours(task: str, seed: int, seconds: float) -> Run:
+    """A run of a3cd: two actors and a learner, the environment's preset."""
+    goal = TASKS[task].goal
+    settings = {"limits.until_return": goal if math.isfinite(goal) else 1e9}
+    arguments = ("--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
+    with Training(task, *arguments, label=f"{OURS}, seed {seed}", settings=settings) as training:
+        result = training.finish(seconds + STARTING_SECONDS)
+        played = evaluate(training.folder, TASKS[task].episodes, newest=True)
+    last = result.rows[-1]
+    began = last["time"] - last["seconds"]
+    versions = {one: version(one) for one in (OURS, "torch", "gymnasium", "numpy")}
+    return Run(
+        start=began - result.started,
+        seconds=last["seconds"],
+        frames=last["frames"],
+        reached=result.summary["reached"],
+        training_return=last["mean_return"],
+        played=played["mean"],
+        versions={"python": sys.version.split()[0], **versions},
+    )
+
+
+def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run:
+    """A run of a peer; raises RunFailedError."""
+    given = {
+        "environment": task,
+        "seed": seed,
+        "seconds": seconds,
+        "goal": TASKS[task].goal,
+        "episodes": TASKS[task].episodes,
+        "threads": peer.threads,
+    }
+    words = (f"--{name}={value}" for name, value in given.items())
+    # -P: modules are not looked for beside the script.
+    command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(peer.threads)}
+    started = time.time()
+    said = output(command, surroundings, seconds + STARTING_SECONDS + PLAYING_SECONDS)
+    return read(said, started)
+
+
+def output(command: Sequence[str], surroundings: Mapping[str, str], limit: float) -> str:
+    """What it printed; raises RunFailedError if it fails or takes longer than `limit` seconds.
+
+    What it has started ends with it.
+    """
+    with subprocess.Popen(
+        command,
+        env=dict(surroundings),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            printed, errors = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            raise RunFailedError(f"did not end within {limit:.0f} s") from error
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise RunFailedError(f"exit code {process.returncode}\n  " + "\n  ".join(errors.splitlines()[-10:]))
+    return printed
+
+
+def read(said: str, started: float) -> Run:
+    """From a driver's line, the last that it printed; raises RunFailedError. started: when, in seconds since 1970."""
+    try:
+        result: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return Run(
+            start=result["began"] - started,
+            seconds=result["ended"] - result["began"],
+            frames=result["frames"],
+            reached=result["reached"],
+            training_return=result["training_return"],
+            played=result["return"],
+            versions=result["versions"],
+        )
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise RunFailedError(f"its last line is no result: {said[-200:]!r}") from error
+
+
+def install(name: str, cache: Path) -> Path:
+    """Its interpreter, installed before or now; exits if pip fails."""
+    folder = cache / name
+    python, stamp = folder / "bin" / "python", folder / "installed.json"
+    wanted = {"requirements": list(PEERS[name].requirements), "constraints": constraints(), "python": sys.version}
+    if stamp.exists() and json.loads(stamp.read_text(encoding="utf-8")) == wanted:
+        return python
+    print(f"installing {name} into {folder}", file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+    file = folder / "constraints.txt"
+    file.write_text("\n".join(constraints()) + "\n", encoding="utf-8")
+    pip = (str(python), "-m", "pip", "install", "--quiet", "--constraint", str(file))
+    done = subprocess.run([*pip, *PEERS[name].requirements], check=False)
+    if done.returncode:
+        sys.exit(f"pip could not install {name}; --peers leaves it out")
+    stamp.write_text(json.dumps(wanted), encoding="utf-8")
+    return python
+
+
+def constraints() -> list[str]:
+    """The release of torch that runs here, whatever its build: the figures shall not be of two torches."""
+    return [f"torch=={version('torch').partition('+')[0]}"]
+
+
+def show(runs: Mapping[tuple[str, str], Sequence[Run | None]], seeds: Sequence[int], seconds: float) -> None:
+    every: list[tuple[Cell, ...]] = []
+    medians: list[tuple[Cell, ...]] = []
+    versions: dict[str, str] = {}
+    for (task, name), found in runs.items():
+        well = [run for run in found if run is not None]
+        blank = (None,) * len(FIGURES)
+        for seed, run in zip(seeds, found, strict=True):
+            every.append((task, name, f"seed {seed}", *(run.figures() if run else blank)))
+        columns = zip(*(run.figures() for run in well), strict=True) if well else ((),) * len(FIGURES)
+        reached = f"{sum(run.reached for run in well)}/{len(found)}" if math.isfinite(TASKS[task].goal) else "-"
+        medians.append((task, name, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
+        for run in well:
+            versions[name] = ", ".join(f"{one} {number}" for one, number in run.versions.items())
+    tables.show("Versions", ("peer", "with"), list(versions.items()))
+    tables.show("Runs", ("environment", "peer", "", *FIGURES), every)
+    title = f"Medians, {CORES} cores, {seconds:g} s of training at most"
+    tables.show(title, ("environment", "peer", "ended well", "reached", *FIGURES), medians)
+
+
+if __name__ == "__main__":
+    main()
