@@ -17,6 +17,7 @@ TAKES = {
     "goal": "2 min",
     "start": "2 min",
     "algorithms": "40 min",
+    "frames": "6 min",
     "peers": "50 min",
     "flappy": "4 min",
     "throughput": "2 min",

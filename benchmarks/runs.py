@@ -9,6 +9,7 @@ Progress goes to stderr. What hangs is killed, and with it (by the lifeline) all
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -65,10 +66,15 @@ class Result:
 class Command:
     """`a3cd ARGUMENTS` as a process; context manager that ends it."""
 
-    def __init__(self, *arguments: str, program: Sequence[str] = ("-P", "-m", "deploy.cli.command")) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        program: Sequence[str] = ("-P", "-m", "deploy.cli.command"),
+        checkout: Path | None = None,
+    ) -> None:
         """Start it; its standard input is the lifeline of a command with --lifeline.
 
-        program: what Python is to run.
+        program: what Python is to run. checkout: another one, whose a3cd it and all that it starts shall be.
         """
         self.arguments = arguments
         self.lines: list[str] = []
@@ -81,6 +87,7 @@ class Command:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            env=None if checkout is None else {**os.environ, "PYTHONPATH": str(checkout)},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -167,12 +174,19 @@ class _Run:
 class Training(_Run):
     """`a3cd train ENV ...`."""
 
-    def __init__(self, env: str, *arguments: str, label: str, settings: Mapping[str, object] = {}) -> None:
-        """Starts it; `settings` by their path, as `limits.seconds`."""
+    def __init__(
+        self,
+        env: str,
+        *arguments: str,
+        label: str,
+        settings: Mapping[str, object] = {},
+        checkout: Path | None = None,
+    ) -> None:
+        """Starts it; `settings` by their path, as `limits.seconds`; `checkout` as for a Command."""
         super().__init__(label)
         assigned = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
         command = ("train", env, *arguments, *assigned, "--run-dir", str(self.folder.path), "--json")
-        self.command = self._stack.enter_context(Command(*command))
+        self.command = self._stack.enter_context(Command(*command, checkout=checkout))
 
     def finish(self, limit: float) -> Result:
         """Waits for its end; raises RunFailedError after `limit` seconds."""

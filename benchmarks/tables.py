@@ -60,8 +60,13 @@ def conditions() -> dict[str, Any]:
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": {"cores": cores, "processor": _processor(), "system": platform.platform()},
         "versions": {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}},
-        "commit": _git("rev-parse", "HEAD") + ("+" if _git("status", "--porcelain") else ""),
+        "commit": commit(ROOT),
     }
+
+
+def commit(checkout: Path) -> str:
+    """As `conditions` says it of this one."""
+    return _git(checkout, "rev-parse", "HEAD") + ("+" if _git(checkout, "status", "--porcelain") else "")
 
 
 def _processor() -> str:
@@ -71,9 +76,9 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _git(*words: str) -> str:
+def _git(checkout: Path, *words: str) -> str:
     try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

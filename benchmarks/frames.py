@@ -1,0 +1,85 @@
+"""Frames to a goal, here and in another checkout by turns: whether what was made faster still learns as well.
+
+    python -m benchmarks frames [--against FOLDER] [--environments CartPole-v1,FlappyBird-v0] [--seeds 0,1,2,3,4]
+
+Two actors and the preset, until the mean return of 100 training episodes is 475 in CartPole-v1, 10 in FlappyBird-v0 (a
+pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER holds the files of another commit, as
+`git worktree add FOLDER COMMIT` puts them; they run with this interpreter and its packages. Whose gradient comes first
+is chance, and so the frames of one seed vary from run to run: compare medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import tables
+from benchmarks.runs import Training
+from benchmarks.tables import Cell
+
+GOALS = {"CartPole-v1": 475.0, "FlappyBird-v0": 10.0}
+STARTING_SECONDS = 60.0
+COLUMNS = ("environment", "", "frames", "frames before", "frames / before", "seconds", "seconds before")
+Measured = tuple[float | None, float | None]
+"""Frames to the goal, and seconds from the run's begin; None: not reached."""
+Pair = tuple[Measured, Measured]
+"""Here, and in the other checkout."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", type=Path, help="another checkout")
+    parser.add_argument("--environments", default=",".join(GOALS))
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of training, at most")
+    given = parser.parse_args()
+    other = given.against.resolve() if given.against else None
+    if other and not (other / "a3cd.py").is_file():
+        sys.exit(f"{other} is no checkout of a3cd")
+    tables.machine()
+    if other:
+        print(f"before: {tables.commit(other)[:12]}")
+    rows: list[tuple[Cell, ...]] = []
+    for env in given.environments.split(","):
+        pairs = [pair(env, int(seed), given.seconds, other) for seed in given.seeds.split(",")]
+        rows += [row(env, f"seed {seed}", one) for seed, one in zip(given.seeds.split(","), pairs, strict=True)]
+        rows.append(row(env, "median", medians(pairs)))
+    tables.show("To the goal, 2 actors", COLUMNS, rows)
+
+
+def pair(env: str, seed: int, seconds: float, other: Path | None) -> Pair:
+    """One right after the other."""
+    return measure(env, seed, seconds, None), measure(env, seed, seconds, other) if other else (None, None)
+
+
+def measure(env: str, seed: int, seconds: float, checkout: Path | None) -> Measured:
+    arguments = ("--actors", "2", "--seed", str(seed), "--until-return", str(GOALS[env]), "--seconds", str(seconds))
+    label = f"{env}, seed {seed}, {'before' if checkout else 'now'}"
+    with Training(env, *arguments, label=label, checkout=checkout) as training:
+        result = training.finish(seconds + STARTING_SECONDS)
+    return (result.summary["frames"], result.rows[-1]["seconds"]) if result.summary["reached"] else (None, None)
+
+
+def medians(pairs: Sequence[Pair]) -> Pair:
+    """Of frames and of seconds, on each side."""
+    (frames, seconds), (frames_before, seconds_before) = (zip(*side, strict=True) for side in zip(*pairs, strict=True))
+    return (middle(frames), middle(seconds)), (middle(frames_before), middle(seconds_before))
+
+
+def middle(values: Sequence[float | None]) -> float | None:
+    """The median, of two the larger; who did not reach the goal stands behind all who did."""
+    ordered = sorted(values, key=lambda value: math.inf if value is None else value)
+    return ordered[len(ordered) // 2]
+
+
+def row(env: str, what: str, both: Pair) -> tuple[Cell, ...]:
+    (frames, seconds), (frames_before, seconds_before) = both
+    ratio = frames / frames_before if frames and frames_before else None
+    return env, what, frames, frames_before, ratio, seconds, seconds_before
+
+
+if __name__ == "__main__":
+    main()
