@@ -193,7 +193,7 @@ def _exchange(
     run: Run, weights: Weights, model: TorchModel, observation: ObservationSpec, action: ActionSpec
 ) -> Exchange:
     settings = run.spec.settings
-    average = step_rule(settings).averages
+    average = step_rule(settings, run.spec.device).averages
     if settings.exchange.kind == "gradients":
         compensation = None
         if settings.staleness.policy == "compensate":
@@ -214,7 +214,8 @@ def _exchange(
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, trainer, server)
-    packing = TrajectoryFormat(settings, observation, action, model.network.state_size)
+    on_device = run.spec.device != "cpu"
+    packing = TrajectoryFormat(settings, observation, action, model.network.state_size, stacks=not on_device)
     exchange = TrajectoryExchange(run, trainer, packing)
     if exchange.max_bytes > LARGEST_TRAJECTORY:
         raise ConfigurationError(

@@ -11,9 +11,11 @@ import torch
 
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.rollout import Rollout
-from common.settings.sections import Algorithm, Network, Optimizer, Settings
+from common.settings.sections import Algorithm, Environment, Exchange, Network, Optimizer, Settings
+from common.wire.bodies.observations import ObservationCodec, StepBatch, unstacked
 from common.wire.bodies.weights import WeightsFormat
 from common.wire.codecs.registry import make as make_codec
+from learner.exchange.policy_server import PolicyServer
 from learner.parameters.device_trainer import DeviceTrainer, trainer_of
 from learner.parameters.gradient_sum import GradientSum
 from tests.helpers.fake_device import DEVICE, model_and_weights
@@ -102,3 +104,28 @@ def test_mixed_devices_are_seen_here() -> None:
         model.network(torch.zeros(2, 4))
     with pytest.raises(Exception, match="_local_scalar_dense"):
         float(model.flat.vector.sum())
+
+
+@pytest.mark.parametrize("observation", [BOX, PICTURE])
+@pytest.mark.parametrize("lstm", [0, 4])
+def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
+    steps, stack = 3, 2 if observation is PICTURE else 1
+    settings = Settings(
+        algorithm=Algorithm(rollout_length=steps),
+        network=Network(lstm=lstm, normalize=observation is BOX),
+        environment=Environment(num_envs=4, frame_stack=stack),
+        exchange=Exchange(kind="actions", groups=2),
+    )
+    model, weights = model_and_weights(settings, observation, discrete(3))
+    trainer = trainer_of(model, weights, settings.algorithm)
+    server = PolicyServer(trainer, settings, observation, discrete(3))
+    groups = [server.open(0, group) for group in range(2)]
+    one = unstacked(observation, stack)
+    packing = ObservationCodec(one, discrete(3), 2)
+    for step in range(2 * steps + 1):
+        seen = StepBatch(np.ones((2, *one.shape), one.dtype), np.ones(2, np.float32), *np.ones((2, 2), np.bool_))
+        for group in groups:
+            server.observe(group, packing.pack_seen(seen, begins=step == 0), begins=step == 0)
+        assert bool(trainer.step(scale=1.0, frames=0).statistics) == (step in (steps, 2 * steps))
+        server.renew()
+        assert len(server.act(groups, version=step)) == 2

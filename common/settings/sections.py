@@ -175,7 +175,8 @@ class Exchange(Section, frozen=True):
     """agreement: a gradient counts up to twice the usual length, and an actor whose gradients point against the others'
     is left out and named (gradients of four and more actors only)."""
     coalesce: Annotated[int, Meta(ge=1, le=256)] = 16
-    """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this)."""
+    """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this). A learner on a GPU
+    takes all rollouts that wait."""
     drain_ms: Positive = 5.0
     """Longest time that the learner reads before it looks at what else is due; a step that is not full waits for what
     there is to read."""

@@ -4,6 +4,8 @@ A message that a group sends again is answered as before: nothing is stepped twi
 group that is not known here, after a restart for example, is told to join again, and begins.
 """
 
+import math
+
 from common.errors import CodecError
 from common.wire.bodies.observations import group_sizes
 from common.wire.frames import Buffer
@@ -18,6 +20,9 @@ from learner.parameters.publisher import Occasion
 from learner.peers import Peer
 from learner.run import Run
 
+LOOK_SECONDS = 0.0005
+"""Between two looks whether a GPU has learnt what it was given."""
+
 
 class ActionExchange(Exchange):
     def __init__(self, run: Run, trainer: BatchTrainer, server: PolicyServer) -> None:
@@ -30,6 +35,12 @@ class ActionExchange(Exchange):
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
         """One for each rollout that waits for the next optimizer step."""
+        self._learning: list[Peer] = []
+        """One for each rollout of the step under way; none: there is none."""
+        self._frames = 0
+        """Of the run when that was begun."""
+        self._look_at = math.inf
+        """When to look whether it is over."""
 
     @property
     def weights_go_out(self) -> Occasion:
@@ -37,10 +48,12 @@ class ActionExchange(Exchange):
 
     @property
     def deadline(self) -> float:
-        return self._queue.deadline
+        return min(self._queue.deadline, self._look_at)
 
     @property
     def is_ready(self) -> bool:
+        if self._learning:
+            return self._trainer.is_over
         return self._step_rule.is_full([peer.incarnation for peer in self._completed], self._run.peers.incarnations)
 
     def choose_codec(self, hello: Hello) -> str:  # noqa: ARG002
@@ -85,15 +98,27 @@ class ActionExchange(Exchange):
         return self._pass(now) if now >= self._queue.deadline else []
 
     def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:  # noqa: ARG002
-        if not self._completed:
+        """A GPU learns while this goes on acting: its step is taken, and made known, once it is over."""
+        effects = self._learnt()
+        if self._completed and not self._learning:
+            self._learning, self._completed = self._completed, []
+            self._frames = self._run.stats.counters.frames
+            self._trainer.begin(scale=1.0, frames=self._frames)
+            effects += self._learnt()
+        self._look_at = now + LOOK_SECONDS if self._learning else math.inf
+        return effects
+
+    def _learnt(self) -> list[Effect]:
+        """What came of the step under way, if it is over."""
+        if not self._learning or not self._trainer.is_over:
             return []
-        completed, self._completed = self._completed, []
-        frames = self._run.stats.counters.frames
-        result = self._trainer.step(scale=1.0, frames=frames)
+        learning, self._learning = self._learning, []
+        result = self._trainer.finish()
         self._trainer.weights.end_version()
-        self._run.stats.stepped(result.statistics, frames)
+        self._server.renew()
+        self._run.stats.stepped(result.statistics, self._frames)
         effects: list[Effect] = []
-        for number, peer in enumerate(completed):
+        for number, peer in enumerate(learning):
             if number not in result.left_out:
                 self._run.stats.applied(peer, {})
             else:
@@ -101,6 +126,9 @@ class ActionExchange(Exchange):
                 self._run.stats.refused(peer, text)
                 effects.append(Log("warning", text, key=f"bad {peer.hello.name}"))
         return effects
+
+    def weights_restored(self) -> None:
+        self._server.renew()
 
     def left(self, routing_id: bytes) -> None:
         self._queue.left(routing_id)

@@ -42,7 +42,7 @@ class Exchange(abc.ABC):
         self.max_bytes = max_bytes
         self._run = run
         self._settings = run.spec.settings
-        self._step_rule = step_rule(self._settings)
+        self._step_rule = step_rule(self._settings, run.spec.device)
 
     @property
     def weights_go_out(self) -> Occasion:

@@ -6,11 +6,16 @@ corrects.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from common.errors import CodecError, NonFiniteError
 from common.rl.action_spec import ActionSpec
+from common.rl.distributions.base import Floats
 from common.rl.distributions.registry import distribution
 from common.rl.environments.names import is_atari
 from common.rl.frame_stack import FrameStack
@@ -20,6 +25,7 @@ from common.rl.rollout_buffer import RolloutBuffer
 from common.settings.sections import Settings
 from common.wire.bodies.observations import ObservationCodec, group_sizes, sampler, unstacked
 from common.wire.frames import Buffer
+from learner.exchange.device_frames import DeviceFrames, DeviceGroupBuffer
 from learner.exchange.rollout_buffer import GroupBuffer
 from learner.parameters.batch_trainer import BatchTrainer
 
@@ -30,6 +36,7 @@ class PolicyServer:
     ) -> None:
         """`observation` and `action` as the network has them."""
         self._trainer = trainer
+        self._transport = trainer.weights.transport
         self._settings = settings
         self._model = trainer.model
         self._observation = observation
@@ -42,19 +49,35 @@ class PolicyServer:
         """Length that no body of observations exceeds."""
         # ALE pads with zeros, so that these rollouts are like those of other exchanges.
         self._stack = FrameStack(environment.frame_stack, padded=is_atari(environment.id))
+        on_device = not self._transport.is_host
+        self._twin = trainer.model.twin() if on_device else trainer.model
+        """Acts. On a device it is another than the one that learns, which changes while this one acts."""
+        self._frames = (
+            DeviceFrames(self._transport, self._stack) if on_device and observation.kind == "pixels" else None
+        )
 
     def open(self, seed: int, group: int) -> GroupBuffer:
         """The rollouts of a new group, of the actor with that seed."""
         model = self._model
+        kept = self._observation if self._frames is None else replace(self._observation, shape=(0,), size=0)
         buffer = RolloutBuffer(
-            self._observation,
+            kept,
             self._action,
             num_envs=self._sizes[group],
             capacity=self._settings.algorithm.rollout_length,
             state_size=self._model.state_size,
             rewards=reward_transform(self._settings, self._sizes[group], model.normalization, model.extras),
         )
-        return GroupBuffer(buffer, self._stack, sampler(seed, group))
+        rng = sampler(seed, group)
+        if self._frames is None:
+            return GroupBuffer(buffer, self._stack, rng)
+        return DeviceGroupBuffer(buffer, self._stack, rng, self._frames)
+
+    def renew(self) -> None:
+        """The weights have changed; nothing is learnt at present."""
+        if self._twin is not self._model:
+            with self._transport.acting():
+                self._twin.flat.vector.copy_(self._model.flat.vector)
 
     def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool, source: str = "") -> int | None:
         """Reads the observations of a group of the actor `source`; a rollout that they complete goes to the trainer.
@@ -79,9 +102,9 @@ class PolicyServer:
 
     def act(self, groups: Sequence[GroupBuffer], version: int) -> list[bytes]:
         """One pass for all of them; the body of an `act` for each. `version` is that of the weights."""
-        parts = [group.buffer.observations for group in groups]
-        observations = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        outputs, after = self._model.step(observations, np.concatenate([group.buffer.state for group in groups]))
+        states = np.concatenate([group.buffer.state for group in groups])
+        step = self._step if self._twin is self._model else self._step_on_device
+        outputs, after = step(groups, states)
         rows = outputs[:, :-1]
         bodies, first = [], 0
         for group in groups:
@@ -92,3 +115,25 @@ class PolicyServer:
             group.acted(actions, log_probs, version, after[own].copy())
             bodies.append(self._bodies[count].pack_actions(actions))
         return bodies
+
+    def _step(self, groups: Sequence[GroupBuffer], states: Floats) -> tuple[Floats, Floats]:
+        return self._model.step(_joined(groups), states)
+
+    def _step_on_device(self, groups: Sequence[GroupBuffer], states: Floats) -> tuple[Floats, Floats]:
+        with self._transport.acting():
+            if self._frames is None:
+                before, observations = self._transport.up([states, _joined(groups)])
+            else:
+                (before,) = self._transport.up([states])
+                rows = [group.row for group in groups if isinstance(group, DeviceGroupBuffer)]
+                observations = torch.cat(self._frames.tensor(rows))
+            outputs, after = self._twin.network.step(observations, before)
+            fetched = self._transport.begin_down(torch.cat([outputs, after], dim=1))
+        both, width = fetched(), outputs.shape[1]
+        return both[:, :width], both[:, width:]
+
+
+def _joined(groups: Sequence[GroupBuffer]) -> NDArray[Any]:
+    """The observations of all of them."""
+    parts = [group.buffer.observations for group in groups]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

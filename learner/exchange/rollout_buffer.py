@@ -1,8 +1,9 @@
 """The rollout under way of one group of environments that the learner acts for."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from common.rl.distributions.base import Actions, Floats
 from common.rl.frame_stack import FrameStack
@@ -36,7 +37,7 @@ class GroupBuffer:
         """Drop the rollout under way; new episodes begin with `seen`."""
         self._versions = 0
         self.buffer.begin()
-        self._stack.begin(self.buffer.rows[0], seen.observations, np.ones(self.buffer.num_envs, np.bool_))
+        self._first(seen.observations)
 
     def acted(self, actions: Actions, log_probs: Floats, version: int, state: Floats) -> None:
         """As `RolloutBuffer.acted`; version: of the weights that acted; state: (B, state_size) after them."""
@@ -50,9 +51,7 @@ class GroupBuffer:
         Raises NonFiniteError as `RolloutBuffer.finish`.
         """
         buffer = self.buffer
-        t = buffer.t
-        self._stack.push(buffer.rows[t + 1], buffer.rows[t], seen.observations)
-        self._stack.begin(buffer.rows[t + 1], seen.observations, ~seen.valid)  # after a dummy step
+        self._next(seen.observations, ~seen.valid)  # after a dummy step an episode begins
         buffer.stepped(seen.rewards, seen.terminated, seen.valid)
         if not buffer.full:
             return None
@@ -60,5 +59,19 @@ class GroupBuffer:
         try:
             rollout, moments = buffer.finish()
         finally:
-            buffer.carry_on(reuse=False)
+            self._carry_on()
         return Completed(rollout, version, moments)
+
+    def _first(self, frames: NDArray[Any]) -> None:
+        """The first observations of new episodes (B, *frame)."""
+        self._stack.begin(self.buffer.rows[0], frames, np.ones(self.buffer.num_envs, np.bool_))
+
+    def _next(self, frames: NDArray[Any], fresh: NDArray[np.bool_]) -> None:
+        """The observations after the step, (B, *frame), and (B,) which of them begin an episode."""
+        rows, t = self.buffer.rows, self.buffer.t
+        self._stack.push(rows[t + 1], rows[t], frames)
+        self._stack.begin(rows[t + 1], frames, fresh)
+
+    def _carry_on(self) -> None:
+        """The next rollout begins with the last observations."""
+        self.buffer.carry_on(reuse=False)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
+from common.rl.frame_stack import StackedFrames
 from common.rl.gradient import gradient
 from common.rl.networks.model import TorchModel
 from common.rl.networks.tensor_rollout import TensorRollout, join
@@ -28,6 +29,17 @@ from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weigh
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
 from learner.parameters.weights import Weights
+
+
+class Deferred(Protocol):
+    """Observations that are known to the device already, in the place of an array."""
+
+    shape: tuple[int, ...]
+    """(T + 1, B), and more or not."""
+
+    def tensor(self) -> Tensor:
+        """(T + 1, B, *shape), on the device; called where the transport is acting."""
+
 
 NORM, KL = (Statistics._fields.index(name) for name in ("gradient_norm", "kl"))
 
@@ -69,6 +81,8 @@ class DeviceTrainer(BatchTrainer):
         """Begins to learn from all rollouts added, and does not wait for it."""
         waiting, self._waiting = self._waiting, []
         if waiting:
+            with self._transport.acting():
+                waiting = [replace(one, rollout=_there(one.rollout)) for one in waiting]
             self._transport.join()
             self._batch = self._begun(waiting, scale, frames)
 
@@ -84,7 +98,6 @@ class DeviceTrainer(BatchTrainer):
         return self._result(batch.waiting, self._taken(batch.figures()), batch.scale, batch.frames)
 
     def _train(self, waiting: list[Waiting], scale: float, frames: int) -> list[Statistics] | None:
-        self._transport.join()
         return self._taken(self._begun(waiting, scale, frames).figures())
 
     def _begun(self, waiting: list[Waiting], scale: float, frames: int) -> _Batch:
@@ -136,14 +149,30 @@ class DeviceTrainer(BatchTrainer):
             yield rollout.columns(chosen), None if weights is None else weights.index_select(0, chosen)
 
     def _moved(self, rollout: Rollout) -> TensorRollout:
-        parts = {field.name: getattr(rollout, field.name) for field in fields(rollout)}
+        parts: dict[str, Any] = {field.name: getattr(rollout, field.name) for field in fields(rollout)}
         host = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-        there = dict(zip(host, self._transport.up(list(host.values())), strict=True))
-        return TensorRollout(**(parts | there))
+        observations: Any = rollout.observations
+        frames = (observations.index, *observations.parts) if isinstance(observations, StackedFrames) else ()
+        there = self._transport.up([*host.values(), *frames])
+        parts |= dict(zip(host, there, strict=False))
+        if frames:
+            parts["observations"] = _stacked(observations, *there[len(host) :])
+        return TensorRollout(**parts)
+
+
+def _there(rollout: Rollout) -> Rollout:
+    observations: Any = rollout.observations
+    return rollout if isinstance(observations, Tensor) else replace(rollout, observations=observations.tensor())
+
+
+def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tensor:
+    """(T + 1, B, *stack)."""
+    frames = torch.cat([part.reshape(-1, *observations.frame) for part in parts])
+    return frames.index_select(0, index.flatten()).view(observations.shape)
 
 
 def trainer_of(model: TorchModel, weights: Weights, section: Algorithm, **options: Any) -> BatchTrainer:
     """The trainer for the device of the weights; `options` are those of `BatchTrainer`."""
-    if weights.vector.device.type == "cpu":
+    if weights.transport.is_host:
         return BatchTrainer(model, weights, section, **options)
     return DeviceTrainer(model, weights, section, weights.transport, **options)

@@ -25,6 +25,8 @@ class Transport:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.is_host = device.type == "cpu"
+        """Whether what is on the device is the host's own memory."""
 
     def up(self, arrays: Sequence[NDArray[Any]]) -> list[Tensor]:
         """The arrays as tensors on the device, in one copy; they may be written at once afterwards.

@@ -116,7 +116,7 @@ class Weights:
         half: those of a device come in half precision, half of the bytes.
         """
         vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
-        if self.transport.device.type == "cpu":
+        if self.transport.is_host:
             return [vector.detach().numpy() for vector in vectors]
         return [self.transport.down(halved(vector) if half else vector) for vector in vectors]
 

@@ -53,3 +53,11 @@ def model_and_weights(
     weights = Weights(optimizer, model.extras, model.normalization, target=target)
     weights.transport = FakeTransport()
     return model, weights
+
+
+class NotHost(Transport):
+    """A CPU that is treated as another device."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"))
+        self.is_host = False

@@ -94,6 +94,15 @@ class NotedSum(GradientSum):
         left_out, self.left_out = self.left_out, {}
         return StepResult(self.learnt, left_out, self.to_blame)
 
+    is_over = True
+    """Whether the step that was begun can be finished."""
+
+    def begin(self, *, scale: float, frames: int) -> None:
+        self.begun = self.step(scale=scale, frames=frames)
+
+    def finish(self) -> StepResult:
+        return self.begun
+
 
 class Unpacked:
     """A trajectory format whose rollouts are the bodies themselves."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, autograd
+from torch import Tensor, autograd, nn
 
 from common.rl import arrays
 from common.rl.action_spec import ActionSpec
@@ -51,6 +52,14 @@ class TorchModel(Model):
         """This model with network and vectors on `device`; the old one must not be used any more."""
         target = None if self.target is None else self.target.to(device)
         return TorchModel(self.network.to(device), self.extras, self.normalization, target)
+
+    def twin(self) -> TorchModel:
+        """A model of its own parameters, which are those of this one now; without its target network."""
+        given: dict[int, Any] = {id(one): nn.Parameter(one.detach().clone()) for one in self.network.parameters()}
+        if isinstance(self.network, Normalized):
+            statistics = self.network.mean_and_scale  # they change in place, for both
+            given[id(statistics)] = statistics
+        return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
 
     @property
     def vector(self) -> Floats:

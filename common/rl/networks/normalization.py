@@ -18,7 +18,7 @@ class Normalized(PolicyValue):
         self.chunk = network.chunk
         self.state_size = network.state_size
         self.architecture = f"normalized {network.architecture}"
-        self._mean_and_scale = extras[: 2 * numbers].view(2, numbers)
+        self.mean_and_scale = extras[: 2 * numbers].view(2, numbers)
 
     def features(self, observations: Tensor) -> Tensor:
         return self.inner.features(self._normalized(observations))
@@ -31,6 +31,6 @@ class Normalized(PolicyValue):
         return self.inner.step(self._normalized(observations), state)
 
     def _normalized(self, observations: Tensor) -> Tensor:
-        here = self._mean_and_scale.to(observations.device, non_blocking=True)  # pageable: read when this returns
+        here = self.mean_and_scale.to(observations.device, non_blocking=True)  # pageable: read when this returns
         mean, scale = here.view(2, *observations.shape[1:]).unbind()
         return ((observations - mean) * scale).clamp_(-MAX_NORMALIZED, MAX_NORMALIZED)

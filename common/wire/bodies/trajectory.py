@@ -50,8 +50,13 @@ Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 class TrajectoryFormat:
     """Packs and reads the rollouts of a run."""
 
-    def __init__(self, settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int) -> None:
-        """`settings` are resolved; `state`: the network's state_size."""
+    def __init__(
+        self, settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int, *, stacks: bool = True
+    ) -> None:
+        """`settings` are resolved; `state`: the network's state_size.
+
+        stacks: `unpack` joins the frames of pictures; else it gives them as `StackedFrames`, for another to join.
+        """
         stack = max(1, settings.environment.frame_stack)
         self._steps = settings.algorithm.rollout_length
         self._num_envs = settings.environment.num_envs
@@ -62,6 +67,7 @@ class TrajectoryFormat:
         self._frame = unstacked(observation, stack).shape
         self._older = () if stack == 1 else (shape[0] - self._frame[0], *shape[1:])
         self._stacked = stack > 1
+        self._stacks = stacks or observation.kind != "pixels"
         self._frames = FrameStack(stack)
         self._observed = packed_dtype(observation)
 
@@ -163,9 +169,11 @@ class TrajectoryFormat:
         differs = (older != observations[:-1, :, frame:]).reshape(*older.shape[:2], -1).any(axis=2)
         return differs, older[differs]
 
-    def _stack(self, first: Array, newest: Array, restarts: NDArray[np.bool_], older: Array) -> Array:
+    def _stack(self, first: Array, newest: Array, restarts: NDArray[np.bool_], older: Array) -> Any:
         if not self._stacked:
             return np.concatenate((first[np.newaxis], newest))
+        if not self._stacks:
+            return self._frames.unstacked(first, newest, restarts, older)
         observations: Array = np.empty((self._steps + 1, *first.shape), first.dtype)
         observations[0] = first
         frame, used = self._frame[0], 0
@@ -177,7 +185,7 @@ class TrajectoryFormat:
                 used += len(here)
         return observations
 
-    def _checked(self, observations: Array) -> Array:
+    def _checked(self, observations: Any) -> Any:
         if self._observation.kind == "discrete":
             return check_discrete(observations, self._observation.size)
         return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")

@@ -38,6 +38,7 @@ class NotedServer:
     def __init__(self) -> None:
         self.opened: list[tuple[int, int]] = []
         self.passes: list[tuple[list[list[bytes]], int]] = []
+        self.renewed = 0
 
     def open(self, seed: int, group: int) -> list[bytes]:
         self.opened.append((seed, group))
@@ -50,6 +51,9 @@ class NotedServer:
             memory.clear()
         memory.append(bytes(body))
         return len(self.passes) - ROLLOUT if len(memory) > 1 and len(memory) % ROLLOUT == 1 else None
+
+    def renew(self) -> None:
+        self.renewed += 1
 
     def act(self, memories: Sequence[list[bytes]], version: int) -> list[bytes]:
         self.passes.append(([list(memory) for memory in memories], version))
@@ -317,3 +321,27 @@ def test_a_step_ahead_of_its_actions_is_not_taken() -> None:
     run.observe("a", 0, 2)
     (refusal,) = sent(run.observe("a", 0, 3), Refused)
     assert "ahead of the actions" in refusal.reason
+
+
+def test_a_gpu_that_is_still_learning_holds_up_nobody() -> None:
+    run = Run(("algorithm.rollout_length=3", "exchange.batch_wait_ms=0"))
+    run.begin((("a", 0), ("b", 0)))
+    run.trainer.is_over = False
+    for step in range(2, 5):
+        for name in "ab":
+            run.observe(name, 0, step)
+        run.wait(0.0)
+    assert run.exchange.step(run.now) == []
+    assert (len(run.trainer.steps), run.stats.counters.version) == (1, 0)
+    assert run.exchange.deadline == pytest.approx(run.now + 0.0005), "it is looked at again soon"
+    assert not run.exchange.is_ready
+    for step in range(5, 8):
+        answers = [acts(run.observe(name, 0, step)) for name in "ab"]
+        assert len([one for each in answers for one in each]) == 2, "they go on playing"
+    run.exchange.step(run.now)
+    assert len(run.trainer.steps) == 1, "one at a time"
+    run.trainer.is_over = True
+    assert run.exchange.is_ready
+    run.exchange.step(run.now)
+    assert (len(run.trainer.steps), run.stats.counters.version, run.server.renewed) == (2, 2, 2)
+    assert run.exchange.deadline == math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from actor.collector import Collector
 from actor.outbox import Outbox
 from actor.players.environments import EnvironmentPlayer
 from common.errors import CodecError
-from common.rl.action_spec import ActionSpec
+from common.rl.action_spec import ActionSpec, discrete
 from common.rl.algorithms.exploration import Sampling
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
@@ -30,8 +31,10 @@ from common.wire.frames import Buffer
 from common.wire.messages import Act, Observe
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.batch_trainer import BatchTrainer
+from learner.parameters.device_trainer import trainer_of
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
+from tests.helpers.fake_device import NotHost
 from tests.helpers.run import settings_of, welcome_of
 
 SEEDS = (100_003, 100_004)
@@ -242,3 +245,50 @@ def test_a_body_that_cannot_be_leaves_all_as_it_was() -> None:
 def test_the_largest_body_is_known_beforehand() -> None:
     server, _, _ = server_of("environment.num_envs=3")
     assert server.max_bytes == 2 * (4 * 4 + 4) + 2, "the larger group: observations, rewards, bits"
+
+
+STACK, SIDE = 4, 36
+PICTURE = ObservationSpec((STACK, SIDE, SIDE), "pixels", STACK * SIDE * SIDE)
+
+
+def on_device(lstm: int, device: bool, observation: ObservationSpec) -> tuple[PolicyServer, BatchTrainer, Settings]:
+    """A server whose network is on the CPU, or on a CPU that is treated as another device."""
+    stack = STACK if observation is PICTURE else 1
+    assignments = (f"network.lstm={lstm}", "environment.num_envs=3", f"environment.frame_stack={stack}")
+    settings = settings_of(*SMALL, *assignments)
+    model = build(settings, observation, discrete(3))
+    weights = Weights(make_optimizer(settings.optimizer, model.flat.vector, 0), model.extras)
+    if device:
+        weights.transport = NotHost()
+    trainer = trainer_of(model, weights, settings.algorithm)
+    return PolicyServer(trainer, settings, observation, discrete(3)), trainer, settings
+
+
+@pytest.mark.parametrize(("observation", "lstm"), [(PICTURE, 0), (PICTURE, 4), (ObservationSpec((2,), "box", 2), 0)])
+def test_a_device_acts_and_learns_as_a_cpu_does(observation: ObservationSpec, lstm: int) -> None:
+    rng = np.random.default_rng(0)
+    made = [on_device(lstm, device, observation) for device in (False, True)]
+    sizes = group_sizes(3, 2)
+    frame = (1, SIDE, SIDE) if observation is PICTURE else observation.shape
+    one = ObservationSpec(frame, observation.kind, math.prod(frame))
+    memories = [[server.open(7, group) for group in range(2)] for server, _, _ in made]
+    for t in range(3 * ROLLOUT + 1):
+        bodies = []
+        for count in sizes:
+            frames: Any = rng.integers(256, size=(count, *frame)).astype(one.dtype)
+            flags = rng.random((2, count)) < 0.8
+            seen = StepBatch(frames, rng.random(count).astype(np.float32), flags[0], flags[1])
+            bodies.append(ObservationCodec(one, discrete(3), count).pack_seen(seen, begins=t == 0))
+        answers, learnt = [], []
+        for (server, trainer, _), groups in zip(made, memories, strict=True):
+            for group, body in zip(groups, bodies, strict=True):
+                server.observe(group, body, begins=t == 0)
+            trainer.begin(scale=1.0, frames=0)
+            learnt.append(trainer.finish().statistics)
+            server.renew()
+            answers.append(server.act(groups, version=0))
+        assert answers[0] == answers[1]
+        assert learnt[1] == pytest.approx(learnt[0], rel=1e-2, abs=1e-4)
+        assert bool(learnt[0]) == (t > 0 and t % ROLLOUT == 0)
+    vectors = [trainer.model.flat.vector for _, trainer, _ in made]
+    torch.testing.assert_close(vectors[0], vectors[1], rtol=1e-3, atol=1e-4)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from learner.exchange.step_rule import AtOnce, Synchronous, coalesce, quorum, step_rule
+from learner.exchange.step_rule import AllThatWaits, AtOnce, StepRule, Synchronous, coalesce, quorum, step_rule
 from tests.helpers.run import settings_of
 
 
@@ -35,8 +35,8 @@ def test_at_once_counts_contributions_and_synchronously_actors() -> None:
     assert rule.is_full([C], []), "nobody is left to wait for"
 
 
-@pytest.mark.parametrize("rule", [AtOnce(16), Synchronous(0.3, 5.0), Synchronous(1.0, 5.0)])
-def test_fewer_than_least_are_never_full(rule: AtOnce | Synchronous) -> None:
+@pytest.mark.parametrize("rule", [AtOnce(16), AllThatWaits(), Synchronous(0.3, 5.0), Synchronous(1.0, 5.0)])
+def test_fewer_than_least_are_never_full(rule: StepRule) -> None:
     for actors in range(0, 100, 7):
         present = [("x", str(number)) for number in range(actors)]
         least = rule.least(actors)
@@ -46,6 +46,15 @@ def test_fewer_than_least_are_never_full(rule: AtOnce | Synchronous) -> None:
 
 
 def test_the_rule_follows_the_staleness_policy() -> None:
-    assert step_rule(settings_of("exchange.coalesce=3")) == AtOnce(3)
+    assert step_rule(settings_of("exchange.coalesce=3"), "cpu") == AtOnce(3)
     synchronous = settings_of("staleness.policy=synchronous", "staleness.wait_seconds=7", "staleness.share=0.5")
-    assert step_rule(synchronous) == Synchronous(0.5, 7.0)
+    assert step_rule(synchronous, "cuda:0") == Synchronous(0.5, 7.0)
+
+
+def test_a_gpu_learns_from_all_rollouts_that_wait() -> None:
+    for kind, rule in (("trajectories", AllThatWaits()), ("actions", AllThatWaits()), ("gradients", AtOnce(16))):
+        assert step_rule(settings_of(f"exchange.kind={kind}"), "cuda") == rule
+        assert step_rule(settings_of(f"exchange.kind={kind}"), "cpu") == AtOnce(16)
+    actors = [(str(number), "1") for number in range(40)]
+    assert [AllThatWaits().is_full(actors[:count], actors) for count in (1, 8, 39, 40)] == [False, False, False, True]
+    assert AllThatWaits().is_full(actors[:1], [])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from common.rl.frame_stack import FrameStack
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Optimizer
 from learner.parameters.batch_trainer import NOT_FINITE, BatchTrainer
@@ -17,7 +18,7 @@ from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
 from learner.parameters.weights import TargetNetwork, Weights
-from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 
 SECTIONS = {
     "a3c": Algorithm(max_grad_norm=0.1),
@@ -122,6 +123,23 @@ def test_a_rollout_may_be_written_again_once_it_is_added() -> None:
     here.add(rollout)
     results = here.step(scale=1.0, frames=0), there.step(scale=1.0, frames=0)
     assert_alike(here, there, results)
+
+
+def test_frames_that_come_once_are_stacked_on_the_device() -> None:
+    here, there = trainers(SECTIONS["a3c"], observation=PICTURE)
+    (rollout,) = rollouts(1, PICTURE)
+    frames: Any = FrameStack(2).unstacked(
+        rollout.observations[0],
+        rollout.observations[1:, :, 1:],
+        np.ones((STEPS, COPIES), np.bool_),
+        rollout.observations[1:, :, :1].reshape(-1, 1, *PICTURE.shape[1:]),
+    )
+    assert_alike(here, there, (learnt(here, rollout), learnt(there, dataclasses.replace(rollout, observations=frames))))
+
+
+def learnt(trainer: BatchTrainer, rollout: Rollout) -> StepResult:
+    trainer.add(rollout)
+    return trainer.step(scale=1.0, frames=0)
 
 
 def test_a_step_may_be_begun_and_finished_later() -> None:

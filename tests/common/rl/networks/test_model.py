@@ -1,5 +1,6 @@
 """A model is the network of the settings, its parameters in one vector."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -60,3 +61,18 @@ def test_the_extras_are_those_of_the_layout_that_the_settings_ask_for(observatio
         before = model.network(torch.ones(1, 4))[0]
         model.statistics[4:8] = 0.5
         assert not torch.equal(model.network(torch.ones(1, 4))[0], before), "one memory"
+
+
+def test_a_twin_computes_the_same_with_parameters_of_its_own() -> None:
+    for settings in (Settings(network=Network(normalize=True)), Settings(network=Network(lstm=4))):
+        model = build(settings, BOX, discrete(3))
+        twin = model.twin()
+        seen, state = np.ones((2, 4), np.float32), np.zeros((2, model.state_size), np.float32)
+        before = model.step(seen, state)[0]
+        assert (twin.step(seen, state)[0] == before).all()
+        model.flat.vector.mul_(2)
+        assert (twin.step(seen, state)[0] == before).all()
+        twin.flat.vector.copy_(model.flat.vector)
+        model.extras[4:8] = 0.5  # of the running statistics, where there are some
+        assert (twin.step(seen, state)[0] == model.step(seen, state)[0]).all()
+        assert not (twin.step(seen, state)[0] == before).all()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from common.errors import CodecError
 from common.rl.action_spec import ActionSpec, discrete
+from common.rl.frame_stack import StackedFrames
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
@@ -103,6 +104,25 @@ def stacked_rollout(spec: ObservationSpec, stack: int, steps: int, num_envs: int
             first = observations[t + 1, begins, -rows:]
             observations[t + 1, begins] = np.concatenate([first] * stack)
     return rollout
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_another_may_stack_the_frames_of_pictures(kind: str) -> None:
+    spec, stack = SPECS[kind]
+    settings = Settings(
+        algorithm=Algorithm(rollout_length=9), environment=Environment(num_envs=4, frame_stack=max(1, stack))
+    )
+    here, elsewhere = (TrajectoryFormat(settings, spec, discrete(300), 0, stacks=stacks) for stacks in (True, False))
+    rollout = stacked_rollout(spec, stack, 9, 4, 1) if stack > 1 else random_rollout(spec, 9, 4)
+    body = here.pack([rollout], "none")
+    found: Any = elsewhere.unpack(body, "none", 1).observations
+    if kind != "pixels":
+        assert np.array_equal(found, rollout.observations)
+        return
+    assert isinstance(found, StackedFrames)
+    assert found.shape == rollout.observations.shape
+    frames = np.concatenate([part.reshape(-1, *found.frame) for part in found.parts])
+    assert np.array_equal(frames[found.index].reshape(found.shape), rollout.observations)
 
 
 @pytest.mark.parametrize("kind", ["stacked box", "pixels"])

@@ -1,0 +1,126 @@
+"""Pictures on the learner's device: each frame goes up once, is stacked there, acted on and then learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from common.rl.frame_stack import FrameStack
+from common.rl.rollout_buffer import RolloutBuffer
+from common.wire.bodies.observations import StepBatch
+from learner.exchange.rollout_buffer import Completed, GroupBuffer
+from learner.parameters.device_trainer import Deferred
+from learner.parameters.transport import Transport
+
+
+class Row:
+    """The stacked observations of a group (B, *stack)."""
+
+    def __init__(self, before: Row | None, frames: NDArray[np.uint8], fresh: NDArray[np.bool_]) -> None:
+        """frames: (B, *frame), the newest; fresh: (B,), those with which an episode begins; all without a `before`."""
+        self.before = before
+        self.frames = frames
+        self.fresh = fresh
+        self.tensor: Tensor | None = None
+        """None until it is on the device."""
+
+
+class DeviceFrames:
+    """Rows that wait to go up together."""
+
+    def __init__(self, transport: Transport, stack: FrameStack) -> None:
+        self._transport = transport
+        self._stack = stack
+        self._waiting: list[Row] = []
+
+    def add(self, before: Row | None, frames: NDArray[np.uint8], fresh: NDArray[np.bool_]) -> Row:
+        if before is not None and before.tensor is None:
+            self.flush()
+        row = Row(before, frames, fresh)
+        self._waiting.append(row)
+        return row
+
+    def flush(self) -> None:
+        """All that wait go up, in one copy, and are stacked."""
+        rows, self._waiting = self._waiting, []
+        if not rows:
+            return
+        parts = [np.concatenate([row.frames for row in rows]), np.concatenate([row.fresh for row in rows])]
+        newest, fresh = self._transport.up(parts)
+        stacks = newest if self._stack.depth == 1 else self._stacked(rows, newest, fresh)
+        for row, tensor in zip(rows, torch.split(stacks, [len(row.frames) for row in rows]), strict=True):
+            row.tensor, row.before = tensor, None
+
+    def tensor(self, rows: Sequence[Row]) -> list[Tensor]:
+        """They are on the device from now on."""
+        self.flush()
+        found = [row.tensor for row in rows]
+        assert all(tensor is not None for tensor in found)
+        return [tensor for tensor in found if tensor is not None]
+
+    def _stacked(self, rows: list[Row], newest: Tensor, fresh: Tensor) -> Tensor:
+        """As `FrameStack.push` and `begin`: (N, *stack) of N newest frames."""
+        depth, (channels, *rest) = self._stack.depth, newest.shape[1:]
+        older = (depth - 1) * channels
+        blank = newest.new_zeros(1, older, *rest)
+        before = [
+            blank.expand(len(row.frames), *blank.shape[1:])
+            if row.before is None or row.before.tensor is None
+            else row.before.tensor[:, channels:]
+            for row in rows
+        ]
+        begun = blank if self._stack.padded else newest.repeat(1, depth - 1, *(1 for _ in rest))
+        kept = torch.where(fresh.view(-1, *(1 for _ in newest.shape[1:])), begun, torch.cat(before))
+        return torch.cat([kept, newest], dim=1)
+
+
+class Rows(Deferred):
+    """The observations of a rollout."""
+
+    def __init__(self, frames: DeviceFrames, rows: Sequence[Row]) -> None:
+        self._frames = frames
+        self._rows = rows
+        self.shape = (len(rows), len(rows[0].frames))
+
+    def tensor(self) -> Tensor:
+        return torch.stack(self._frames.tensor(self._rows))
+
+
+class DeviceGroupBuffer(GroupBuffer):
+    """As `GroupBuffer`, of pictures that are kept on the device; those of its `buffer` are empty."""
+
+    def __init__(
+        self, buffer: RolloutBuffer, stack: FrameStack, rng: np.random.Generator, frames: DeviceFrames
+    ) -> None:
+        super().__init__(buffer, stack, rng)
+        self._frames = frames
+        self._rows: list[Row] = []
+
+    @property
+    def row(self) -> Row:
+        """The observations that the next actions are for."""
+        return self._rows[-1]
+
+    def stepped(self, seen: StepBatch) -> Completed | None:
+        rows = self._rows
+        completed = super().stepped(seen)
+        if completed is None:
+            return None
+        observations: Any = Rows(self._frames, rows)
+        return completed._replace(rollout=replace(completed.rollout, observations=observations))
+
+    def _first(self, frames: NDArray[Any]) -> None:
+        self._rows = [self._frames.add(None, frames, np.ones(len(frames), np.bool_))]
+
+    def _next(self, frames: NDArray[Any], fresh: NDArray[np.bool_]) -> None:
+        self._rows.append(self._frames.add(self.row, frames, fresh))
+
+    def _carry_on(self) -> None:
+        super()._carry_on()
+        self._rows = [self.row]
