@@ -31,6 +31,7 @@ TAKES = {
     "week_of_metrics": "2 min",
     "join_storm": "30 s",
     "swarm": "20 s",
+    "gpu": "2 min",
     "strangers": "4 min",
     "poison": "30 min",
     "faults": "25 min",

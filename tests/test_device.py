@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.gpu import equal
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Environment, Exchange, Network, Optimizer, Settings
@@ -129,3 +130,9 @@ def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
         assert bool(trainer.step(scale=1.0, frames=0).statistics) == (step in (steps, 2 * steps))
         server.renew()
         assert len(server.act(groups, version=step)) == 2
+
+
+@pytest.mark.parametrize("kind", ["gradients", "trajectories", "actions"])
+def test_the_benchmark_for_the_first_machine_with_a_gpu_runs(kind: str) -> None:
+    """Here with the CPU in its place."""
+    assert equal("cpu", kind) == 0.0
