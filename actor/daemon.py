@@ -27,6 +27,8 @@ from common.wire.membership import KEPT_OUT, Membership
 _log = logging.getLogger("actor")
 SERVICE_SECONDS = 0.02
 """Longest time an actor plays before it looks at its sockets; a rollout is usually over sooner."""
+WATCH_SECONDS = 0.1
+"""Between two looks at the connection while it plays: a look costs as much as a step of a small network."""
 WAIT_SECONDS = 1.0
 QUEUE_WAIT_MS = 1000
 """Longest wait for room in the network's queue."""
@@ -78,6 +80,8 @@ class _Daemon:
         self._standstill = Standstill(time.monotonic())
         self._left = ""
         self._notifier = Notifier()
+        self._watch_due = -math.inf
+        """When the connection is looked at next; at once after a wait, which it may have ended."""
         self._told = ""
         """The service manager."""
         self._playing = ""
@@ -117,9 +121,11 @@ class _Daemon:
     def _service(self) -> None:
         """Messages, weights, heartbeats, the service manager, the operator."""
         now = time.monotonic()
-        if self._link.watch(now, self._core.membership):
-            self._core.connected(now)
-        self._core.outbox.arrived(now, self._link.arrived())
+        if now >= self._watch_due:
+            self._watch_due = now + WATCH_SECONDS
+            if self._link.watch(now, self._core.membership):
+                self._core.connected(now)
+            self._core.outbox.arrived(now, self._link.arrived())
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
         while self._subscriber is not None:
@@ -161,6 +167,7 @@ class _Daemon:
         poller.register(self._signals, zmq.POLLIN)
         seconds = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
         poller.poll(max(1, math.ceil(1e3 * min(max(0.0, seconds), WAIT_SECONDS))))
+        self._watch_due = -math.inf
 
     def _play(self, player: Player) -> None:
         try:

@@ -27,8 +27,9 @@ class Chunks:
         """The size of a chunk for these observations (N, *shape), and whether all their graphs can be kept."""
         rows = len(observations)
         if self._device.type == "cpu":
-            chunk = self._network.chunk
-            return chunk, -(-rows // chunk) <= KEPT_CHUNKS
+            # Of the same size and not the last a small one: each costs a pass over the parameters and their gradient.
+            parts = max(1, round(rows / self._network.chunk))
+            return -(-rows // parts), parts <= KEPT_CHUNKS
         if not self._most:
             self._most = max(1, int(SHARE * free_bytes(self._device) / graph_bytes(self._network, observations)))
         return min(rows, self._most) or 1, rows <= self._most

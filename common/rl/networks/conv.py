@@ -3,7 +3,7 @@
 A convolution whose kernel is twice its stride s equals a 2x2 convolution of stride 1 on the picture cut into s x s
 blocks (space to depth); the values of a block are the channels of one position. The parameters are stored in that
 form, (outputs, 2, 2, block values), channels last. A3C's network on 84x84x4, one thread: a gradient takes 280 us a
-frame in chunks of 64, against 600-900 for nn.Conv2d with 320 frames at once (benchmarks/networks.py).
+frame in chunks, against 600-900 for nn.Conv2d with 320 frames at once (benchmarks/networks.py).
 """
 
 from collections.abc import Sequence
@@ -57,8 +57,8 @@ class ConvTrunk(Trunk):
     smaller than the convolutions need.
     """
 
-    # The activations of a larger chunk leave the cache, and the allocator returns their memory.
-    chunk = 64
+    # About so many: activations of much larger chunks leave the cache, and the allocator returns their memory.
+    chunk = 80
 
     def __init__(
         self, observation: ObservationSpec, convolutions: Sequence[Convolution], units: int, generator: torch.Generator

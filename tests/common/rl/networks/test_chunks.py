@@ -10,10 +10,21 @@ from tests.helpers.rollouts import BOX, PICTURE, make
 CPU, OTHER = torch.device("cpu"), torch.device("meta")
 
 
-@pytest.mark.parametrize(("rows", "kept"), [(1, True), (64, True), (1024, True), (1025, False)])
-def test_a_cpu_computes_what_its_cache_holds(rows: int, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("rows", "size", "kept"),
+    [
+        (1, 1, True),
+        (80, 80, True),
+        (88, 88, True),
+        (168, 84, True),
+        (336, 84, True),
+        (1280, 80, True),
+        (1400, 78, False),
+    ],
+)
+def test_a_cpu_computes_what_its_cache_holds_in_equal_parts(rows: int, size: int, kept: bool) -> None:
     model, _ = make(PICTURE)
-    assert Chunks(model.network, CPU).of(torch.empty(rows, 1)) == (model.network.chunk, kept) == (64, kept)
+    assert Chunks(model.network, CPU).of(torch.empty(rows, 1)) == (size, kept)
 
 
 def test_another_device_as_much_as_its_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
