@@ -6,6 +6,7 @@ libzmq then reads the end and cleans up. In a thread of its own, since a step of
 
 import contextlib
 import logging
+import math
 import selectors
 import socket
 import struct
@@ -29,6 +30,8 @@ PAUSE_SECONDS = 0.002
 """After each look: many connections at once are seen together."""
 SCAN_SECONDS = 0.5
 """Between two looks at all connections' bytes."""
+SCANNED_AT_ONCE = 256
+"""Connections, then the daemon's thread has its turn: to count a thousand takes as long as to answer a hundred."""
 SCAN_BYTES = 8 * 2**20
 """Growth of memory after which the bytes are looked at at once."""
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -56,6 +59,8 @@ class Guard:
         """Held by whoever uses monitors or connections."""
         self._all_read = False
         self._scan_due, self._scanned = 0.0, 0
+        self._uncounted: list[Connection] = []
+        """Of the scan that goes on."""
         self._young: list[Connection] = []
         self._leaving: list[tuple[float, Connection]] = []
         """When each is to be ended, the next first."""
@@ -139,19 +144,30 @@ class Guard:
                     memory = resident_bytes()
                 self._keeper.all_read(memory)
             came = self._take_events()
-            if now >= self._scan_due or memory > self._scanned + SCAN_BYTES:
-                self._scan_due, self._scanned = now + SCAN_SECONDS, memory
-                self._count(now, self._connections.values())
-                came = True
-            elif self._young:
-                self._count(now, self._young)
-                came = True
+            came |= self._scan(now, memory)
             self._young = [one for one in self._young if now - one.since < YOUNG_SECONDS and not one.closing]
             if came:
                 self._close_some(now, memory)
             self._close_doors(now)
             while self._leaving and self._leaving[0][0] <= now:
                 self._end(self._leaving.pop(0)[1], "")
+
+    def _scan(self, now: float, memory: int) -> bool:
+        """Counts the bytes of all connections in turns, or at once if memory grows, else of the young ones.
+
+        Returns whether there is something to be judged.
+        """
+        if memory > self._scanned + SCAN_BYTES:
+            self._scan_due, self._scanned, self._uncounted = now + SCAN_SECONDS, memory, []
+            self._count(now, self._connections.values())
+            return True
+        if not self._uncounted and now >= self._scan_due:
+            self._scan_due, self._scanned = now + SCAN_SECONDS, memory
+            self._uncounted = list(self._connections.values())
+        some, self._uncounted = self._uncounted[:SCANNED_AT_ONCE], self._uncounted[SCANNED_AT_ONCE:]
+        self._count(now, (one for one in some if one.gone == math.inf))
+        self._count(now, self._young)
+        return bool(self._young) or (bool(some) and not self._uncounted)
 
     def _failed(self, error: Exception) -> None:
         repeated = self._limited.admit("guard", time.monotonic())

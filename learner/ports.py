@@ -34,6 +34,9 @@ AT_ONCE = int(zmq.NOBLOCK)
 """Flag of a frame, and of the last one of a message."""
 NOT_LAST = int(zmq.NOBLOCK | zmq.SNDMORE)
 """Flags of those before it: to combine them each time takes as long as to send one."""
+IO_THREADS = 2
+"""Of libzmq: a broadcast to a thousand subscribers takes one for a tenth of a second, in which the other takes messages
+and sends answers."""
 KEPT_SECONDS = 300.0
 """After which the record of a connection that is gone is dropped: no message of it is left by then."""
 
@@ -63,7 +66,7 @@ class Ports:
             connections=max(1, room),
             counts_bytes=tcp.counts_bytes,
         )
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(IO_THREADS)
         self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)
         """Without keys there is none."""
         self._frame_bytes = 0 if keys is None else KEY_BYTES
@@ -71,6 +74,8 @@ class Ports:
         self._guard = Guard(bounds, repeat_seconds, with_keys=keys is not None)
         self._router = sockets.router(self._context, max_bytes)
         self._publisher = sockets.publisher(self._context)
+        for number, zsocket in enumerate((self._router, self._publisher)):
+            zsocket.setsockopt(zmq.AFFINITY, 1 << number)
         self._connections: dict[bytes, Connection] = {}
         """On which a message has come, by routing id."""
         self._status: tuple[Status, bytes] | None = None

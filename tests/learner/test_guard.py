@@ -190,3 +190,21 @@ def test_memory_that_a_flood_has_left_is_given_back_before_growth_is_counted_fro
     for _ in range(3):
         resident += 40 * MIB
         assert read_all() == 101 * MIB
+
+
+def test_many_connections_are_counted_in_turns_and_at_once_if_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SCANNED_AT_ONCE", 4)
+    watch = Guard(Bounds(message_bytes=1000, unread_bytes=1000, connections=100), 60.0, with_keys=False)
+    some = [Connection(number, ("127.0.0.1", number), "control", since=0.0) for number in range(10)]
+    watch._connections.update({("control", one.descriptor): one for one in some})
+    counted: list[int] = []
+    monkeypatch.setattr(watch, "_count", lambda _, them: counted.extend(one.descriptor for one in them))
+    assert [watch._scan(0.0, guard.SCAN_BYTES), watch._scan(0.1, 0), watch._scan(0.2, 0)] == [False, False, True]
+    assert counted == list(range(10))
+    assert not watch._scan(0.3, 0), "the next one is not due"
+    some[5].gone = 0.5
+    assert [watch._scan(0.6, 0), watch._scan(0.7, 0)] == [False, False]
+    assert counted[10:] == [0, 1, 2, 3, 4, 6, 7], "a descriptor may be another's by now"
+    counted.clear()
+    assert watch._scan(0.8, 3 * guard.SCAN_BYTES)
+    assert counted == list(range(10))
