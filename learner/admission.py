@@ -45,8 +45,6 @@ class Admission:
         effects = self._replace(self._peers.replaced_by(hello))
         before = self._peers.moved(routing_id, hello, key_name)
         if before is not None:
-            self._exchange.left(before)
-            self._publisher.left(before)
             effects.append(Disconnect(before))
         # A tunnel's end is on this host, its peer is not.
         near = hello.host == self._run.spec.host and Address(address, 0).loopback
@@ -64,7 +62,7 @@ class Admission:
     def leave(self, now: float, routing_id: bytes, level: Level, text: str) -> list[Effect]:
         """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
         peer = self._peers.leave(routing_id)
-        effects = self._gone(routing_id, peer, level, text)
+        effects = _gone(peer, level, text)
         return effects + (self._fleet.orders(now) if peer is not None and peer.hello.role == "launcher" else [])
 
     def leave_all(self, now: float, routing_ids: Sequence[bytes], level: Level, text: str) -> list[Effect]:
@@ -102,16 +100,8 @@ class Admission:
         effects: list[Effect] = []
         for routing_id in routing_ids:
             peer = self._peers.replace(routing_id)
-            effects += self._gone(routing_id, peer, "info", "was started again: the one before is removed")
+            effects += _gone(peer, "info", "was started again: the one before is removed")
         return effects
-
-    def _gone(self, routing_id: bytes, peer: Peer | None, level: Level, text: str) -> list[Effect]:
-        """What follows from a peer's leaving, and a line about it."""
-        self._exchange.left(routing_id)
-        self._publisher.left(routing_id)
-        if peer is None or peer.hello.role == "observer":
-            return []
-        return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]
 
     def _welcome(self, now: float, routing_id: bytes, peer: Peer, *, with_weights: bool) -> list[Effect]:
         spec, exchange = self._run.spec, self._run.spec.settings.exchange
@@ -142,3 +132,10 @@ class Admission:
         if body is not None and version < newest:
             effects += self._publisher.pulled(now, routing_id, Pull(version=version))
         return effects
+
+
+def _gone(peer: Peer | None, level: Level, text: str) -> list[Effect]:
+    """A line about a peer's leaving."""
+    if peer is None or peer.hello.role == "observer":
+        return []
+    return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]

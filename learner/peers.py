@@ -1,7 +1,7 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -111,6 +111,8 @@ class Peers:
         self._by_role: dict[str, dict[bytes, Peer]] = {}
         self._actors: dict[bytes, Incarnation] = {}
         """Incarnations, by routing id."""
+        self.on_leave: list[Callable[[bytes], None]] = []
+        """Whoever keeps something of a peer: called with the routing id of each that leaves."""
         self.near_actors = 0
         """How many actors are near."""
         self._window = ReplayWindow()
@@ -202,6 +204,8 @@ class Peers:
             del place[routing_id]
             if not place:
                 del self._by_place[_place(peer.hello)]
+            for forget in self.on_leave:
+                forget(routing_id)
         return peer
 
     def alive(self, progress: Mapping[bytes, float]) -> None:

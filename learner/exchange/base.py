@@ -43,6 +43,7 @@ class Exchange(abc.ABC):
         self._run = run
         self._settings = run.spec.settings
         self._step_rule = step_rule(self._settings, run.spec.device)
+        run.peers.on_leave.append(self.left)
 
     @property
     def weights_go_out(self) -> Occasion:
@@ -99,7 +100,6 @@ class Exchange(abc.ABC):
         peers = self._run.peers
         seconds = peers.quarantine.add(now, peer.place, peer.hello.name, reason)
         peers.leave(routing_id)
-        self.left(routing_id)
         text = f"{peer.hello.name} is quarantined for {seconds:.0f} s: {reason}"
         self._run.stats.warn(text)
         ban = peers.quarantine.whole_place(now, peer.place)

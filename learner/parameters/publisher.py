@@ -56,6 +56,7 @@ class WeightPublisher:
         self._keyframe: Keyframe | None = None
         self._keyframe_due = now
         self._delta = (-1, b"", False)
+        run.peers.on_leave.append(self._pulls.left)
 
     @property
     def deadline(self) -> float:
@@ -87,10 +88,6 @@ class WeightPublisher:
         """What has arrived, of each peer to which or from which bytes are under way."""
         for routing_id, one in progress.items():
             self._pulls.progress(routing_id, one)
-
-    def left(self, routing_id: bytes) -> None:
-        """A peer is gone."""
-        self._pulls.left(routing_id)
 
     def _answer_pulls(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -22,8 +22,9 @@ from common.wire.messages import (
 )
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
+from learner.exchange.base import BAD_IN_A_ROW
 from learner.run_stats import Counters
-from tests.helpers.run import CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
 
 BODY = b"gradient"
 
@@ -101,6 +102,16 @@ def test_a_gradient_becomes_a_step_an_acknowledgement_and_a_broadcast() -> None:
     assert core.flush(1.0) == []
     (weights,) = sent(core.handle(1.0, b"x", Pull(version=0), None), Weights)
     assert weights.version == 1
+
+
+def test_a_pull_that_waits_is_forgotten_with_the_actor_that_is_quarantined() -> None:
+    core, _ = learner_of("exchange.egress_mbit=0.00001")
+    joined(core, "x", "y")
+    core.handle(1.0, b"x", gradient_of(), BODY)
+    assert core.handle(2.0, b"y", Pull(version=0), None) == [], "the welcomes have taken the budget for some seconds"
+    effects = [core.handle(3.0, b"y", gradient_of(sequence=n, version=1), BAD) for n in range(1, BAD_IN_A_ROW + 1)]
+    assert sent(effects[-1], Refused, b"y")
+    assert sent(core.tick(1e4), Weights) == []
 
 
 def test_metrics_every_second_and_checkpoints_as_often_as_set() -> None:

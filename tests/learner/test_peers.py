@@ -197,3 +197,14 @@ def test_bytes_under_way_are_a_sign_of_life() -> None:
     peers.alive({b"x": 40.0, b"y": 40.0, b"nobody": 40.0})
     assert peers.silent(60.0, 15.0) == [b"x"]
     assert peers.silent(60.0, 20.0) == []
+
+
+def test_whoever_keeps_something_of_a_peer_is_told_when_it_leaves_or_moves() -> None:
+    peers, told = Peers(), list[bytes]()
+    peers.on_leave.append(told.append)
+    peers.join(b"1", hello_of("a"), 0.0)
+    assert peers.leave(b"nobody") is None and told == []
+    peers.moved(b"2", hello_of("a"))
+    assert told == [b"1"]
+    peers.leave(b"2")
+    assert told == [b"1", b"2"]
