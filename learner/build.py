@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import torch
 
 from common.errors import ConfigurationError
@@ -26,7 +27,7 @@ from common.rl.networks.model import build as build_model
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import resolve as resolve_exchange
-from common.settings.sections import Settings
+from common.settings.sections import Optimizer, Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.core import LearnerCore
 from learner.exchange.actions import ActionExchange
@@ -98,6 +99,7 @@ def assemble(
     _check_headers(model.normalization.counted, settings.exchange.accumulate)
     spec = _spec(folder, record, settings, model, weights_port, now)
     model = model.to(torch.device(spec.device))
+    _accelerate(model, settings.optimizer, observation)
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
@@ -223,6 +225,14 @@ def _exchange(
             "taken: lower environment.num_envs, algorithm.rollout_length or exchange.accumulate"
         )
     return exchange
+
+
+def _accelerate(model: TorchModel, section: Optimizer, observation: ObservationSpec) -> None:
+    """Raises ConfigurationError where the device or this installation of torch cannot."""
+    bfloat16 = section.precision == "bfloat16"
+    if bfloat16 or section.compile:
+        probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(model.flat.vector.device)
+        model.accelerate(probe, bfloat16=bfloat16, compiled=section.compile)
 
 
 def _check_headers(counted: int, accumulate: int) -> None:

@@ -148,6 +148,10 @@ class Optimizer(Section, frozen=True):
     ] = "auto"
     """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (cuda if there is one).
     Actors compute on the CPU."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the network's layers where the learner computes gradients (not measured yet); all else stays float32."""
+    compile: bool = False
+    """The learner compiles these layers with torch.compile, which takes a minute at its start (not measured yet)."""
 
 
 class Exchange(Section, frozen=True):

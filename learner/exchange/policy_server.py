@@ -52,6 +52,7 @@ class PolicyServer:
         on_device = not self._transport.is_host
         self._twin = trainer.model.twin() if on_device else trainer.model
         """Acts. On a device it is another than the one that learns, which changes while this one acts."""
+        self._transport.follow()
         self._frames = (
             DeviceFrames(self._transport, self._stack) if on_device and observation.kind == "pixels" else None
         )
@@ -76,6 +77,7 @@ class PolicyServer:
     def renew(self) -> None:
         """The weights have changed; nothing is learnt at present."""
         if self._twin is not self._model:
+            self._transport.follow()
             with self._transport.acting():
                 self._twin.flat.vector.copy_(self._model.flat.vector)
 

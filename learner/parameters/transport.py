@@ -71,6 +71,9 @@ class Transport:
     def join(self) -> None:
         """What follows on the current stream comes after all that was computed in `acting`."""
 
+    def follow(self) -> None:
+        """What follows in `acting` comes after all that was computed on the current stream."""
+
     def mark(self) -> Callable[[], bool]:
         """Whether what is computed on the current stream so far is over."""
         return lambda: True
@@ -104,6 +107,9 @@ class CudaTransport(Transport):
 
     def join(self) -> None:
         torch.cuda.current_stream(self.device).wait_stream(self._acting)
+
+    def follow(self) -> None:
+        self._acting.wait_stream(torch.cuda.current_stream(self.device))
 
     def mark(self) -> Callable[[], bool]:
         event = self._event()

@@ -11,6 +11,7 @@ import torch
 
 import learner.build
 from common.errors import ConfigurationError, EnvironmentMissingError
+from common.rl.networks.model import TorchModel
 from common.run.folder import Checkpoint, RunFolder
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Pull, Welcome
@@ -367,3 +368,15 @@ def test_settings_are_checked_as_at_the_start_without_a_folder(
     with pytest.raises(ConfigurationError, match=text):
         check(settings_of(*assignments))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_layers_are_accelerated_where_the_settings_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[int, ...], bool, bool]] = []
+
+    def noted(model: TorchModel, probe: torch.Tensor, *, bfloat16: bool, compiled: bool) -> None:
+        asked.append((tuple(probe.shape), bfloat16, compiled))
+
+    monkeypatch.setattr(TorchModel, "accelerate", noted)
+    for words in ((), ("optimizer.precision='bfloat16'",), ("optimizer.compile=true",)):
+        check(settings_of("environment.id='CartPole-v1'", *words))
+    assert asked == [((2, 4), True, False), ((2, 4), False, True)]

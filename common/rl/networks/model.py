@@ -15,7 +15,8 @@ from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.registry import METHODS
 from common.rl.arrays import Array
 from common.rl.model import Floats, Model, plan
-from common.rl.networks import registry
+from common.rl.networks import acceleration, registry
+from common.rl.networks.acceleration import Features
 from common.rl.networks.chunks import Chunks
 from common.rl.networks.flat import flatten
 from common.rl.networks.heads import PolicyValue
@@ -44,6 +45,7 @@ class TorchModel(Model):
         self.state_size = network.state_size
         self.size, self.hash = self.flat.size, self.flat.hash
         self._chunks = Chunks(network, self.flat.vector.device)
+        self._features: Features = network.features
         self._pass: _Pass | None = None
         """The last `forward`'s, until `backward`."""
         self._fetches = True
@@ -61,6 +63,14 @@ class TorchModel(Model):
             given[id(statistics)] = statistics
         return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
 
+    def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
+        """From now on outputs and gradients, but not steps, are computed as `acceleration.features` says; raises as it
+        does."""
+        self._features = acceleration.features(self.network, probe, bfloat16=bfloat16, compiled=compiled)
+        self.flat.zero()
+        if self.target is not None:
+            self.target.accelerate(probe, bfloat16=bfloat16, compiled=compiled)
+
     @property
     def vector(self) -> Floats:
         return self.flat.vector.numpy()
@@ -75,10 +85,10 @@ class TorchModel(Model):
 
     @torch.no_grad()
     def outputs(self, rollout: Rollout) -> Array:
-        return _as_given(_Pass(self.network, self._chunks, rollout, graph=False).outputs, rollout)
+        return _as_given(_Pass(self.network, self._features, self._chunks, rollout, graph=False).outputs, rollout)
 
     def forward(self, rollout: Rollout) -> Array:
-        self._pass = _Pass(self.network, self._chunks, rollout, graph=True)
+        self._pass = _Pass(self.network, self._features, self._chunks, rollout, graph=True)
         self._fetches = isinstance(rollout.observations, np.ndarray)
         return _as_given(self._pass.outputs.detach(), rollout)
 
@@ -104,15 +114,18 @@ class TorchModel(Model):
 class _Pass:
     """One pass of a network over a rollout's observations, a chunk at a time."""
 
-    def __init__(self, network: PolicyValue, chunks: Chunks, rollout: Rollout, *, graph: bool) -> None:
+    def __init__(
+        self, network: PolicyValue, features: Features, chunks: Chunks, rollout: Rollout, *, graph: bool
+    ) -> None:
         """The rollout is numpy's, of a network on the CPU, or on the network's device. graph: `backward` follows."""
         self._network = network
+        self._compute = features
         observations = torch.as_tensor(rollout.observations).flatten(0, 1)
         self._size, kept = chunks.of(observations)
         self._chunks = torch.split(observations, self._size)
         self._kept = graph and kept
         with torch.set_grad_enabled(self._kept):
-            self._parts = [network.features(chunk) for chunk in self._chunks]
+            self._parts = [features(chunk) for chunk in self._chunks]
         self._features = torch.cat([part.detach() for part in self._parts])
         self.outputs = self._features
         """Of a recurrent network with a graph that ends in the features' gradient."""
@@ -130,7 +143,7 @@ class _Pass:
             derivative = self._features.grad
         parts = zip(self._chunks, self._parts, torch.split(derivative, self._size), strict=True)
         for chunk, part, part_derivative in parts:
-            autograd.backward(part if self._kept else self._network.features(chunk), part_derivative)
+            autograd.backward(part if self._kept else self._compute(chunk), part_derivative)
 
 
 def _as_given(outputs: Tensor, rollout: Rollout) -> Array:

@@ -84,6 +84,7 @@ def test_on_a_cpu_nothing_is_beside_anything() -> None:
     with here.acting():
         over = here.mark()
     here.join()
+    here.follow()
     assert over()
 
 

@@ -1,0 +1,49 @@
+"""Other ways to compute a network's layers for gradients: in bfloat16, and compiled; both unmeasured, and off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from common.errors import ConfigurationError
+from common.host.modules import error_text
+from common.rl.networks.heads import PolicyValue
+
+BACKEND = "inductor"
+"""Of torch.compile: Triton on a GPU, C++ on a CPU."""
+Features = Callable[[Tensor], Tensor]
+
+
+def features(network: PolicyValue, probe: Tensor, *, bfloat16: bool, compiled: bool) -> Features:
+    """`network.features`, computed in another way; its result stays float32, as do parameters and their gradient.
+
+    probe: some observations (N, *shape) on the network's device, which it is tried on. Raises ConfigurationError where
+    the device cannot, or torch has no compiler.
+    """
+    device = probe.device
+    found: Features = network.features
+    if bfloat16:
+        if device.type == "cuda" and not torch.cuda.is_bf16_supported():
+            name = torch.cuda.get_device_name(device)
+            raise ConfigurationError(f'optimizer.precision = "bfloat16": {name} has none; use "float32"')
+        found = _in_bfloat16(found, device)
+    if compiled:
+        backend: Any = BACKEND
+        found = torch.compile(found, dynamic=True, backend=backend)
+        try:
+            torch.autograd.backward(found(probe).sum())
+        except Exception as error:
+            why = error_text(error).splitlines()[0]
+            raise ConfigurationError(f"optimizer.compile = true: torch.compile raised {why}; use false") from error
+    return found
+
+
+def _in_bfloat16(plain: Features, device: torch.device) -> Features:
+    def computed(observations: Tensor) -> Tensor:
+        with torch.autocast(device.type, torch.bfloat16):
+            return plain(observations).float()
+
+    return computed
