@@ -2,6 +2,7 @@
 PYTHON ?= python3
 ENV ?= FlappyBird-v0
 MINUTES ?= 20
+SEEDS ?= 1000
 BIN := .venv/bin
 INSTALLED := .venv/installed
 AUDIT := .venv/audit/bin
@@ -10,7 +11,7 @@ WORKERS ?= 3
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train quick test fuzz examples check audit format bench clean
+.PHONY: install train quick test fuzz simulate-faults examples check audit format bench clean
 
 install: $(INSTALLED)
 
@@ -33,6 +34,10 @@ test: install
 fuzz: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt atheris
 	$(BIN)/python -P tests/fuzz/run.py --minutes $(MINUTES)
+
+# Clusters in one process under random faults; the suite has the first hundred or so.
+simulate-faults: install
+	$(BIN)/python -m tests.faults.run --seeds $(SEEDS)
 
 # The unit tests with twenty times as many random examples: an hour or so.
 examples: install

@@ -17,7 +17,9 @@ class Attention:
         self._heard_all = now if heard_all else self._heard_all + stall
         return stall
 
-    def has_heard(self, seconds: float) -> bool:
-        """Whether who is silent for so long is: all that waits was read, or, where it never is, each had its turn."""
-        behind = self._looked - self._heard_all
-        return behind == 0.0 or behind > seconds
+    def heard_until(self, seconds: float) -> float:
+        """Up to when a silence of so many seconds is known to be one.
+
+        When all that waited was read last; where it never is, each has had its turn by now.
+        """
+        return self._looked if self._looked - self._heard_all > seconds else self._heard_all

@@ -282,7 +282,7 @@ class LearnerCore:
 
     def _expire(self, now: float) -> list[Effect]:
         seconds = self._settings.exchange.expiry_seconds
-        silent = self.run.peers.silent(now, seconds) if self._attention.has_heard(seconds) else []
+        silent = self.run.peers.silent(self._attention.heard_until(seconds), seconds)
         for routing_id in silent:
             if peer := self.run.peers.get(routing_id):
                 self._fleet.fell_silent(peer)

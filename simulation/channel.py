@@ -33,15 +33,19 @@ class Channel:
         self.under_way = 0
         """Messages."""
         self._queue = queue
-        self._link = link
+        self.link = link
         self._lines = lines
-        self._rng = rng
+        self.rng = rng
         self._last = 0.0
         """When the newest message arrives."""
 
+    def begin(self) -> None:
+        """A new connection: what is sent on it waits for nothing that was sent on the last one."""
+        self._last = self._queue.now
+
     def send(self, size: int, arrive: Callable[[], object]) -> None:
         """Calls `arrive` when a message of so many bytes has arrived: once, as a rule."""
-        link, rng = self._link, self._rng
+        link, rng = self.link, self.rng
         now = self._queue.now
         passed = max((line.take(now, size + HEADER_BYTES) for line in self._lines), default=now)
         if link.drop and rng.random() < link.drop:

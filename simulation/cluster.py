@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from common.run.folder import RunFolder, RunRecord
+from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.run.status import RunStatus
 from common.settings.codec_names import NAMES
 from common.settings.sections import Settings
@@ -27,7 +27,10 @@ from simulation.event_queue import EventQueue
 from simulation.launcher_node import LauncherNode
 from simulation.learner_node import LearnerNode, Recorder
 from simulation.network import Connection, Network
-from simulation.settings import Host, Incident, Simulation
+from simulation.settings import LOOPBACK, Host, Incident, Simulation
+
+MakeCore = Callable[[int, Checkpoint | None, float], LearnerCore]
+"""Makes the core of a learner: its epoch, what it goes on from, and the time."""
 
 
 class Cluster:
@@ -39,8 +42,13 @@ class Cluster:
         *,
         folder: RunFolder | None = None,
         record: RunRecord | None = None,
+        make_core: MakeCore | None = None,
+        make_player: MakePlayer | None = None,
     ) -> None:
-        """folder, record: of the run, for its status. Raises what `learner.build.assemble` raises."""
+        """folder, record: of the run, for its status. make_core, make_player: None: the daemons' own.
+
+        Raises what `learner.build.assemble` raises.
+        """
         self.queue = EventQueue()
         self.network = Network(self.queue, settings.seed, simulation.learner_mbit)
         self.actors: dict[str, ActorNode] = {}
@@ -50,12 +58,13 @@ class Cluster:
         self._hosts: dict[str, Host] = {}
         """Of launchers and actors, by their names."""
         self._processes = 0
-        set_arithmetic()
+        self._recorder = recorder
+        self._make_player = make_player
+        folder = folder or RunFolder(Path("simulated"))
         record = record or RunRecord(run="simulated", created="", epoch=1, a3cd="")
-        parts = assemble(folder or RunFolder(Path("simulated")), record, settings, None)
-        core = LearnerCore(parts.run, parts.weights, parts.exchange, 0.0)
-        self._here = parts.run.spec.host
-        self.learner = LearnerNode(self.queue, self.network, core, simulation.costs, recorder)
+        self._make_core = make_core or partial(_core, folder, record, settings)
+        self.learner = self._start_learner(1, None)
+        self._here = self.learner.core.run.spec.host
         hosts = simulation.hosts or [Host()]
         for host in hosts:
             self._start_launcher(host, alone=len(hosts) == 1)
@@ -96,6 +105,20 @@ class Cluster:
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
+    def _start_learner(self, epoch: int, checkpoint: Checkpoint | None) -> LearnerNode:
+        core = self._make_core(epoch, checkpoint, self.queue.now)
+        return LearnerNode(self.queue, self.network, core, self._simulation.costs, self._recorder)
+
+    def restart_learner(self, after: float) -> None:
+        """The learner dies now, and is back so many seconds later, in a new epoch, with its last checkpoint."""
+        epoch = self.learner.core.run.spec.epoch
+        self.learner.kill()
+
+        def back() -> None:
+            self.learner = self._start_learner(epoch + 1, self._recorder.read_newest())
+
+        self.queue.after(after, back)
+
     def _start_launcher(self, host: Host, *, alone: bool) -> None:
         scaling = self.settings.scaling
         most = scaling.minimum if scaling.policy == "fixed" else scaling.maximum
@@ -113,7 +136,10 @@ class Cluster:
         )
 
     def _starter(self, host: Host) -> Callable[[str, str, Callable[[int], object]], ActorNode]:
-        return lambda name, launcher, ended: self.start_actor(name, host, launcher=launcher, ended=ended)
+        def start(name: str, launcher: str, ended: Callable[[int], object]) -> ActorNode:
+            return self.start_actor(name, self._hosts[host.name], launcher=launcher, ended=ended)
+
+        return start
 
     def start_actor(
         self,
@@ -135,7 +161,7 @@ class Cluster:
             speed=host.speed,
             link=host.link,
             address=self._address(host),
-            make_player=make_player,
+            make_player=make_player or self._make_player,
         )
         return actor
 
@@ -173,6 +199,9 @@ class Cluster:
             case "stall":
                 for actor in self._meant(incident.who):
                     actor.stall(incident.seconds)
+            case "learner-crash":
+                if self.learner.alive:
+                    self.restart_learner(incident.seconds)
             case "learner-stall":
                 self.learner.stall(incident.seconds)
             case "partition":
@@ -181,6 +210,12 @@ class Cluster:
             case "heal":
                 for connection in self._cables(incident.who):
                     self.network.heal(connection)
+
+    def calm(self) -> None:
+        """From now on every cable is whole, and every link is a good one."""
+        self.network.calm()
+        for name, host in self._hosts.items():
+            self._hosts[name] = msgspec.structs.replace(host, link=LOOPBACK)
 
     def _meant(self, who: str) -> list[ActorNode]:
         """The actors that live and are called so, or are on the host of that name."""
@@ -193,3 +228,13 @@ class Cluster:
     def _cables(self, who: str) -> list[Connection]:
         launchers = [one.connection for name, one in self.launchers.items() if who in ("", name)]
         return [*(actor.connection for actor in self._meant(who)), *launchers]
+
+
+def _core(
+    folder: RunFolder, record: RunRecord, settings: Settings, epoch: int, checkpoint: Checkpoint | None, now: float
+) -> LearnerCore:
+    """The core of a real learner."""
+    set_arithmetic()
+    record = msgspec.structs.replace(record, epoch=epoch)
+    parts = assemble(folder, record, settings, checkpoint, now=now)
+    return LearnerCore(parts.run, parts.weights, parts.exchange, now)

@@ -11,14 +11,14 @@ from deploy.backends.base import Ended, Observation, Requests, actor_name
 from deploy.launcher.core import LauncherCore
 from deploy.launcher.reconciler import Slot
 from simulation.actor_node import ActorNode
-from simulation.event_queue import EventQueue
+from simulation.event_queue import Event, EventQueue
 from simulation.network import Frames, Network
 from simulation.settings import LOOPBACK, Link
 
 LOOK_SECONDS = 0.05
-"""Between two looks at what is due, as `deploy.launcher.shell`."""
-QUIET_LOOKS = 10
-"""Looks that are left out where nothing has changed: a simulation need not idle."""
+"""From something new to the look at it."""
+QUIET_SECONDS = 0.5
+"""Between two looks while there is nothing new."""
 StartActor = Callable[[str, str, Callable[[int], object]], ActorNode]
 """Starts the process of an actor: its name, its launcher's, and what is told its exit code."""
 
@@ -52,11 +52,8 @@ class LauncherNode:
         """Exit codes that were not reported yet, by slot."""
         self._requests = Requests()
         self._connected = False
-        self._fresh = True
-        """Whether something may have changed since the last look."""
-        self._skipped = 0
+        self._next: Event | None = queue.at(queue.now, self._look)
         self.connection = network.connect(f"{hello.name} {hello.incarnation}".encode(), self, link, address)
-        queue.at(queue.now, self._look)
 
     def receive(self, frames: Frames) -> None:
         if self.gone:
@@ -70,29 +67,30 @@ class LauncherNode:
         if isinstance(message, Stop) and not message.final:
             self._membership.lost(now)
         self.core.handle(now, message)
-        self._fresh = True
+        self._look_soon()
 
     def hear(self, frame: bytes) -> None:
         """A launcher subscribes to nothing."""
 
     def connected(self) -> None:
-        self._connected = self._fresh = True
+        self._connected = True
+        self._look_soon()
 
     def arrived(self, size: int) -> None:
         pass
 
+    def _look_soon(self) -> None:
+        if self._next is not None and self._next.time > self._queue.now + LOOK_SECONDS:
+            self._next.cancel()
+            self._next = self._queue.after(LOOK_SECONDS, self._look)
+
     def _look(self) -> None:
         """One round of the shell's loop, with the background loop's turn in it."""
         now = self._queue.now
+        self._next = None
         if self.gone:
             return
-        if self._fresh or self._skipped >= QUIET_LOOKS or self.core.due(now):
-            self._fresh, self._skipped = False, 0
-            self._round(now)
-        self._skipped += 1
-        self._queue.after(LOOK_SECONDS, self._look)
-
-    def _round(self, now: float) -> None:
+        self._next = self._queue.after(QUIET_SECONDS, self._look)
         if self._connected:
             self._connected = False
             self._membership.connected(now)
@@ -100,7 +98,7 @@ class LauncherNode:
         step = self.core.observe(now, 0, self._report())
         self._requests = step.requests
         if self._requests.slots:
-            self._fresh = True
+            self._look_soon()
             self._carry_out()
         report = self.core.tick(now)
         if report is not None and self._membership.member:
@@ -143,7 +141,7 @@ class LauncherNode:
     def _end(self, slot: int, exit_code: int) -> None:
         if self.actors.pop(slot, self) is not self:
             self._ended[slot] = exit_code
-            self._fresh = True
+            self._look_soon()
 
     def _report(self) -> Report:
         ended = tuple(Ended(slot, code) for slot, code in sorted(self._ended.items()))

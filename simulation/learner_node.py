@@ -42,6 +42,9 @@ class Recorder(Protocol):
     def save(self, save: SaveCheckpoint) -> str:
         """Keeps a checkpoint; returns why it could not, if so."""
 
+    def read_newest(self) -> Checkpoint | None:
+        """The checkpoint that a new learner goes on from."""
+
     def read_best(self) -> tuple[Checkpoint | None, str]:
         """The best checkpoint, or why it could not be read."""
 
@@ -80,13 +83,15 @@ class LearnerNode:
         self._waiting = False
         self._begun = queue.now
         self._heard_all = True
-        self._dead = False
+        self.alive = True
+        self.stalled_until = 0.0
+        """The end of the last time in which the process stood still."""
         network.learner_back(self)
         self._do(core.begin())
         self._wait()
 
     def receive(self, routing_id: bytes, address: str, frames: Frames) -> None:
-        if self._dead:
+        if not self.alive:
             return
         self._inbox.append(_Received(routing_id, address, frames))
         self.most_waiting = max(self.most_waiting, len(self._inbox))
@@ -128,7 +133,7 @@ class LearnerNode:
         now = self._queue.now
         self._do(self.core.tick(now, heard_all=self._heard_all))
         self.core.run.stats.busy.working(now, now - self._begun)
-        if self.finish is not None or self._dead:
+        if self.finish is not None or not self.alive:
             return
         if self._inbox or not self._heard_all:
             self._plan(now, self._turn)
@@ -172,11 +177,12 @@ class LearnerNode:
         """The process is stopped for a while."""
         if self._event is not None and self._event.action is not None:
             since = self._queue.now if self._waiting else self._event.time
-            self._plan(since + seconds, self._event.action)
+            self.stalled_until = since + seconds
+            self._plan(self.stalled_until, self._event.action)
 
     def kill(self) -> None:
         """As after SIGKILL."""
-        self._dead = True
+        self.alive = False
         if self._event is not None:
             self._event.cancel()
         self._network.learner_gone()
@@ -215,7 +221,7 @@ class LearnerNode:
         """Tells the core what the disk says, which takes a while."""
 
         def told() -> None:
-            if not self._dead and self.finish is None:
+            if self.alive and self.finish is None:
                 self._do(tell(self._queue.now))
 
         self._queue.after(DISK_SECONDS, told)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Protocol
 
 from simulation.channel import Channel, Line
 from simulation.event_queue import EventQueue
-from simulation.settings import Link
+from simulation.settings import LOOPBACK, Link
 
 Frames = list[bytes]
 BREAK_SECONDS = 10.0
@@ -105,7 +106,7 @@ class Network:
             if self.listener is not None:
                 self.listener.receive(connection.routing_id, connection.address, frames)
 
-        connection.up.send(size, self._guarded(connection, arrive))
+        connection.up.send(size, self._guarded(connection, connection.up, arrive))
         return True
 
     def send_down(self, routing_id: bytes, frames: Frames) -> None:
@@ -113,7 +114,8 @@ class Network:
         connection = self._connections.get(routing_id)
         if connection is not None and connection.open:
             size = sum(map(len, frames))
-            connection.down.send(size, self._guarded(connection, lambda: connection.peer.receive(frames)))
+            arrive = partial(connection.peer.receive, frames)
+            connection.down.send(size, self._guarded(connection, connection.down, arrive))
 
     def publish(self, frame: bytes) -> None:
         for connection in list(self._connections.values()):
@@ -122,19 +124,18 @@ class Network:
             if connection.news.under_way >= BROADCASTS_UNDER_WAY:
                 self.broadcasts_dropped += 1
                 continue
-            connection.news.send(len(frame), self._guarded(connection, self._heard(connection, frame)))
+            hear = partial(connection.peer.hear, frame)
+            connection.news.send(len(frame), self._guarded(connection, connection.news, hear))
 
-    @staticmethod
-    def _heard(connection: Connection, frame: bytes) -> Callable[[], object]:
-        return lambda: connection.peer.hear(frame)
-
-    def _guarded(self, connection: Connection, arrive: Callable[[], object]) -> Callable[[], object]:
+    def _guarded(self, connection: Connection, channel: Channel, arrive: Callable[[], object]) -> Callable[[], object]:
         """What arrives unless the connection broke meanwhile; what comes to a cut cable waits before it."""
         generation = connection.generation
 
         def come() -> None:
             if connection.generation != generation:
-                return
+                survive = connection.up.link.survive
+                if not (survive and channel is connection.up and channel.rng.random() < survive):
+                    return
             if connection.cut:
                 connection.held.append(come)
             else:
@@ -192,6 +193,8 @@ class Network:
         connection.generation += 1
         connection.open = False
         connection.held.clear()
+        for channel in (connection.up, connection.down, connection.news):
+            channel.begin()
         self._open_later(connection, seconds)
 
     def _open_later(self, connection: Connection, seconds: float) -> None:
@@ -202,6 +205,13 @@ class Network:
             return
         connection.open = True
         connection.peer.connected()
+
+    def calm(self) -> None:
+        """From now on every cable is whole, and every link is a good one."""
+        for connection in self.connections():
+            for channel in (connection.up, connection.down, connection.news):
+                channel.link = LOOPBACK
+            self.heal(connection)
 
     def connections(self) -> list[Connection]:
         return list(self._connections.values())

@@ -40,6 +40,9 @@ class MemoryRecorder:
             self.best = self.newest
         return ""
 
+    def read_newest(self) -> Checkpoint | None:
+        return self.newest
+
     def read_best(self) -> tuple[Checkpoint | None, str]:
         return self.best, "" if self.best is not None else "there is none"
 
@@ -68,6 +71,9 @@ class FolderRecorder:
         self._writer.save(save)
         self._wait()
         return next((saved.error for saved in self._writer.saved()), "")
+
+    def read_newest(self) -> Checkpoint | None:
+        return self.run.folder.newest_read({})
 
     def read_best(self) -> tuple[Checkpoint | None, str]:
         self._writer.read_best()

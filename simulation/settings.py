@@ -53,6 +53,8 @@ class Link(Section, frozen=True):
     """Share of messages that arrive twice; likewise."""
     reorder: Fraction = 0.0
     """Share of messages that others may overtake; likewise."""
+    survive: Fraction = 0.0
+    """Share of messages to the learner that arrive though their connection has broken meanwhile; likewise."""
 
 
 LOOPBACK = Link()
@@ -76,9 +78,10 @@ class Incident(Section, frozen=True):
 
     at: NonNegative
     """Seconds since the beginning."""
-    kind: Literal["join", "leave", "crash", "partition", "heal", "stall", "learner-stall"]
+    kind: Literal["join", "leave", "crash", "partition", "heal", "stall", "learner-stall", "learner-crash"]
     """join: an actor by hand. leave: it is asked to go. crash: its process is gone. partition: a cable is cut, until
-    heal. stall: the process stands still for `seconds`."""
+    heal. stall, learner-stall: the process stands still for `seconds`. learner-crash: it is back after `seconds`, in
+    a new epoch, with its last checkpoint."""
     who: str = ""
     """Name of an actor (`here-0` is the first of the launcher `here`) or of a host; empty: all."""
     seconds: NonNegative = 0.0

@@ -59,3 +59,13 @@ def test_nobody_is_silent_while_messages_wait_to_be_read_unless_they_always_do()
     assert logged(attend(core, 52.0, 90.0, heard_all=False)) == [
         "warning: actor x has been silent for 30 s: it is removed"
     ], "a learner with too much to do"
+
+
+def test_a_learner_that_seldom_has_read_everything_still_sees_who_was_silent_before_it_last_had() -> None:
+    core = learner_with("silent", "speaks")
+    said = []
+    for second in range(1, 60):
+        core.handle(float(second), b"speaks", Heartbeat(), None)
+        said += logged(core.tick(float(second), heard_all=False))  # the search for silent peers
+        said += logged(core.tick(second + 0.4, heard_all=True))  # none is due here
+    assert said == ["warning: actor silent has been silent for 30 s: it is removed"]

@@ -126,3 +126,19 @@ def test_it_says_when_no_actor_will_ever_play() -> None:
     assert cluster.hopeless == ""
     cluster.launchers["here"].core._crash_loops[0].why = "they crash"
     assert cluster.hopeless == "actors end at once"
+
+
+def test_a_learner_that_crashed_goes_on_from_its_checkpoint_in_a_new_epoch() -> None:
+    crash = [Incident(at=8.0, kind="learner-crash", seconds=2.0)]
+    cluster, recorder = cluster_of("checkpoint.every_seconds=3", incidents=crash)
+    cluster.run(8.5)
+    assert not cluster.learner.alive
+    assert recorder.newest is not None
+    version = recorder.newest.version
+    cluster.run(10.0)
+    counters = cluster.learner.core.run.stats.counters
+    assert cluster.learner.core.run.spec.epoch == 2
+    assert counters.version == version > 0
+    cluster.run()
+    assert cluster.status().state == "finished"
+    assert cluster.learner.steps > 0

@@ -49,6 +49,5 @@ def test_fewer_are_ordered_and_one_leaves() -> None:
     cluster, _ = cluster_of(*ENDLESS, actors=2)
     cluster.run(3.0)
     cluster.launchers["here"].core.wanted = 1
-    cluster.launchers["here"]._fresh = True
-    cluster.run(3.2)
+    cluster.run(4.0)
     assert sorted(actor.exit_code is None for actor in cluster.actors.values()) == [False, True]

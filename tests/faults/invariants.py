@@ -1,0 +1,104 @@
+"""What holds after every event of a simulation, whatever goes wrong in it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from learner.exchange.base import ContributionExchange
+from simulation.cluster import Cluster
+from tests.faults.ledger import STEPS, Ledger, Violation
+
+
+class Invariants:
+    def __init__(self, cluster: Cluster, ledger: Ledger, greedy: set[str]) -> None:
+        """greedy: actors that keep no rule, of which nothing is expected."""
+        self.applied: dict[int, int] = {}
+        """Rollouts in the steps of any epoch, and in which."""
+        self.last_applied: Counter[str] = Counter()
+        self._cluster = cluster
+        self._ledger = ledger
+        self._greedy = greedy
+        self._epoch = 0
+        self._version = 0
+        self._steps = 0
+        self._first_frames = self._frames = 0
+        exchange = ledger.settings.exchange
+        self._credit = exchange.credit
+        self._most = exchange.coalesce
+        # A learner that never has read everything believes in a silence only when all have had their turn.
+        self._heard_within = 2 * exchange.expiry_seconds + 3.0
+
+    def check(self) -> None:
+        """Raises Violation."""
+        self._look_at_steps()
+        self._look_at_credit()
+        self._look_at_orders()
+        self._look_at_peers()
+
+    def _look_at_steps(self) -> None:
+        """Each rollout in one step at most, in its own epoch; the version grows by one with each step."""
+        epoch, noted = self._ledger.learners[-1]
+        counters = self._cluster.learner.core.run.stats.counters
+        if epoch != self._epoch:
+            self._epoch, self._steps, self._version = epoch, 0, counters.version
+            self._first_frames, self._frames = counters.frames, 0
+        if counters.version < self._version:
+            raise Violation(f"version {counters.version} follows {self._version}")
+        if counters.version - self._version != len(noted.steps) - self._steps:
+            raise Violation(f"{len(noted.steps) - self._steps} steps to version {counters.version}, {self._version=}")
+        self._version = counters.version
+        for added, _, _ in noted.steps[self._steps :]:
+            if not 1 <= len(added) <= self._most:
+                raise Violation(f"a step of {len(added)} gradients; at most {self._most} go into one")
+            for body, _, _ in added:
+                self._count(json.loads(body), epoch)
+        self._steps = len(noted.steps)
+        if counters.frames - self._first_frames != self._frames:
+            raise Violation(f"{counters.frames - self._first_frames} frames counted, {self._frames} played")
+
+    def _count(self, body: dict[str, object], epoch: int) -> None:
+        rollouts = body["rollouts"]
+        assert isinstance(rollouts, list)
+        if body["epoch"] != epoch:
+            raise Violation(f"rollouts {rollouts} of epoch {body['epoch']} are in a step of epoch {epoch}")
+        for rollout in rollouts:
+            if rollout in self.applied:
+                raise Violation(f"rollout {rollout} is in a step of epoch {epoch}, and of {self.applied[rollout]}")
+            self.applied[rollout] = epoch
+            self._frames += STEPS
+
+    def _look_at_credit(self) -> None:
+        """No honest actor has more unanswered than its credit, and the learner counts what it keeps."""
+        for name, actor in self._cluster.actors.items():
+            if actor.exit_code is None and name not in self._greedy and len(actor.core.outbox) > self._credit:
+                raise Violation(f"{name} has {len(actor.core.outbox)} gradients unanswered, {self._credit} allowed")
+        exchange = self._cluster.learner.core._exchange
+        assert isinstance(exchange, ContributionExchange)
+        kept = Counter(one.peer.incarnation for one in (*exchange._waiting, *exchange._held))
+        if {who: count for who, count in exchange._unanswered.items() if count} != kept:
+            raise Violation(f"the learner keeps {dict(kept)}, and counts {dict(exchange._unanswered)}")
+        if kept and max(kept.values()) > self._credit:
+            raise Violation(f"the learner keeps {dict(kept)}, {self._credit} allowed")
+
+    def _look_at_orders(self) -> None:
+        """The launchers are ordered all the actors that are wanted, as far as they have room."""
+        run = self._cluster.learner.core.run
+        launchers = [peer for _, peer in run.peers.role("launcher")]
+        if not launchers:
+            return
+        ordered, room = sum(peer.ordered for peer in launchers), sum(peer.slots for peer in launchers)
+        if ordered != min(run.stats.decision.wanted, room):
+            raise Violation(f"{ordered} actors ordered, {run.stats.decision.wanted} wanted, room for {room}")
+        for peer in launchers:
+            if peer.ordered > peer.slots:
+                raise Violation(f"{peer.hello.name} is ordered {peer.ordered} actors, and has {peer.slots} slots")
+
+    def _look_at_peers(self) -> None:
+        """Whoever is in the run was heard lately."""
+        learner, now = self._cluster.learner, self._cluster.queue.now
+        if not learner.alive or now < learner.stalled_until + self._heard_within:
+            return
+        for _, peer in learner.core.run.peers.role("actor"):
+            if now - peer.seen > self._heard_within:
+                raise Violation(f"{peer.hello.name} is in the run, and silent for {now - peer.seen:.1f} s")
