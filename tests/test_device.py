@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu import equal
+from benchmarks.gpu import EXCHANGES, equal, learnt
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Environment, Exchange, Network, Optimizer, Settings
@@ -19,7 +19,7 @@ from common.wire.codecs.registry import make as make_codec
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.device_trainer import DeviceTrainer, trainer_of
 from learner.parameters.gradient_sum import GradientSum
-from tests.helpers.fake_device import DEVICE, model_and_weights
+from tests.helpers.fake_device import DEVICE, NotHost, model_and_weights
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
 
 PPO = Algorithm(kind="ppo", epochs=2, minibatches=2, target_kl=0.1)
@@ -136,3 +136,11 @@ def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
 def test_the_benchmark_for_the_first_machine_with_a_gpu_runs(kind: str) -> None:
     """Here with the CPU in its place."""
     assert equal("cpu", kind) == 0.0
+
+
+@pytest.mark.parametrize("kind", EXCHANGES)
+def test_a_learner_on_a_device_learns_what_one_on_a_cpu_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it, with a CPU that is treated as another device."""
+    expected = learnt("cpu", kind)
+    monkeypatch.setattr("learner.parameters.weights.transport", lambda device: NotHost())
+    np.testing.assert_allclose(learnt("cpu", kind), expected, atol=1e-5)

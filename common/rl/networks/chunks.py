@@ -51,6 +51,6 @@ def graph_bytes(network: PolicyValue, observations: Tensor) -> float:
             kept[storage._cdata] = storage.nbytes()
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
         features = network.features(probe)
     return max(1.0, sum(kept.values()) / len(probe) + features.nbytes / len(probe))

@@ -43,5 +43,7 @@ def test_the_graph_s_memory_is_that_of_what_is_kept_for_the_way_back() -> None:
     found = graph_bytes(picture.network, pictures)
     assert 36 * 36 * 2 * 4 < found < 100_000, "at least the picture as float32"
     assert found == pytest.approx(graph_bytes(picture.network, pictures[:2]), rel=0.2)
+    with torch.no_grad():  # as of a target network
+        assert graph_bytes(picture.network, pictures) == found
     dense, rollout = make(BOX)
     assert graph_bytes(dense.network, torch.from_numpy(rollout.observations).flatten(0, 1)) < 10_000
