@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from common.wire.codecs.floats import Fp16Codec
-from learner.parameters.transport import Transport, halved, transport
+from learner.parameters.transport import CudaTransport, Transport, halved, transport
 
 CPU = torch.device("cpu")
 ARRAYS: list[Any] = [
@@ -96,3 +99,69 @@ def test_halves_are_rounded_as_the_codec_rounds_them() -> None:
     vector = vector[np.isfinite(vector)]
     codec = Fp16Codec(vector.size)
     assert halved(torch.from_numpy(vector)).numpy().tobytes() == bytes(codec.encode(vector))
+
+
+class Streams:
+    """Of torch.cuda, on a machine without: notes who waits for whom."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.current = "training"
+        self._names = iter(("copies", "acting"))
+        monkeypatch.setattr(torch.cuda, "Stream", lambda *_, **__: self.stream(next(self._names)))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.stream(self.current))
+        monkeypatch.setattr(torch.cuda, "stream", self.within)
+        monkeypatch.setattr(torch.cuda, "Event", self.event)
+        monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: self.note(f"kept for {stream.name}"))
+        monkeypatch.setattr(CudaTransport, "_memory", Transport._memory)  # a CPU alone pins nothing
+
+    def note(self, what: str) -> None:
+        self.log.append(what)
+
+    def stream(self, name: str) -> Any:
+        wait = lambda other: self.note(f"{name} waits for {other.name}")  # noqa: E731
+        return SimpleNamespace(name=name, wait_stream=wait)
+
+    def event(self) -> Any:
+        return SimpleNamespace(
+            record=lambda stream: self.note(f"event on {stream.name}"),
+            synchronize=lambda: self.note("the host waits"),
+            query=lambda: True,
+        )
+
+    @contextmanager
+    def within(self, stream: Any) -> Iterator[None]:
+        before, self.current = self.current, stream.name
+        yield
+        self.current = before
+
+    def taken(self) -> list[str]:
+        log, self.log = self.log, []
+        return log
+
+
+def test_on_a_gpu_streams_wait_for_each_other_and_the_host_for_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = Streams(monkeypatch)
+    gpu = CudaTransport(CPU)
+    assert_there(gpu.up(ARRAYS))
+    assert streams.taken() == ["training waits for copies", "kept for training"]
+    with gpu.acting():
+        assert_there(gpu.up(ARRAYS))
+        fetched = gpu.begin_down(torch.ones(3))
+    assert streams.taken() == [
+        *("acting waits for copies", "kept for acting"),
+        *("copies waits for acting", "event on copies", "kept for copies"),
+    ]
+    assert fetched().tolist() == [1, 1, 1]
+    assert streams.taken() == ["the host waits"]
+    gpu.follow()
+    gpu.join()
+    assert gpu.mark()()
+    assert streams.taken() == ["acting waits for training", "training waits for acting", "event on training"]
+    gpu.down(torch.ones(3))
+    assert streams.taken()[0] == "copies waits for training"
+
+
+def test_a_gpu_s_transport_is_chosen_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    Streams(monkeypatch)
+    assert isinstance(transport(torch.device("cuda:0")), CudaTransport)
