@@ -35,12 +35,12 @@ BROKEN = Path(__file__).parents[1] / "common" / "rl" / "environments"
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-    """The first thing that `look` gives which is true; fails the test when there is none in time."""
+def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS, *, of: object = "") -> T:
+    """The first thing that `look` gives which is true; fails the test, telling of `of` as it is then, if none comes."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         if time.monotonic() > deadline:
-            pytest.fail(f"not within {seconds:.0f} s: {what}")
+            pytest.fail(f"not within {seconds:.0f} s: {what} {of}")
         time.sleep(_LOOK_SECONDS)
     return found
 
@@ -97,7 +97,7 @@ class Daemon:
     def wait_for(self, *texts: str) -> None:
         """Until all of them stand on stderr."""
         for text in texts:
-            until(lambda text=text: text in self.said or self._ended_without(text), f"{text!r} from {self}")  # type: ignore[misc]
+            until(lambda text=text: text in self.said or self._ended_without(text), f"{text!r} from", of=self)  # type: ignore[misc]
 
     def _ended_without(self, text: str) -> None:
         if self._process.poll() is not None and text not in self.said:

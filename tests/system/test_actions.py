@@ -35,9 +35,9 @@ def frames_of(training: Daemon) -> int:
 
 def plays_on(training: Daemon, beyond: int = 0) -> None:
     """Two actors are there, and more frames are played than there were, and than `beyond`."""
-    until(lambda: len(training.members("actor")) == 2, f"two actors of {training}")
+    until(lambda: len(training.members("actor")) == 2, "two actors of", of=training)
     before = max(beyond, frames_of(training))
-    until(lambda: frames_of(training) > before, f"more frames of {training}")
+    until(lambda: frames_of(training) > before, "more frames of", of=training)
 
 
 def test_a_run_learns_by_itself(daemons: Daemons) -> None:

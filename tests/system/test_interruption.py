@@ -19,13 +19,13 @@ ENDLESS = ("--set", "limits.frames=0", "--set", "environment.step_seconds=0.002"
 
 def at_work(training: Daemon, frames: int = 0) -> None:
     """Learner, launcher and two actors are there, and more than `frames` frames have been played."""
-    until(lambda: len(training.members("actor")) == 2, f"two actors of {training}")
+    until(lambda: len(training.members("actor")) == 2, "two actors of", of=training)
 
     def played() -> bool:
         lines = [line for line in training.said.splitlines() if "  frames " in line]
         return bool(lines) and int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) > frames
 
-    until(played, f"more than {frames} frames of {training}")
+    until(played, f"more than {frames} frames of", of=training)
 
 
 def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
@@ -49,7 +49,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     assert folder.record().epoch == 2
     assert len(training.at_work()) == 5, "train, learner, launcher, two actors"
     training.signal(signal.SIGKILL)
-    until(lambda: not training.family(), f"nobody left of {training}")
+    until(lambda: not training.family(), "nobody left of", of=training)
     again = folder.newest()
     assert again is not None
     assert again.read().version >= newest.order[0], "what was kept is whole"
@@ -58,7 +58,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
 def test_a_second_signal_waits_for_nobody(daemons: Daemons) -> None:
     run_dir = daemons.folder / "run"
     training = daemons.start("train", "CartPole-v1", *ENDLESS, "--run-dir", run_dir)
-    until(RunFolder(run_dir).run_file.exists, f"a learner of {training}")
+    until(RunFolder(run_dir).run_file.exists, "a learner of", of=training)
     (learner,) = training.members("learner")
     learner.suspend()  # it cannot answer
     training.signal(signal.SIGINT)
@@ -68,4 +68,4 @@ def test_a_second_signal_waits_for_nobody(daemons: Daemons) -> None:
     assert training.wait() == EXIT_SIGINT
     assert learner.is_running(), "waited for, it would have been killed"
     learner.resume()
-    until(lambda: not training.family(), f"nobody left of {training}")
+    until(lambda: not training.family(), "nobody left of", of=training)
