@@ -103,6 +103,22 @@ class Daemon:
         if self._process.poll() is not None and text not in self.said:
             pytest.fail(f"{self} ended without {text!r}")
 
+    @property
+    def frames(self) -> int:
+        """As a training told last."""
+        lines = [line for line in self.said.splitlines() if "  frames " in line]
+        return int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) if lines else 0
+
+    def wait_for_frames(self, beyond: int) -> None:
+        """Until a training has told of more; fails the test if it ends before."""
+
+        def played() -> bool:
+            if self._process.poll() is not None and self.frames <= beyond:
+                pytest.fail(f"no more than {beyond} frames of {self}")
+            return self.frames > beyond
+
+        until(played, f"more than {beyond} frames of", of=self)
+
     def signal(self, number: int) -> None:
         """To it alone."""
         self._process.send_signal(number)

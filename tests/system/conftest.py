@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from common.host.addresses import DEFAULT_PORT
 from tests.helpers.daemons import Daemon, Daemons
 from tests.helpers.daemons import daemons as some_daemons
+
+
+@pytest.fixture(scope="session", autouse=True)
+def usual_port_in_use() -> Iterator[None]:
+    """Each training takes a port of its own.
+
+    Actors of one that was killed look for their learner a while longer, and another that listens there lets them in.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # somebody else uses it: as good
+            stack.enter_context(socket.create_server(("127.0.0.1", DEFAULT_PORT)))
+        yield
 
 
 @pytest.fixture

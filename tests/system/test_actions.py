@@ -27,17 +27,10 @@ every_seconds = 0.5
 ACTIONS = ("--set", "exchange.kind=actions", "--set", "environment.step_seconds=0.002")
 
 
-def frames_of(training: Daemon) -> int:
-    """As last told."""
-    lines = [line for line in training.said.splitlines() if "  frames " in line]
-    return int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) if lines else 0
-
-
 def plays_on(training: Daemon, beyond: int = 0) -> None:
     """Two actors are there, and more frames are played than there were, and than `beyond`."""
     until(lambda: len(training.members("actor")) == 2, "two actors of", of=training)
-    before = max(beyond, frames_of(training))
-    until(lambda: frames_of(training) > before, "more frames of", of=training)
+    training.wait_for_frames(max(beyond, training.frames))
 
 
 def test_a_run_learns_by_itself(daemons: Daemons) -> None:

@@ -20,12 +20,7 @@ ENDLESS = ("--set", "limits.frames=0", "--set", "environment.step_seconds=0.002"
 def at_work(training: Daemon, frames: int = 0) -> None:
     """Learner, launcher and two actors are there, and more than `frames` frames have been played."""
     until(lambda: len(training.members("actor")) == 2, "two actors of", of=training)
-
-    def played() -> bool:
-        lines = [line for line in training.said.splitlines() if "  frames " in line]
-        return bool(lines) and int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) > frames
-
-    until(played, f"more than {frames} frames of", of=training)
+    training.wait_for_frames(frames)
 
 
 def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
