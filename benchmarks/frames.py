@@ -5,7 +5,8 @@
 Two actors and the preset, until the mean return of 100 training episodes is 475 in CartPole-v1, 10 in FlappyBird-v0 (a
 pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER holds the files of another commit, as
 `git worktree add FOLDER COMMIT` puts them; they run with this interpreter and its packages. Whose gradient comes first
-is chance, and so the frames of one seed vary from run to run: compare medians.
+is chance, and so the frames of one seed vary from run to run: compare medians. An actor that waits for the learner adds
+gradients up meanwhile: many frames a gradient are few steps for as many frames.
 """
 
 from __future__ import annotations
@@ -22,9 +23,16 @@ from benchmarks.tables import Cell
 
 GOALS = {"CartPole-v1": 475.0, "FlappyBird-v0": 10.0}
 STARTING_SECONDS = 60.0
-COLUMNS = ("environment", "", "frames", "frames before", "frames / before", "seconds", "seconds before")
-Measured = tuple[float | None, float | None]
-"""Frames to the goal, and seconds from the run's begin; None: not reached."""
+COLUMNS = (
+    "environment",
+    "",
+    *("frames", "frames before", "frames / before"),
+    *("seconds", "seconds before"),
+    *("frames a gradient", "frames a gradient before"),
+)
+Measured = tuple[float | None, float | None, float | None]
+"""Frames to the goal, seconds from the run's begin, frames for each gradient applied; None: not reached."""
+NOTHING: Measured = (None, None, None)
 Pair = tuple[Measured, Measured]
 """Here, and in the other checkout."""
 
@@ -52,7 +60,7 @@ def main() -> None:
 
 def pair(env: str, seed: int, seconds: float, other: Path | None) -> Pair:
     """One right after the other."""
-    return measure(env, seed, seconds, None), measure(env, seed, seconds, other) if other else (None, None)
+    return measure(env, seed, seconds, None), measure(env, seed, seconds, other) if other else NOTHING
 
 
 def measure(env: str, seed: int, seconds: float, checkout: Path | None) -> Measured:
@@ -60,13 +68,21 @@ def measure(env: str, seed: int, seconds: float, checkout: Path | None) -> Measu
     label = f"{env}, seed {seed}, {'before' if checkout else 'now'}"
     with Training(env, *arguments, label=label, checkout=checkout) as training:
         result = training.finish(seconds + STARTING_SECONDS)
-    return (result.summary["frames"], result.rows[-1]["seconds"]) if result.summary["reached"] else (None, None)
+    summary = result.summary
+    if not summary["reached"]:
+        return NOTHING
+    return summary["frames"], result.rows[-1]["seconds"], summary["frames"] / summary["gradients"]
 
 
 def medians(pairs: Sequence[Pair]) -> Pair:
-    """Of frames and of seconds, on each side."""
-    (frames, seconds), (frames_before, seconds_before) = (zip(*side, strict=True) for side in zip(*pairs, strict=True))
-    return (middle(frames), middle(seconds)), (middle(frames_before), middle(seconds_before))
+    """Of each figure, on each side."""
+    now, before = zip(*pairs, strict=True)
+    return _medians(now), _medians(before)
+
+
+def _medians(runs: Sequence[Measured]) -> Measured:
+    frames, seconds, frames_a_gradient = zip(*runs, strict=True)
+    return middle(frames), middle(seconds), middle(frames_a_gradient)
 
 
 def middle(values: Sequence[float | None]) -> float | None:
@@ -76,9 +92,9 @@ def middle(values: Sequence[float | None]) -> float | None:
 
 
 def row(env: str, what: str, both: Pair) -> tuple[Cell, ...]:
-    (frames, seconds), (frames_before, seconds_before) = both
-    ratio = frames / frames_before if frames and frames_before else None
-    return env, what, frames, frames_before, ratio, seconds, seconds_before
+    now, before = both
+    ratio = now[0] / before[0] if now[0] and before[0] else None
+    return env, what, now[0], before[0], ratio, now[1], before[1], now[2], before[2]
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,20 +48,24 @@ class Peer:
     """What pip is to install."""
     driver: str
     """File in benchmarks/peer_drivers."""
-    threads: int
-    """Of torch, in each of its processes."""
+    threads: Mapping[str, int] = field(default_factory=dict)
+    """Of torch, in each of its processes, by the game; 1 where nothing is said."""
 
 
 PEERS = {
     "stable-baselines3": Peer(
         ("stable-baselines3", "ale-py", "flappy-bird-gymnasium", "opencv-python-headless"),
         "stable_baselines3_ppo.py",
-        threads=2,  # all in one process
+        {"ALE/Pong-v5": 2},  # all is one process; layers of 64 units are no work for two threads
     ),
     "sample-factory": Peer(
         ("sample-factory", "gymnasium<1", "ale-py<0.10", "flappy-bird-gymnasium"),
         "sample_factory_appo.py",
-        threads=1,  # learner, workers and those who choose actions are processes
+    ),
+    "tianshou": Peer(
+        ("tianshou", "numpy<2.3", "ale-py", "flappy-bird-gymnasium", "opencv-python-headless"),
+        "tianshou_ppo.py",
+        {"ALE/Pong-v5": 2},
     ),
 }
 
@@ -171,18 +175,19 @@ def ours(task: str, seed: int, seconds: float) -> Run:
 
 def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run:
     """A run of a peer; raises RunFailedError."""
+    threads = peer.threads.get(task, 1)
     given = {
         "environment": task,
         "seed": seed,
         "seconds": seconds,
         "goal": TASKS[task].goal,
         "episodes": TASKS[task].episodes,
-        "threads": peer.threads,
+        "threads": threads,
     }
     words = (f"--{name}={value}" for name, value in given.items())
     # -P: modules are not looked for beside the script.
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
-    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(peer.threads)}
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
     started = time.time()
     said = output(command, surroundings, seconds + STARTING_SECONDS + PLAYING_SECONDS)
     return read(said, started)
@@ -267,13 +272,14 @@ def show(runs: Mapping[tuple[str, str], Sequence[Run | None]], seeds: Sequence[i
             every.append((task, name, f"seed {seed}", *(run.figures() if run else blank)))
         columns = zip(*(run.figures() for run in well), strict=True) if well else ((),) * len(FIGURES)
         reached = f"{sum(run.reached for run in well)}/{len(found)}" if math.isfinite(TASKS[task].goal) else "-"
-        medians.append((task, name, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
+        threads = str(PEERS[name].threads.get(task, 1)) if name in PEERS else "1"
+        medians.append((task, name, threads, f"{len(well)}/{len(found)}", reached, *map(tables.median, columns)))
         for run in well:
             versions[name] = ", ".join(f"{one} {number}" for one, number in run.versions.items())
     tables.show("Versions", ("peer", "with"), list(versions.items()))
     tables.show("Runs", ("environment", "peer", "", *FIGURES), every)
     title = f"Medians, {CORES} cores, {seconds:g} s of training at most"
-    tables.show(title, ("environment", "peer", "ended well", "reached", *FIGURES), medians)
+    tables.show(title, ("environment", "peer", "threads", "ended well", "reached", *FIGURES), medians)
 
 
 if __name__ == "__main__":

@@ -18,21 +18,19 @@ def test_who_did_not_reach_the_goal_stands_behind_all_who_did() -> None:
 
 
 def test_medians_of_each_side() -> None:
-    pairs: list[frames.Pair] = [((10, 1.0), (20, 9.0)), ((30, 3.0), (None, None)), ((20, 2.0), (10, 5.0))]
-    assert frames.medians(pairs) == ((20, 2.0), (20, 9.0))
+    pairs: list[frames.Pair] = [
+        ((10, 1.0, 5.0), (20, 9.0, 6.0)),
+        ((30, 3.0, 7.0), frames.NOTHING),
+        ((20, 2.0, 5.0), (10, 5.0, 8.0)),
+    ]
+    assert frames.medians(pairs) == ((20, 2.0, 5.0), (20, 9.0, 8.0))
 
 
 def test_a_row_has_the_ratio_of_now_to_before() -> None:
-    assert frames.row("CartPole-v1", "median", ((20, 2.0), (10, 5.0))) == (
-        "CartPole-v1",
-        "median",
-        20,
-        10,
-        2.0,
-        2.0,
-        5.0,
-    )
-    assert frames.row("CartPole-v1", "median", ((20, 2.0), (None, None)))[4] is None
+    row = frames.row("CartPole-v1", "median", ((20, 2.0, 7.0), (10, 5.0, 8.0)))
+    assert row == ("CartPole-v1", "median", 20, 10, 2.0, 2.0, 5.0, 7.0, 8.0)
+    assert len(row) == len(frames.COLUMNS)
+    assert frames.row("CartPole-v1", "median", ((20, 2.0, 7.0), frames.NOTHING))[4] is None
 
 
 def test_a_command_runs_another_checkouts_code(tmp_path: Path) -> None:

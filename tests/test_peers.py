@@ -29,7 +29,7 @@ LINE: dict[str, Any] = {
 def script(folder: Path, text: str) -> Peer:
     folder.mkdir(exist_ok=True)
     (folder / "fake.py").write_text(text, encoding="utf-8")
-    return Peer((), "fake.py", threads=2)
+    return Peer((), "fake.py", {"CartPole-v1": 2})
 
 
 def test_a_line_becomes_a_run() -> None:
@@ -119,7 +119,7 @@ def test_a_peer_is_installed_once_and_again_when_what_it_needs_has_changed(
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(peers.subprocess, "run", run)
-    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one", "two<3"), "fake.py", threads=1))
+    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one", "two<3"), "fake.py"))
     python = peers.install("fake", tmp_path)
     assert python == peers.install("fake", tmp_path)
     (_, install) = asked
@@ -127,7 +127,7 @@ def test_a_peer_is_installed_once_and_again_when_what_it_needs_has_changed(
     constraints = Path(install[install.index("--constraint") + 1]).read_text(encoding="utf-8")
     assert constraints.startswith("torch==")
     assert "+" not in constraints
-    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one",), "fake.py", threads=1))
+    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one",), "fake.py"))
     peers.install("fake", tmp_path)
     assert len(asked) == 4
 
@@ -138,7 +138,7 @@ def test_a_peer_that_pip_refuses_is_no_installed_one(tmp_path: Path, monkeypatch
         return subprocess.CompletedProcess(command, int("pip" in command))
 
     monkeypatch.setattr(peers.subprocess, "run", run)
-    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one",), "fake.py", threads=1))
+    monkeypatch.setitem(peers.PEERS, "fake", Peer(("one",), "fake.py"))
     for _ in range(2):
         with pytest.raises(SystemExit, match="pip could not install fake"):
             peers.install("fake", tmp_path)
@@ -160,8 +160,8 @@ def test_the_table_shows_medians_of_the_runs_that_ended_well(monkeypatch: pytest
     assert versions["rows"] == [["one", "torch 2"]]
     assert len(every["rows"]) == 8
     assert medians["rows"] == [
-        ["CartPole-v1", "one", "3/4", "2/4", 4.0, 3.0, 1.0, 25.0, None, 20.0],
-        ["ALE/Pong-v5", "one", "0/4", "-", None, None, None, None, None, None],
+        ["CartPole-v1", "one", "1", "3/4", "2/4", 4.0, 3.0, 1.0, 25.0, None, 20.0],
+        ["ALE/Pong-v5", "one", "1", "0/4", "-", None, None, None, None, None, None],
     ]
 
 
