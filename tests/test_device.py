@@ -135,7 +135,7 @@ def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
 @pytest.mark.parametrize("kind", ["gradients", "trajectories", "actions"])
 def test_the_benchmark_for_the_first_machine_with_a_gpu_runs(kind: str) -> None:
     """Here with the CPU in its place."""
-    assert equal("cpu", kind) == 0.0
+    assert equal("cpu", kind) < 1e-6
 
 
 @pytest.mark.parametrize("kind", EXCHANGES)
