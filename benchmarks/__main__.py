@@ -26,6 +26,7 @@ TAKES = {
     "growth": "3 min",
     "memory": "12 min",
     "staleness": "20 min",
+    "simulated": "5 min",
     "recording": "20 s",
     "saving": "1 min",
     "week_of_metrics": "2 min",
