@@ -16,7 +16,7 @@ from learner.peers import Peers
 from tests.faults.run import failure
 from tests.faults.scenario import Scenario
 
-SEEDS = 120
+SEEDS = 96
 PARTS = 8
 MOST_SEEDS = 60
 """In which a planted bug is found."""
