@@ -10,15 +10,15 @@ from pathlib import Path
 from benchmarks import tables
 
 TAKES = {
-    "codecs": "15 s",
+    "codecs": "20 s",
     "environments": "1 min",
-    "networks": "30 s",
+    "networks": "1 min",
     "optimizers": "20 s",
     "goal": "2 min",
     "start": "2 min",
     "algorithms": "40 min",
     "frames": "6 min",
-    "peers": "50 min",
+    "peers": "80 min",
     "flappy": "4 min",
     "throughput": "2 min",
     "one_actor": "2 min",

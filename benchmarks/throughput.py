@@ -8,10 +8,11 @@ Rates are between a quarter and the end of the run, so that neither the imports 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.runs import Training
+from benchmarks.runs import RunFailedError, Training
 from benchmarks.tables import Cell
 from common.run.presets import for_environment
 
@@ -39,7 +40,12 @@ def main() -> None:
         preset = for_environment(env)
         num_envs = changed.get("num_envs", preset.environment.num_envs)
         rollout_length = changed.get("rollout_length", preset.algorithm.rollout_length)
-        rows.append((env, num_envs, rollout_length, *measure(env, num_envs, rollout_length, seconds)))
+        try:
+            figures: tuple[Cell, ...] = measure(env, num_envs, rollout_length, seconds)
+        except RunFailedError as error:  # of a game that takes longer to start than it may play
+            print(error, file=sys.stderr, flush=True)
+            figures = (None,) * len(COLUMNS)
+        rows.append((env, num_envs, rollout_length, *figures))
     columns = ("environment", "num_envs", "rollout_length", *COLUMNS)
     tables.show(f"Training for {seconds:g} s, 2 actors", columns, rows)
 
