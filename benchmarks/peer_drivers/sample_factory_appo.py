@@ -7,6 +7,7 @@ the examples have one for each logical core, or eight; their copies are as many.
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import tempfile
 from typing import Any
@@ -47,6 +48,7 @@ def main() -> None:
     register_env(order.environment, make)
     with tempfile.TemporaryDirectory(prefix="a3cd-peer-") as folder:
         progress = train(order, folder)
+        os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # its own checkpoint holds numbers of numpy
         _, played = enjoy(configuration(order, folder, evaluation=True))
     progress.report(["sample-factory"], [float(played)])
 
