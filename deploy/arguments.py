@@ -82,6 +82,24 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )
 
+
+def limit_options(time: str) -> Callable[[_Command], _Command]:
+    """The seed of a run, and when it ends; `time`: what its seconds are of."""
+
+    def add(command: _Command) -> _Command:
+        for option in (
+            click.option("--until-return", type=float, help="Stop at this mean training return."),
+            click.option("--seconds", type=float, help=f"Stop after this {time}."),
+            click.option("--episodes", type=int, help="Stop after N episodes."),
+            click.option("--frames", type=int, help="Stop after N steps of the agents, all together."),
+            click.option("--seed", type=int),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
 _keys_option = click.option(
     "--keys", type=click.Path(path_type=Path, file_okay=False), help="The key folder (see `a3cd keys --help`)."
 )

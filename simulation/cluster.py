@@ -121,8 +121,7 @@ class Cluster:
 
     def _start_launcher(self, host: Host, *, alone: bool) -> None:
         scaling = self.settings.scaling
-        most = scaling.minimum if scaling.policy == "fixed" else scaling.maximum
-        slots = host.slots or max(1, most)
+        slots = host.slots or max(1, scaling.most)
         self._hosts[host.name] = host
         self.launchers[host.name] = LauncherNode(
             self.queue,

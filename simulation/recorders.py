@@ -84,8 +84,7 @@ class FolderRecorder:
         self._gradient_log.append(record.entry, record.body or b"")
 
     def log(self, now: float, line: Log) -> None:
-        level = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}[line.level]
-        _log.log(level, "%10.2f s  %s", now, line.text)
+        getattr(_log, line.level)("%10.2f s  %s", now, line.text)
 
     def close(self, status: RunStatus | None, *, curve: bool = True) -> None:
         """With the status at its end the run's summary and curve are written, without it the folder is given up."""

@@ -252,6 +252,11 @@ class Scaling(Section, frozen=True):
     interval_seconds: Positive = 1.0
     """Between two decisions; a fleet is measured over two to twenty of them."""
 
+    @property
+    def most(self) -> int:
+        """Actors that there may ever be."""
+        return self.minimum if self.policy == "fixed" else self.maximum
+
 
 class Checkpoint(Section, frozen=True):
     """When checkpoints are saved, and which are kept."""

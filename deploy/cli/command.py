@@ -25,6 +25,7 @@ from deploy.arguments import (
     learner_argument,
     learner_option,
     lifeline_option,
+    limit_options,
     security_options,
     set_option,
     wait_option,
@@ -84,11 +85,7 @@ def cli() -> None:
 @click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
 @click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
 @click.option("--network", help="network.kind.")
-@click.option("--seed", type=int)
-@click.option("--frames", type=int, help="Stop after N steps of the agents, all together.")
-@click.option("--episodes", type=int, help="Stop after N episodes.")
-@click.option("--seconds", type=float, help="Stop after this time.")
-@click.option("--until-return", type=float, help="Stop at this mean training return.")
+@limit_options("time")
 @set_option
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")

@@ -20,8 +20,7 @@ class TrainRequest:
     @property
     def slots(self) -> int:
         """Most actors there will be."""
-        scaling = self.settings.scaling
-        return max(1, scaling.minimum if scaling.policy == "fixed" else scaling.maximum)
+        return max(1, self.settings.scaling.most)
 
 
 def request(

@@ -16,7 +16,7 @@ from common.run import presets
 from common.run.folder import default_path
 from common.run.status import RunStatus, summary
 from common.settings.toml import read
-from deploy.arguments import RangeType, finish, json_option, lifeline_option, set_option
+from deploy.arguments import RangeType, finish, json_option, lifeline_option, limit_options, set_option
 from deploy.cli.request import asked
 
 if TYPE_CHECKING:
@@ -36,11 +36,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.command()
 @click.argument("run", metavar="RUN.toml")
 @click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
-@click.option("--seed", type=int)
-@click.option("--frames", type=int, help="Stop after N steps of the agents, all together.")
-@click.option("--episodes", type=int, help="Stop after N episodes.")
-@click.option("--seconds", type=float, help="Stop after this virtual time.")
-@click.option("--until-return", type=float, help="Stop at this mean training return.")
+@limit_options("virtual time")
 @set_option
 @click.option("--world", type=_FILE, help="What things cost, hosts, links and incidents (TOML; docs/simulation.md).")
 @click.option("--world-set", "worldly", multiple=True, metavar="KEY=VALUE", help="Such as costs.optimizer_step=0.01.")

@@ -38,7 +38,6 @@ class GradientSum:
         `bound`: how long a gradient may be; `agreement` judges it by the others'.
         """
         size = self._size = weights.vector.numel()
-        self._device = weights.vector.device
         self.weights = weights
         self._average = average
         self._compensation = compensation
@@ -124,10 +123,8 @@ class GradientSum:
         divisor = (self._rollouts if self._average else root) * self._weight / self._gradients / self._unit
         if divisor != 1.0:
             np.multiply(self._sum, 1.0 / divisor, out=self._sum)
-        if self._device.type == "cpu":
-            gradient = torch.from_numpy(self._sum)
-        else:
-            gradient = self.weights.transport.up([self._sum])[0]
+        transport = self.weights.transport
+        gradient = torch.from_numpy(self._sum) if transport.is_host else transport.up([self._sum])[0]
         self.weights.step(gradient, scale=scale * root, frames=frames)
         if self._compensation is not None:
             self._compensation.stepped(self.weights.vector)
