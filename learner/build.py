@@ -70,6 +70,8 @@ def set_arithmetic() -> None:
     """How this process computes from now on; a replay computes in the same way."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    # cuDNN would round the factors of convolutions to ten bits (TF32), where the settings say float32.
+    torch.backends.cudnn.allow_tf32 = False
 
 
 @dataclass(frozen=True)

@@ -47,13 +47,14 @@ class DeviceFrames:
         return row
 
     def flush(self) -> None:
-        """All that wait go up, in one copy, and are stacked."""
+        """All that wait go up, in one copy, and are stacked, where acting sees them: some come while it has no turn."""
         rows, self._waiting = self._waiting, []
         if not rows:
             return
         parts = [np.concatenate([row.frames for row in rows]), np.concatenate([row.fresh for row in rows])]
-        newest, fresh = self._transport.up(parts)
-        stacks = newest if self._stack.depth == 1 else self._stacked(rows, newest, fresh)
+        with self._transport.acting():
+            newest, fresh = self._transport.up(parts)
+            stacks = newest if self._stack.depth == 1 else self._stacked(rows, newest, fresh)
         for row, tensor in zip(rows, torch.split(stacks, [len(row.frames) for row in rows]), strict=True):
             row.tensor, row.before = tensor, None
 

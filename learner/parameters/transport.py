@@ -47,8 +47,7 @@ class Transport:
         ]
 
     def begin_down(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
-        """Begins to fetch a tensor, which must not be written on the current stream before its copy; what is returned
-        waits for it, and gives the array."""
+        """Begins to fetch what the current stream has computed; what is returned waits for it, and gives the array."""
         tensor = tensor.detach().contiguous()
         memory, view = self._memory(tensor.numel() * tensor.element_size())
         wait = self._down(tensor, memory.view(tensor.dtype).view(tensor.shape))
@@ -92,7 +91,11 @@ class Transport:
 
 
 class CudaTransport(Transport):
-    """Pinned memory, a stream for copies, and one for acting. It has never run: no GPU was at hand."""
+    """Pinned memory, a stream for what goes up, and one for acting. It has never run: no GPU was at hand.
+
+    A stream takes one thing after the other. So what comes down goes on the stream that computes it, and the stream of
+    copies waits for nobody: behind a batch that is being learnt from, the observations to act on would wait, too.
+    """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
@@ -129,12 +132,9 @@ class CudaTransport(Transport):
         return there
 
     def _down(self, tensor: Tensor, memory: Tensor) -> Wait:
-        self._copies.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._copies):
-            memory.copy_(tensor, non_blocking=True)
-            event = self._event()
-            event.record(self._copies)
-        tensor.record_stream(self._copies)
+        memory.copy_(tensor, non_blocking=True)
+        event = self._event()
+        event.record(torch.cuda.current_stream(self.device))
         wait: Wait = event.synchronize
         return wait
 

@@ -43,7 +43,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield one
     for run in owned:
         run.close()
+    torch.backends.cudnn.allow_tf32 = True
     torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
+
+
+def test_float32_is_float32_in_convolutions_too(start: Start) -> None:
+    start()
+    assert not torch.backends.cudnn.allow_tf32
 
 
 def train(core: LearnerCore, steps: int = 3) -> None:

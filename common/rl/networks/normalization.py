@@ -31,6 +31,13 @@ class Normalized(PolicyValue):
         return self.inner.step(self._normalized(observations), state)
 
     def _normalized(self, observations: Tensor) -> Tensor:
-        here = self.mean_and_scale.to(observations.device, non_blocking=True)  # pageable: read when this returns
+        here = on_device(self.mean_and_scale, observations.device)
         mean, scale = here.view(2, *observations.shape[1:]).unbind()
         return ((observations - mean) * scale).clamp_(-MAX_NORMALIZED, MAX_NORMALIZED)
+
+
+def on_device(statistics: Tensor, device: torch.device) -> Tensor:
+    """As they are now. From memory that is not pinned a copy would wait for all that the device has to do before it."""
+    if device.type == "cuda":
+        statistics = statistics.pin_memory()  # a copy: the allocator gives it again only once it has gone up
+    return statistics.to(device, non_blocking=True)

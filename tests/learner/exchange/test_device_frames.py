@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,29 @@ def test_what_is_acted_on_and_learnt_from_is_as_the_host_stacks_it(depth: int, p
             for tensor, one in zip(tensors, here, strict=True):
                 assert np.array_equal(tensor.numpy(), one.buffer.observations)
     assert rollouts >= 4
+
+
+def test_frames_go_up_where_acting_sees_them_whoever_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that comes before the one before it was acted on sends that up, out of turn."""
+    transport, asked = NotHost(), ["training"]
+    up = transport.up
+
+    @contextmanager
+    def acting() -> Iterator[None]:
+        asked.append("acting")
+        yield
+        asked.pop()
+
+    def noted(arrays: Any) -> Any:
+        assert asked[-1] == "acting"
+        return up(arrays)
+
+    monkeypatch.setattr(transport, "acting", acting)
+    monkeypatch.setattr(transport, "up", noted)
+    frames = DeviceFrames(transport, FrameStack(2))
+    picture, flags = np.zeros((2, 1, 4, 4), np.uint8), np.ones(2, np.bool_)
+    last = frames.add(frames.add(None, picture, flags), picture, flags)
+    assert [tuple(tensor.shape) for tensor in frames.tensor([last])] == [(2, 2, 4, 4)]
 
 
 def test_all_that_wait_go_up_together(monkeypatch: pytest.MonkeyPatch) -> None:

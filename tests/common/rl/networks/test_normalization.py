@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from common.errors import ConfigurationError
 from common.rl.action_spec import discrete
 from common.rl.moments import Moments
 from common.rl.networks.model import build
-from common.rl.networks.normalization import Normalized
+from common.rl.networks.normalization import Normalized, on_device
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings
 
@@ -22,6 +24,15 @@ def settings_of(observations: bool = True, rewards: bool = False, kind: str = "d
     return Settings(
         network=Network(kind=kind, normalize=observations), environment=Environment(reward_normalize=rewards)
     )
+
+
+def test_on_the_way_to_a_gpu_statistics_are_pinned_and_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, object]] = []
+    pinned = SimpleNamespace(to=lambda device, non_blocking: asked.append((device, non_blocking)))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned)
+    on_device(torch.zeros(2), torch.device("cuda:1"))
+    assert asked == [(torch.device("cuda:1"), True)]
+    assert on_device(torch.ones(2), torch.device("cpu")).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["dense", "tests.helpers.own_networks:Small"])
