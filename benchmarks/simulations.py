@@ -1,0 +1,170 @@
+"""Series of simulated runs, a process for each core, whose results are kept: a series that was interrupted goes on.
+
+outcomes = run_all([Case("10 actors", settings, simulation)], Path("runs/experiment"))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import tables
+from common.settings.sections import Settings
+from simulation.cluster import Cluster
+from simulation.recorders import MemoryRecorder
+from simulation.settings import Simulation
+
+MOST_POINTS = 400
+"""Of a curve that is kept."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One simulated run; its seed is in the settings."""
+
+    name: str
+    """Of the row that it belongs to, with its other seeds."""
+    settings: Settings
+    simulation: Simulation = Simulation()
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A row of metrics."""
+
+    seconds: float
+    """Virtual ones."""
+    actor_seconds: float
+    """Of all actors together."""
+    frames: int
+    episodes: int
+    mean_return: float | None
+    """Of the last `limits.window` episodes."""
+    length: float | None
+    """Of these, in steps."""
+    actors: int
+    lag: float
+    busy: float
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    name: str
+    seed: int
+    commit: str
+    """Of the tree that ran it."""
+    curve: list[Point]
+
+    @property
+    def end(self) -> Point:
+        return self.curve[-1]
+
+    def first(self, score: float) -> Point | None:
+        """Where the mean return is so high for the first time."""
+        return next((at for at in self.curve if at.mean_return is not None and at.mean_return >= score), None)
+
+    def at(self, **reached: float) -> Point | None:
+        """The first point with so many episodes, frames or seconds; None: the run ended before."""
+        (figure, least), *_ = reached.items()
+        return next((at for at in self.curve if getattr(at, figure) >= least), None)
+
+
+def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None) -> list[Outcome]:
+    """The outcome of each case, in order; those that the folder has from before are not run again.
+
+    jobs: processes at a time; None: one for each core.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{_key(case)}.json" for case in cases]
+    missing = {file: case for file, case in zip(files, cases, strict=True) if not file.exists()}
+    jobs = jobs or len(os.sched_getaffinity(0))
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal) as bar,
+        ThreadPoolExecutor(jobs) as pool,
+    ):
+        task = bar.add_task("simulations", total=len(cases), completed=len(cases) - len(missing))
+        try:
+            for done in as_completed([pool.submit(_run, case, file) for file, case in missing.items()]):
+                done.result()
+                bar.advance(task)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [msgspec.json.decode(file.read_bytes(), type=Outcome) for file in files]
+
+
+def grouped(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """By name: the seeds of each row, in the order of the names."""
+    rows: dict[str, list[Outcome]] = {}
+    for one in outcomes:
+        rows.setdefault(one.name, []).append(one)
+    return rows
+
+
+def median(outcomes: Sequence[Outcome], figure: Callable[[Outcome], float | None]) -> float | None:
+    """Over the seeds; a run without the figure never got there, so that its figure is beyond all others'.
+
+    None: half of them or more have none.
+    """
+    figures = sorted(float("inf") if (value := figure(one)) is None else value for one in outcomes)
+    middle = figures[(len(figures) - 1) // 2 : len(figures) // 2 + 1]
+    value = sum(middle) / len(middle)
+    return None if value == float("inf") else value
+
+
+def _run(case: Case, file: Path) -> None:
+    """In a process of its own, whose interpreter's lock is nobody else's."""
+    words = [sys.executable, "-m", "benchmarks.simulations", str(file)]
+    subprocess.run(words, cwd=tables.ROOT, input=msgspec.json.encode(case), check=True)
+
+
+def main() -> None:
+    """Such a process: the case is on stdin, and the argument is the file for its outcome."""
+    case, file = msgspec.json.decode(sys.stdin.buffer.read(), type=Case), Path(sys.argv[1])
+    recorder = MemoryRecorder()
+    Cluster(case.settings, case.simulation, recorder).run()
+    outcome = Outcome(case.name, case.settings.seed, tables.conditions()["commit"], curve(recorder.rows))
+    part = file.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(outcome))
+    part.replace(file)
+
+
+def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
+    """Of metrics, at most MOST_POINTS of them, the last among these."""
+    points: list[Point] = []
+    actor_seconds = before = 0.0
+    for row in rows:
+        actor_seconds += row["actors"] * (row["seconds"] - before)
+        before = row["seconds"]
+        point = Point(
+            seconds=row["seconds"],
+            actor_seconds=actor_seconds,
+            frames=row["frames"],
+            episodes=row["episodes"],
+            mean_return=row["mean_return"],
+            length=row["episode_length"],
+            actors=row["actors"],
+            lag=row["lag_mean"],
+            busy=row["learner_busy"],
+        )
+        points.append(point)
+    every = -(-len(points) // MOST_POINTS)
+    return points[::-1][::every][::-1] if every > 1 else points
+
+
+def _key(case: Case) -> str:
+    return hashlib.sha256(msgspec.json.encode(case, order="sorted")).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    main()
