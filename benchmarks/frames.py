@@ -3,21 +3,19 @@
     python -m benchmarks frames [--against FOLDER] [--environments CartPole-v1,FlappyBird-v0] [--seeds 0,1,2,3,4]
 
 Two actors and the preset, until the mean return of 100 training episodes is 475 in CartPole-v1, 10 in FlappyBird-v0 (a
-pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER holds the files of another commit, as
-`git worktree add FOLDER COMMIT` puts them; they run with this interpreter and its packages. Whose gradient comes first
-is chance, and so the frames of one seed vary from run to run: compare medians. An actor that waits for the learner adds
-gradients up meanwhile: many frames a gradient are few steps for as many frames.
+pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER is benchmarks/against.py's. Whose
+gradient comes first is chance, and so the frames of one seed vary from run to run: compare medians. An actor that waits
+for the learner adds gradients up meanwhile: many frames a gradient are few steps for as many frames.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import tables
+from benchmarks import against, tables
 from benchmarks.runs import Training
 from benchmarks.tables import Cell
 
@@ -39,17 +37,13 @@ Pair = tuple[Measured, Measured]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", type=Path, help="another checkout")
+    against.add_option(parser)
     parser.add_argument("--environments", default=",".join(GOALS))
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--seconds", type=float, default=120.0, help="of training, at most")
     given = parser.parse_args()
-    other = given.against.resolve() if given.against else None
-    if other and not (other / "a3cd.py").is_file():
-        sys.exit(f"{other} is no checkout of a3cd")
     tables.machine()
-    if other:
-        print(f"before: {tables.commit(other)[:12]}")
+    other = against.checkout(given)
     rows: list[tuple[Cell, ...]] = []
     for env in given.environments.split(","):
         pairs = [pair(env, int(seed), given.seconds, other) for seed in given.seeds.split(",")]
@@ -93,8 +87,7 @@ def middle(values: Sequence[float | None]) -> float | None:
 
 def row(env: str, what: str, both: Pair) -> tuple[Cell, ...]:
     now, before = both
-    ratio = now[0] / before[0] if now[0] and before[0] else None
-    return env, what, now[0], before[0], ratio, now[1], before[1], now[2], before[2]
+    return env, what, now[0], before[0], against.ratio(now[0], before[0]), now[1], before[1], now[2], before[2]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What one learner can take: gradients of many synthetic actors over the real wire.
 
     python -m benchmarks swarm [--actors 10] [--rate 0] [--network dense] [--codec none] [--seconds 10]
+        [--against FOLDER [--turns 3]]
 
 One process holds all actors. Each joins as an actor does, subscribes to the weights, sends a heartbeat in time and a
 gradient whenever its credit allows (--rate: so many a second at most), always the same few packed ones, as of the
@@ -8,7 +9,8 @@ newest weights that it has received. They are honest: of usual length, and none 
 its own, on one core where there are two, the actors are on another.
 
 "us a gradient" is the learner's processor time, all threads; it depends less than the rates on what else the machine
-does. An acknowledgement's delay is from the sending of the gradient; lag is in optimizer steps, of the last 1024.
+does. An acknowledgement's delay is from the sending of the gradient; lag is in optimizer steps, of the last 1024. With
+--against (benchmarks/against.py) the learner of another checkout is measured by turns, and figures are medians.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import os
 import resource
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,10 @@ import numpy as np
 import psutil
 import torch
 
-from benchmarks import tables
+from benchmarks import against, tables
 from benchmarks.runs import Command, free_port, spent
 from benchmarks.synthetic_actors import Swarm
+from benchmarks.tables import Cell
 from common.host.addresses import Address
 from common.run import presets
 from common.settings.codec_names import NAMES, PARTS
@@ -113,7 +117,8 @@ def pin(pid: int, core: int) -> None:
         os.sched_setaffinity(thread.id, {core})
 
 
-def run(given: argparse.Namespace) -> dict[str, Any]:
+def run(given: argparse.Namespace, checkout: Path | None) -> dict[str, Any]:
+    """Figures of a learner of this checkout, or of another."""
     preset, changed = NETWORKS[given.network]
     kind, stage = PARTS[given.codec]
     assigned = [*changed, f"exchange.codec={kind}", f"exchange.entropy_coder={stage}", "exchange.kind=gradients"]
@@ -128,7 +133,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         if given.step_seconds:
             program = ("-P", str(Path(__file__).with_name("slow_learner.py")), str(given.step_seconds))
         words = ("learner", "--bind", str(address), "--config", str(config), "--run-dir", f"{folder}/run")
-        with Command(*words, program=program) as learner:
+        with Command(*words, program=program, checkout=checkout) as learner:
             try:
                 return measure(given, address, learner.process, settings)
             except SystemExit as error:
@@ -144,14 +149,34 @@ def main() -> None:
     parser.add_argument("--codec", choices=NAMES, default="none")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--step-seconds", type=float, default=0.0, help="least duration of an optimizer step")
+    against.add_option(parser)
+    parser.add_argument("--turns", type=int, default=1, help="so often each is measured")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     tables.machine()
-    figures = run(given)
+    other = against.checkout(given)
+    sides = [None] if other is None else [None, other]
+    turns = [[run(given, side) for side in sides] for _ in range(given.turns)]
     speed = f"{given.rate:g} a second each" if given.rate else "as fast as credit allows"
     title = f"{given.network}, {given.codec}, {given.actors} actors, {speed}"
-    tables.show(title, ("", "value"), [(name.replace("_", " "), value) for name, value in figures.items()])
+    columns = ("now",) if other is None else ("now", "before", "now / before")
+    tables.show(title, ("", *columns), rows([medians(side) for side in zip(*turns, strict=True)]))
+
+
+def medians(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of each figure, over all turns of a side."""
+    return {name: tables.median(one[name] for one in measured) for name in measured[0]}
+
+
+def rows(sides: Sequence[dict[str, Any]]) -> list[tuple[Cell, ...]]:
+    """One for each figure: now, and where there is another side before, and the ratio."""
+    found: list[tuple[Cell, ...]] = []
+    for name in sides[0]:
+        values = [side[name] for side in sides]
+        ratio = () if len(values) == 1 else (against.ratio(*values),)
+        found.append((name.replace("_", " "), *values, *ratio))
+    return found
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import platform
 import struct
 import time
@@ -31,6 +32,10 @@ from common.wire.messages import (
 
 PATIENCE_SECONDS = 120.0
 """For the learner to listen, and for all to be welcome."""
+HELLO_SECONDS = 2.0
+"""Who is not welcome yet says hello again, as an actor does: its connection may have ended before the first was heard.
+
+While a learner packs the weights of a large network, it takes no new ones."""
 OBSERVER = b"observer"
 VERSION = struct.Struct("<16xQ")
 """Of the weights in a broadcast (common.wire.bodies.broadcast); what else is in it nobody reads here."""
@@ -93,19 +98,22 @@ class Swarm:
         for name in names:
             self._socket.setsockopt(zmq.CONNECT_ROUTING_ID, name)
             self._socket.connect(str(self._address))
-        for name in names:
-            self._until_sent(name, hello(name.decode(), self.codec))
         until = time.monotonic() + PATIENCE_SECONDS
-        missing = set(names)
+        said, missing = -math.inf, set(names)
         while True:
-            if time.monotonic() > until:
+            now = time.monotonic()
+            if now > until:
                 raise SystemExit(f"{len(missing)} were not welcome after {PATIENCE_SECONDS:.0f} s")
+            if now > said + HELLO_SECONDS:
+                said = now
+                for name in missing:
+                    self._until_sent(name, hello(name.decode(), self.codec))
             if not self._socket.poll(1000):
                 continue
             name, message = self._receive()
             if isinstance(message, Refused):
                 raise SystemExit(f"{name.decode()} was refused: {message.reason}")
-            if not isinstance(message, Welcome):
+            if not isinstance(message, Welcome) or name not in missing:
                 continue
             missing.discard(name)
             if name != OBSERVER:

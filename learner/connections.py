@@ -32,6 +32,9 @@ COMMAND_BYTES = 16
 """A second: ZMTP's own commands, such as pings, are received and not delivered."""
 GREEDY_BYTES = 48 * 2**20
 """Each time the process has grown by so much and nothing else explains it, the connection with most unread pays."""
+OWN_MESSAGES = 3
+"""Of the longest, for which memory grows by the learner's own doing: the weights of a large network as they are packed,
+and the sum of its gradients, are as long as a gradient."""
 USUAL_MESSAGES = 16
 """Of the longest, at most, that a member may have unread however short memory is; with a credit of 1 there are 2."""
 STRANGERS_BYTES = 2**16
@@ -235,7 +238,8 @@ class Doorkeeper:
         if not memory:  # the system does not say, or not now
             return
         waiting = [(one.unread(now), one) for one in connections if not one.closing]
-        explained = GREEDY_BYTES + 2 * sum(unread for unread, _ in waiting)
+        own = max(GREEDY_BYTES, OWN_MESSAGES * self.bounds.message_bytes)
+        explained = own + 2 * sum(unread for unread, _ in waiting)
         self.calm, self._charged = min(self.calm, memory), min(self._charged, memory)
         self._flooded = memory > self.calm + explained
         if memory <= self._charged + explained:

@@ -202,3 +202,13 @@ def test_who_floods_a_port_is_kept_out_of_it_longer_each_time() -> None:
     assert waits == [1, 2, 4, 8, 16, LONGEST_OFFENCE_SECONDS, LONGEST_OFFENCE_SECONDS]
     assert closed(keeper, connection("weights", "127.0.0.1", received=9999), now=now + FORGIVEN_SECONDS + 1) == [0]
     assert keeper.kept_out(now + FORGIVEN_SECONDS + 2.5, "weights") == set()
+
+
+def test_a_large_networks_own_weights_are_no_flood() -> None:
+    size = 80_000_000
+    keeper = Doorkeeper(Bounds(size, 8 * size, connections=100))
+    keeper.all_read(500_000_000)
+    assert closed(keeper, memory=500_000_000 + 2 * size) == []
+    assert not keeper.refuses(NOW, "control", "10.0.0.8"), "who comes while they are packed is let in"
+    assert closed(keeper, memory=500_000_000 + 4 * size) == []
+    assert keeper.refuses(NOW, "control", "10.0.0.8")

@@ -1,0 +1,33 @@
+"""Another checkout to measure by turns with this one: `--against FOLDER`.
+
+FOLDER holds the files of another commit, as `git worktree add FOLDER COMMIT` puts them; they run with this interpreter
+and its packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import tables
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, measured by turns with this")
+
+
+def checkout(given: argparse.Namespace) -> Path | None:
+    """The folder that --against names, after a line that says which commit that is; None: none is named."""
+    if given.against is None:
+        return None
+    folder: Path = given.against.resolve()
+    if not (folder / "a3cd.py").is_file():
+        sys.exit(f"{folder} is no checkout of a3cd")
+    print(f"before: {tables.commit(folder)[:12]}")
+    return folder
+
+
+def ratio(now: float | None, before: float | None) -> float | None:
+    """Of now to before, where both are there and before is not 0."""
+    return now / before if now is not None and before else None
