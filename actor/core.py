@@ -164,11 +164,15 @@ class ActorCore:
         return []
 
     def broadcast(self, now: float, frame: Buffer) -> list[Effect]:
-        """Weights from the broadcast; those of a newer epoch mean that the learner restarted: join again."""
+        """Weights from the broadcast."""
         try:
             news = Broadcast.unpack(frame)
         except WireError as error:
             return self._warn(str(error))
+        return self.news(now, news)
+
+    def news(self, now: float, news: Broadcast) -> list[Effect]:
+        """Of the broadcast; that of a newer epoch means that the learner restarted: join again."""
         welcome = self.membership.welcome
         if welcome is None or news.run != run_mark(welcome.run):
             return []
@@ -190,12 +194,14 @@ class ActorCore:
 
     def tick(self, now: float) -> list[Effect]:
         """Sends what is due: hello, heartbeat, messages that nobody answered."""
-        due = self.membership.tick(now, self.state, self.last_error)
-        if isinstance(due, Heartbeat):
-            self.last_error = ""
-        effects: list[Effect] = [] if due is None else [Send(due)]
-        if not self.membership.member:
-            return effects
+        effects: list[Effect] = []
+        if not self.membership.rests(now):
+            due = self.membership.tick(now, self.state, self.last_error)
+            if isinstance(due, Heartbeat):
+                self.last_error = ""
+            effects = [] if due is None else [Send(due)]
+            if not self.membership.member:
+                return effects
         return [*effects, *self.outbox.due(now), *self._pull(now, behind=self._lacks_weights)]
 
     def leave(self, reason: str) -> list[Effect]:

@@ -2,13 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from actor.core import ActorCore, Effect, Leave, Prepare
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
+from common.wire.bodies.broadcast import Broadcast
 from common.wire.frames import pack, split
 from common.wire.messages import Hello
 from simulation.event_queue import Event, EventQueue
@@ -122,19 +123,25 @@ class ActorNode:
         if self._connected:
             self._connected = False
             self.core.connected(now)
-        arrived, self._arrived = self._arrived, 0
-        if arrived:
+        if self._arrived:
+            arrived, self._arrived = self._arrived, 0
             self.core.membership.alive(now)
-        self.core.outbox.arrived(now, arrived)
+            self.core.outbox.arrived(now, arrived)
+        if self._inbox and self._read(now):
+            return
+        if self._news is not None and self.connection.subscribed:
+            frame, self._news = self._news, None
+            self._do(self.core.news(now, _unpacked(frame)))
+        self._do(self.core.tick(now))
+
+    def _read(self, now: float) -> bool:
+        """The messages that wait; whether one of them gave the process something else to do, or ended it."""
         for _ in range(min(MAX_DRAIN, len(self._inbox))):
             message, body = split(self._inbox.popleft())
             self._do(self.core.handle(now, message, body))
             if self.exit_code is not None or self._working is not None:
-                return
-        if self._news is not None and self.connection.subscribed:
-            frame, self._news = self._news, None
-            self._do(self.core.broadcast(now, frame))
-        self._do(self.core.tick(now))
+                return True
+        return False
 
     def _play(self, player: Player) -> None:
         """What the call did is done, and can be sent, only when the time it takes has passed."""
@@ -264,6 +271,12 @@ class ActorNode:
             self.core.player.close()
             self.core.player = None
         self._ended(exit_code)
+
+
+@lru_cache(maxsize=2)
+def _unpacked(frame: bytes) -> Broadcast:
+    """Once for all actors that hear the same bytes."""
+    return Broadcast.unpack(frame)
 
 
 def build_player(effect: Prepare, node: ActorNode) -> Player:

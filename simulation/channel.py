@@ -1,6 +1,6 @@
 """One direction of a connection: what is sent arrives later, and in order, as with TCP, unless it is told otherwise."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from simulation.event_queue import EventQueue
@@ -18,6 +18,7 @@ class Line:
 
     def __init__(self, mbit: float) -> None:
         """mbit: in Mbit/s; 0: without a limit."""
+        self.limited = mbit > 0
         self._seconds_per_byte = 8 / (1e6 * mbit) if mbit else 0.0
         self._free_at = 0.0
 
@@ -34,7 +35,7 @@ class Channel:
         """Messages."""
         self._queue = queue
         self.link = link
-        self._lines = lines
+        self._lines = [line for line in lines if line.limited]
         self.rng = rng
         self._last = 0.0
         """When the newest message arrives."""
@@ -45,11 +46,22 @@ class Channel:
 
     def send(self, size: int, arrive: Callable[[], object]) -> None:
         """Calls `arrive` when a message of so many bytes has arrived: once, as a rule."""
+
+        def come() -> None:
+            self.under_way -= 1
+            arrive()
+
+        for time in self.arrivals(size):
+            self._queue.at(time, come)
+
+    def arrivals(self, size: int) -> Sequence[float]:
+        """When a message of so many bytes that is sent now arrives: once, as a rule. Each is under way from now on."""
         link, rng = self.link, self.rng
-        now = self._queue.now
-        passed = max((line.take(now, size + HEADER_BYTES) for line in self._lines), default=now)
+        now = passed = self._queue.now
+        for line in self._lines:
+            passed = max(passed, line.take(now, size + HEADER_BYTES))
         if link.drop and rng.random() < link.drop:
-            return
+            return ()
         delay = link.delay + (link.jitter * rng.random() if link.jitter else 0.0)
         if link.loss:
             packets = 1 + size // PACKET_BYTES
@@ -58,14 +70,8 @@ class Channel:
         time = passed + delay
         if not (link.reorder and rng.random() < link.reorder):
             time = self._last = max(time, self._last)
-        self._plan(time, arrive)
         if link.duplicate and rng.random() < link.duplicate:
-            self._plan(time + delay * rng.random(), arrive)
-
-    def _plan(self, time: float, arrive: Callable[[], object]) -> None:
-        def come() -> None:
-            self.under_way -= 1
-            arrive()
-
+            self.under_way += 2
+            return time, time + delay * rng.random()
         self.under_way += 1
-        self._queue.at(time, come)
+        return (time,)

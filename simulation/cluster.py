@@ -92,8 +92,9 @@ class Cluster:
     def run(self, until: float = float("inf")) -> None:
         """Until the run is over, or until that time."""
         until = min(until, self._simulation.most_seconds)
-        while self.learner.finish is None and self.queue.deadline <= until:
-            self.queue.step()
+        step = self.queue.step
+        while self.learner.finish is None and step(until):
+            pass
         if self.learner.finish is None:
             self.queue.run(until)
 

@@ -35,7 +35,7 @@ class EventQueue:
 
     def at(self, time: float, action: Action) -> Event:
         """Plans an event; one of the past happens now."""
-        event = Event(max(time, self.now), action)
+        event = Event(time if time > self.now else self.now, action)
         heapq.heappush(self._planned, (event.time, self._sequence, event))
         self._sequence += 1
         return event
@@ -50,12 +50,14 @@ class EventQueue:
             heapq.heappop(self._planned)
         return self._planned[0][0] if self._planned else math.inf
 
-    def step(self) -> bool:
-        """Lets the next event happen; False: there is none."""
-        while self._planned:
-            time, _, event = heapq.heappop(self._planned)
-            action, event.action = event.action, None
+    def step(self, until: float = math.inf) -> bool:
+        """Lets the next event happen; False: there is none up to that time."""
+        planned = self._planned
+        while planned and planned[0][0] <= until:
+            time, _, event = heapq.heappop(planned)
+            action = event.action
             if action is not None:
+                event.action = None
                 self.now = time
                 self.happened += 1
                 action()
@@ -64,6 +66,6 @@ class EventQueue:
 
     def run(self, until: float) -> None:
         """Lets happen what is planned up to that time, which it then is."""
-        while self.deadline <= until:
-            self.step()
+        while self.step(until):
+            pass
         self.now = max(self.now, until)

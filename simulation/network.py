@@ -118,14 +118,30 @@ class Network:
             connection.down.send(size, self._guarded(connection, connection.down, arrive))
 
     def publish(self, frame: bytes) -> None:
+        """One event for all subscribers in a row at whom it arrives at the same time."""
+        groups: list[tuple[float, list[tuple[Connection, int]]]] = [(-1.0, [])]
         for connection in list(self._connections.values()):
             if not connection.open or not connection.subscribed:
                 continue
             if connection.news.under_way >= BROADCASTS_UNDER_WAY:
                 self.broadcasts_dropped += 1
                 continue
-            hear = partial(connection.peer.hear, frame)
-            connection.news.send(len(frame), self._guarded(connection, connection.news, hear))
+            for time in connection.news.arrivals(len(frame)):
+                if time != groups[-1][0]:
+                    groups.append((time, []))
+                groups[-1][1].append((connection, connection.generation))
+        for time, group in groups[1:]:
+            self._queue.at(time, partial(self._hear, frame, group))
+
+    def _hear(self, frame: bytes, group: list[tuple[Connection, int]]) -> None:
+        """A broadcast arrives at some subscribers, each with the generation of its connection when it was sent."""
+        for connection, generation in group:
+            connection.news.under_way -= 1
+            if connection.generation == generation and not connection.cut:
+                connection.peer.hear(frame)
+            elif connection.generation == generation:
+                hear = partial(connection.peer.hear, frame)
+                connection.held.append(self._guarded(connection, connection.news, hear))
 
     def _guarded(self, connection: Connection, channel: Channel, arrive: Callable[[], object]) -> Callable[[], object]:
         """What arrives unless the connection broke meanwhile; what comes to a cut cable waits before it."""

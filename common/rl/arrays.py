@@ -117,6 +117,12 @@ class NumpyArrays(Arrays):
 
     def accumulated(self, x: Array, decay: Array) -> Array:
         y = x.copy()
+        if y.size == len(y):  # of one environment: numbers take a tenth of the time of arrays of one
+            column, factors = list(y.ravel()), list(decay.ravel())
+            for t in range(len(column) - 2, -1, -1):
+                column[t] += factors[t] * column[t + 1]
+            y[...] = np.array(column, y.dtype).reshape(y.shape)
+            return y
         for t in range(len(y) - 2, -1, -1):
             y[t] += decay[t] * y[t + 1]
         return y

@@ -118,6 +118,14 @@ class Membership:
             return Heartbeat(state=state, last_error=last_error)
         return None
 
+    def rests(self, now: float) -> bool:
+        """Whether `tick` has nothing to do; it costs a fraction."""
+        return (
+            self.member
+            and now < self._heartbeat_due
+            and (self.welcome is None or now - self._heard <= self.welcome.expiry_seconds)
+        )
+
     def unsent(self, now: float) -> None:
         """The hello from `tick` could not be sent: it is due again soon."""
         if not self.member:

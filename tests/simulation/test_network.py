@@ -137,3 +137,17 @@ def test_what_a_process_said_before_it_ended_arrives() -> None:
     two.after(2.0)
     assert two.up == [b"goodbye"]
     assert two.network.connections() == []
+
+
+def test_a_broadcast_to_a_cut_cable_waits_and_one_of_a_broken_connection_is_lost() -> None:
+    two = Two()
+    two.connection.subscribed = True
+    two.network.publish(b"held")
+    two.network.cut(two.connection)
+    assert two.after(2.0).peer.heard == []
+    two.network.heal(two.connection)
+    assert two.peer.heard == [b"held"]
+    two.network.publish(b"lost")
+    two.network.disconnect(b"one")
+    assert two.after(2.0).peer.heard == [b"held"]
+    assert two.connection.news.under_way == 0

@@ -27,6 +27,8 @@ class ActionMap:
 
     def __init__(self, space: gymnasium.Space[Any], bounds: Bounds = "clip") -> None:
         """Raises EnvironmentMissingError for a space that is none of the three."""
+        self.same = isinstance(space, Discrete) and not space.start
+        """Whether the policy's actions are the environment's own."""
         if isinstance(space, Discrete):
             self.spec = discrete(int(space.n))
             self.own = partial(np.add, int(space.start))

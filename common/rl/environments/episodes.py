@@ -20,11 +20,13 @@ class EpisodeTracker:
     def __init__(self, count: int, pace: float = 0.0) -> None:
         """count: environments in the batch, which were reset. pace: least seconds from one step to the next."""
         self.valid: NDArray[np.bool_] = np.ones(count, np.bool_)
-        """(B,): whether the next step counts, or is a dummy after an episode's end; a new array after every update."""
-        self._returns = np.zeros(count, np.float64)
+        """(B,): whether the next step counts, or is a dummy after an episode's end; never changed in place."""
+        self._all = self.valid
+        self._returns = [0.0] * count
+        """Numbers: of the few environments of a batch they add up faster than an array, and never warn."""
         self._steps = 0
-        self._first_steps = np.zeros(count, np.int64)
-        """(B,): steps of the batch before each episode began."""
+        self._first_steps = [0] * count
+        """Steps of the batch before each episode began."""
         self._pace = pace
         self._shortest = math.inf
         """Seconds of the shortest step of the batch in which most environments played."""
@@ -41,17 +43,20 @@ class EpisodeTracker:
         self._steps += 1
         if not self._some_begin or 2 * np.count_nonzero(self.valid) > self.valid.size:  # a reset is no step
             self._shortest = min(self._shortest, seconds)
-        with np.errstate(invalid="ignore"):
-            self._returns += rewards  # of a dummy step: 0
+        returns = self._returns
+        for index, reward in enumerate(rewards.tolist()):
+            returns[index] += reward  # of a dummy step: 0
+        self._some_begin = bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
+        if not self._some_begin:
+            self.valid = self._all
+            return ()
         over = terminated | truncated
         self.valid = ~over
-        self._some_begin = bool(np.count_nonzero(over))
-        if not self._some_begin:
-            return ()
-        ended = np.flatnonzero(over)
-        lengths = self._steps - self._first_steps[ended]
-        figures = self._returns[ended], lengths, lengths * max(self._pace, self._shortest)
-        self._returns[ended] = 0.0
-        self._first_steps[ended] = self._steps + 1
-        rows = zip(*(column.tolist() for column in figures), strict=True)
-        return [Episode(*row) for row in rows if math.isfinite(row[0])]
+        return [episode for index in np.flatnonzero(over).tolist() if (episode := self._end(index)) is not None]
+
+    def _end(self, index: int) -> Episode | None:
+        """None: its return is not finite."""
+        total, length = self._returns[index], self._steps - self._first_steps[index]
+        self._returns[index], self._first_steps[index] = 0.0, self._steps + 1
+        seconds = length * max(self._pace, self._shortest)
+        return Episode(total, length, seconds) if math.isfinite(total) else None

@@ -69,6 +69,8 @@ class SequentialEnvironments(Environments):
 
         self._elapsed = [0] * self.count
         self._ended = [False] * self.count
+        self._some_ended = False
+        """In the last step."""
         self._rewards = np.zeros(self.count, np.float32)
         self._terminated = np.zeros(self.count, np.bool_)
         self._truncated = np.zeros(self.count, np.bool_)
@@ -84,11 +86,13 @@ class SequentialEnvironments(Environments):
 
     def step(self, actions: Actions) -> Step:
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
-        terminated.fill(False)
-        truncated.fill(False)
+        if self._some_ended:
+            terminated.fill(False)
+            truncated.fill(False)
+            self._some_ended = False
         ended, elapsed, put, camera = self._ended, self._elapsed, self._buffer.put, self._camera
         try:
-            own = self._actions.own(actions)
+            own = actions if self._actions.same else self._actions.own(actions)
             for index, action in enumerate(own.tolist() if self._plain else own):
                 if ended[index]:
                     self._begin(index)
@@ -99,7 +103,7 @@ class SequentialEnvironments(Environments):
                 rewards[index] = reward
                 elapsed[index] += 1
                 if over or cut or elapsed[index] >= self._limit:
-                    ended[index] = True
+                    ended[index] = self._some_ended = True
                     terminated[index] = over
                     truncated[index] = cut or elapsed[index] >= self._limit
         except Exception as error:

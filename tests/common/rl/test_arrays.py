@@ -17,6 +17,16 @@ def test_accumulated_by_hand_and_its_input_is_left() -> None:
     assert x.ravel().tolist() == [1, 1, 1]
 
 
+def test_accumulated_of_one_environment_is_that_column_of_several_to_the_last_bit() -> None:
+    rng = np.random.default_rng(0)
+    x, decay = rng.normal(size=(2, 50, 3)).astype(np.float32)
+    whole = ON.accumulated(x, decay)
+    for column in range(3):
+        alone = ON.accumulated(x[:, column, None], decay[:, column, None])
+        assert alone.dtype == np.float32
+        assert alone.tobytes() == np.ascontiguousarray(whole[:, column, None]).tobytes()
+
+
 def test_rows_and_columns() -> None:
     chosen = np.array([2, 0])
     assert ON.pick(X, chosen).tolist() == [2.0, 3.0]

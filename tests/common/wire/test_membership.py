@@ -261,3 +261,15 @@ def test_bytes_under_way_are_a_sign_of_life(member: Membership) -> None:
     assert member.tick(late + WELCOME.expiry_seconds) == member.hello
     member.alive(late + WELCOME.expiry_seconds)
     assert not member.member, "it joins again by a welcome alone"
+
+
+def test_it_rests_just_while_a_tick_has_nothing_to_do(member: Membership) -> None:
+    assert not member.rests(BEGIN), "a heartbeat is due"
+    member.tick(BEGIN)
+    assert member.rests(member.deadline - 0.01)
+    assert not member.rests(member.deadline)
+    member.tick(BEGIN + WELCOME.expiry_seconds)
+    assert member.rests(BEGIN + WELCOME.expiry_seconds)
+    assert not member.rests(BEGIN + WELCOME.expiry_seconds + 0.01), "the learner is silent"
+    member.tick(BEGIN + WELCOME.expiry_seconds + 0.01)
+    assert not member.rests(BEGIN + WELCOME.expiry_seconds + 0.01), "it joins"

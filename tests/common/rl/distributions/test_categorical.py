@@ -133,3 +133,14 @@ def test_one_of_two_is_drawn_as_one_of_three_of_which_one_is_impossible() -> Non
     same = two == expected
     np.testing.assert_allclose(log_two[same], log_expected[same], rtol=1e-5, atol=2e-7)
     assert (two.dtype, log_two.dtype) == (np.int64, np.float32)
+
+
+def test_one_of_two_for_one_state_is_that_of_many_to_the_last_bit() -> None:
+    logits = (20 * np.random.default_rng(8).normal(size=(400, 2))).astype(np.float32)
+    logits[:2] = [[0, 500], [500, 0]]
+    actions, log_probs = Categorical(logits).sample(np.random.default_rng(9))
+    rng = np.random.default_rng(9)
+    for row in range(len(logits)):
+        action, log_prob = Categorical(logits[row : row + 1]).sample(rng)
+        assert (action.dtype, log_prob.dtype) == (np.int64, np.float32)
+        assert (action[0], log_prob.tobytes()) == (actions[row], log_probs[row : row + 1].tobytes())

@@ -21,6 +21,8 @@ def test_discrete_actions_count_from_the_spaces_start() -> None:
     actions = ActionMap(Discrete(4, start=5))
     assert actions.spec == discrete(4)
     assert actions.own(np.arange(4)).tolist() == [5, 6, 7, 8]
+    assert not actions.same
+    assert ActionMap(Discrete(4)).same
 
 
 def test_several_choices() -> None:
