@@ -15,7 +15,8 @@ import torch
 from benchmarks import tables
 from benchmarks.tables import Cell
 from common.settings.sections import Optimizer
-from learner.parameters.optimizers import make, resolve_device
+from learner.parameters.devices import open_devices
+from learner.parameters.optimizers import make
 
 SIZES = (1_027, 17_538, 677_943)
 SECTIONS = {
@@ -29,7 +30,7 @@ SHAPES = ((16, 256), (16,), (32, 256), (32,), (256, 2592), (256,), (7, 256), (7,
 
 def main() -> None:
     torch.set_num_threads(1)
-    device = resolve_device(sys.argv[1] if len(sys.argv) > 1 else "cpu")
+    device = open_devices(sys.argv[1] if len(sys.argv) > 1 else "cpu").first
     tables.machine()
     rows: list[tuple[Cell, ...]] = [
         (name, *(measure(section, size, device) for size in SIZES)) for name, section in SECTIONS.items()

@@ -39,10 +39,11 @@ from learner.exchange.trajectories import TrajectoryExchange
 from learner.parameters.agreement import Agreement
 from learner.parameters.delay_compensation import DelayCompensation
 from learner.parameters.device_trainer import trainer_of
+from learner.parameters.devices import open_devices
 from learner.parameters.gradient_bound import GradientBound
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
-from learner.parameters.optimizers import resolve_device
+from learner.parameters.replicas import Replicas
 from learner.parameters.weights import TargetNetwork, Weights
 from learner.peers import Peers
 from learner.record.run_lock import LockedRun
@@ -96,17 +97,21 @@ def assemble(
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
     """
-    settings, observation, action = _resolve(settings)
+    devices = open_devices(settings.optimizer.device)
+    settings, observation, action = _resolve(settings, str(devices))
     model = build_model(settings, observation, action)
     _check_headers(model.normalization.counted, settings.exchange.accumulate)
-    spec = _spec(folder, record, settings, model, weights_port, now)
-    model = model.to(torch.device(spec.device))
-    _accelerate(model, settings.optimizer, observation)
+    spec = _spec(folder, record, settings, model, str(devices), weights_port, now)
+    model = model.to(devices.first)
+    replicas = Replicas(model, devices.others) if devices.others else None
+    _accelerate(replicas or model, settings.optimizer, observation, devices.first)
     weights, counters = _weights(spec, model, checkpoint)
     stats = RunStats(counters, settings, now)
+    if devices.trouble:
+        stats.warn(devices.trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)
     run = Run(spec, Peers(), stats, saves)
-    return Parts(run, weights, _exchange(run, weights, model, observation, action))
+    return Parts(run, weights, _exchange(run, weights, model, replicas, observation, action))
 
 
 def check(settings: Settings) -> RunSpec:
@@ -115,7 +120,7 @@ def check(settings: Settings) -> RunSpec:
     return assemble(RunFolder(Path()), record, settings, None).run.spec
 
 
-def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]:
+def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec, ActionSpec]:
     """The settings without `auto`, and what the network sees and decides."""
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, num_envs=1, seed=settings.seed)
@@ -124,15 +129,25 @@ def _resolve(settings: Settings) -> tuple[Settings, ObservationSpec, ActionSpec]
     finally:
         probe.close()
     network = msgspec.structs.replace(settings.network, kind=resolve_network(settings.network.kind, observation))
-    device = str(resolve_device(settings.optimizer.device))
     kind: Any = resolve_exchange(settings, network.kind, device)
+    if kind == "gradients" and "," in device:
+        raise ConfigurationError(
+            f'optimizer.device = "{device}" is for a learner that computes gradients; with exchange.kind = "gradients" '
+            "its actors do: name one device, or use trajectories"
+        )
     exchange = msgspec.structs.replace(settings.exchange, kind=kind)
     settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
     return settings, observation, action
 
 
 def _spec(
-    folder: RunFolder, record: RunRecord, settings: Settings, model: TorchModel, weights_port: int, now: float
+    folder: RunFolder,
+    record: RunRecord,
+    settings: Settings,
+    model: TorchModel,
+    device: str,
+    weights_port: int,
+    now: float,
 ) -> RunSpec:
     form = settings.exchange.weights
     if form in ("auto", "delta"):
@@ -144,7 +159,7 @@ def _spec(
         settings=settings,
         model=model.flat.hash,
         parameters=model.flat.size,
-        device=str(resolve_device(settings.optimizer.device)),
+        device=device,
         host=platform.node() or "unknown",
         run_dir=str(folder.path),
         weights_port=weights_port,
@@ -194,7 +209,12 @@ def _unfit(spec: RunSpec, checkpoint: Checkpoint, error: Exception) -> Configura
 
 
 def _exchange(
-    run: Run, weights: Weights, model: TorchModel, observation: ObservationSpec, action: ActionSpec
+    run: Run,
+    weights: Weights,
+    model: TorchModel,
+    replicas: Replicas | None,
+    observation: ObservationSpec,
+    action: ActionSpec,
 ) -> Exchange:
     settings = run.spec.settings
     average = step_rule(settings, run.spec.device).averages
@@ -214,7 +234,7 @@ def _exchange(
             agreement=agreement,
         )
         return GradientExchange(run, gradients)
-    trainer = trainer_of(model, weights, settings.algorithm, average=average, seed=settings.seed)
+    trainer = trainer_of(model, weights, settings.algorithm, replicas=replicas, average=average, seed=settings.seed)
     if settings.exchange.kind == "actions":
         server = PolicyServer(trainer, settings, observation, action)
         return ActionExchange(run, trainer, server)
@@ -229,11 +249,13 @@ def _exchange(
     return exchange
 
 
-def _accelerate(model: TorchModel, section: Optimizer, observation: ObservationSpec) -> None:
+def _accelerate(
+    model: TorchModel | Replicas, section: Optimizer, observation: ObservationSpec, device: torch.device
+) -> None:
     """Raises ConfigurationError where the device or this installation of torch cannot."""
     bfloat16 = section.precision == "bfloat16"
     if bfloat16 or section.compile:
-        probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(model.flat.vector.device)
+        probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(device)
         model.accelerate(probe, bfloat16=bfloat16, compiled=section.compile)
 
 

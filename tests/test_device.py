@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu import EXCHANGES, equal, learnt
+from benchmarks.gpu import equal, learnt
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Environment, Exchange, Network, Optimizer, Settings
@@ -18,8 +18,10 @@ from common.wire.bodies.weights import WeightsFormat
 from common.wire.codecs.registry import make as make_codec
 from learner.exchange.policy_server import PolicyServer
 from learner.parameters.device_trainer import DeviceTrainer, trainer_of
+from learner.parameters.devices import Devices
 from learner.parameters.gradient_sum import GradientSum
-from tests.helpers.fake_device import DEVICE, NotHost, model_and_weights
+from learner.parameters.replicas import Replicas
+from tests.helpers.fake_device import DEVICE, SEVERAL, NotHost, model_and_weights
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
 
 PPO = Algorithm(kind="ppo", epochs=2, minibatches=2, target_kl=0.1)
@@ -42,23 +44,23 @@ def rollout_of(settings: Settings, observation: Any, action: ActionSpec) -> Roll
     return dataclasses.replace(rollout, state=state)
 
 
-@pytest.mark.parametrize(
-    ("settings", "observation", "action"),
-    [
-        (settings_of(), BOX, "discrete"),
-        (settings_of(normalize=True), BOX, "box"),
-        (settings_of(shared=False, log_std="state"), BOX, "box"),
-        (settings_of(lstm=4), BOX, "multi-discrete"),
-        (settings_of(kind="conv-a3c"), PICTURE, "discrete"),
-        (settings_of(kind="conv-nature", optimizer="rmsprop"), PICTURE, "discrete"),
-        (settings_of(kind="conv-impala", optimizer="sgd"), PICTURE, "multi-discrete"),
-        (settings_of(PPO, kind="conv-a3c", lstm=8), PICTURE, "discrete"),
-        (settings_of(PPO, optimizer="rmsprop"), BOX, "box"),
-        (settings_of(Algorithm(kind="n-step-q"), kind="conv-a3c"), PICTURE, "discrete"),
-        (settings_of(Algorithm(kind="one-step-sarsa")), BOX, "discrete"),
-        (settings_of(Algorithm(kind="a2c", normalize_advantages=True)), BOX, "discrete"),
-    ],
-)
+CASES = [
+    (settings_of(), BOX, "discrete"),
+    (settings_of(normalize=True), BOX, "box"),
+    (settings_of(shared=False, log_std="state"), BOX, "box"),
+    (settings_of(lstm=4), BOX, "multi-discrete"),
+    (settings_of(kind="conv-a3c"), PICTURE, "discrete"),
+    (settings_of(kind="conv-nature", optimizer="rmsprop"), PICTURE, "discrete"),
+    (settings_of(kind="conv-impala", optimizer="sgd"), PICTURE, "multi-discrete"),
+    (settings_of(PPO, kind="conv-a3c", lstm=8), PICTURE, "discrete"),
+    (settings_of(PPO, optimizer="rmsprop"), BOX, "box"),
+    (settings_of(Algorithm(kind="n-step-q"), kind="conv-a3c"), PICTURE, "discrete"),
+    (settings_of(Algorithm(kind="one-step-sarsa")), BOX, "discrete"),
+    (settings_of(Algorithm(kind="a2c", normalize_advantages=True)), BOX, "discrete"),
+]
+
+
+@pytest.mark.parametrize(("settings", "observation", "action"), CASES)
 def test_training_stays_on_the_device(settings: Settings, observation: Any, action: str) -> None:
     rollout = rollout_of(settings, observation, ACTIONS[action])
     model, weights = model_and_weights(settings, observation, ACTIONS[action])
@@ -68,6 +70,27 @@ def test_training_stays_on_the_device(settings: Settings, observation: Any, acti
         trainer.add(rollout, weight=weight)
     assert set(trainer.step(scale=0.5, frames=100).statistics.values()) == {0.0}
     assert {one.device for one in (model.flat.vector, model.flat.gradient)} == {DEVICE}
+
+
+@pytest.mark.parametrize(("settings", "observation", "action"), CASES)
+def test_training_on_several_devices_mixes_none_of_them(settings: Settings, observation: Any, action: str) -> None:
+    rollout = rollout_of(settings, observation, ACTIONS[action])
+    model, weights = model_and_weights(settings, observation, ACTIONS[action])
+    replicas = Replicas(model, SEVERAL[1:])
+    trainer = trainer_of(model, weights, settings.algorithm, replicas=replicas)
+    for weight in (1.0, 0.5):
+        trainer.add(rollout, weight=weight)
+    assert trainer.step(scale=0.5, frames=100).statistics
+    found = [one.flat.gradient.device for one in replicas._models]
+    assert (found, weights.vector.device) == ([*SEVERAL], DEVICE)
+
+
+def test_what_is_on_another_device_is_seen_here() -> None:
+    """The test above would pass without this one's error."""
+    model, _ = model_and_weights(settings_of(), BOX, discrete(3))
+    there = model.twin(SEVERAL[1])
+    with pytest.raises(Exception, match="same device"):
+        torch.cat([model.flat.gradient, there.flat.gradient])
 
 
 def test_a_pass_that_does_not_fit_is_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,9 +161,12 @@ def test_the_benchmark_for_the_first_machine_with_a_gpu_runs(kind: str) -> None:
     assert equal("cpu", kind) < 1e-6
 
 
-@pytest.mark.parametrize("kind", EXCHANGES)
-def test_a_learner_on_a_device_learns_what_one_on_a_cpu_does(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it, with a CPU that is treated as another device."""
+@pytest.mark.parametrize(("kind", "count"), [("trajectories", 1), ("actions", 1), ("actions", 2)])
+def test_a_learner_on_devices_learns_what_one_on_a_cpu_does(
+    kind: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, with a CPU that is treated as another device, or as several."""
     expected = learnt("cpu", kind)
     monkeypatch.setattr("learner.parameters.weights.transport", lambda device: NotHost())
+    monkeypatch.setattr("learner.build.open_devices", lambda name: Devices((torch.device("cpu"),) * count))
     np.testing.assert_allclose(learnt("cpu", kind), expected, atol=1e-5)

@@ -144,10 +144,14 @@ class Optimizer(Section, frozen=True):
     """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
     device: Annotated[
         str,
-        Meta(pattern=r"^(cpu|cuda(:\d+)?|auto)$", description="one of auto, cpu, cuda, or cuda:N"),
+        Meta(
+            pattern=r"^(auto|cpu|cuda|cuda:\d+(,cuda:\d+)*)$",
+            description="one of auto, cpu, cuda, cuda:N, or several as in cuda:0,cuda:1",
+        ),
     ] = "auto"
-    """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (cuda if there is one).
-    Actors compute on the CPU."""
+    """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (one GPU if there is one).
+    cuda:0,cuda:1: these share out the environments of each batch (not with gradients of actors). Actors compute on the
+    CPU."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the network's layers where the learner computes gradients (not measured yet); all else stays float32."""
     compile: bool = False

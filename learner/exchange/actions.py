@@ -127,6 +127,9 @@ class ActionExchange(Exchange):
                 effects.append(Log("warning", text, key=f"bad {peer.hello.name}"))
         return effects
 
+    def named(self) -> list[str]:
+        return self._trainer.troubles
+
     def weights_restored(self) -> None:
         self._server.renew()
 

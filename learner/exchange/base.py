@@ -86,7 +86,7 @@ class Exchange(abc.ABC):
         return []
 
     def named(self) -> list[str]:
-        """Actors whose contributions do not fit the others', in words."""
+        """Actors whose contributions do not fit the others', and what is wrong with the device, in words."""
         return []
 
     def weights_restored(self) -> None:  # noqa: B027

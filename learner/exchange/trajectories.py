@@ -32,6 +32,9 @@ class TrajectoryExchange(ContributionExchange):
             link_mbit=0.0 if hello.host == self._run.spec.host else exchange.link_mbit,
         )
 
+    def named(self) -> list[str]:
+        return super().named() + self._trainer.troubles
+
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:  # noqa: ARG002
         rollout = self._packing.unpack(body, header.codec, header.count)
         self._trainer.add(rollout, weight=weight, count=header.count)

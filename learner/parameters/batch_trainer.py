@@ -75,6 +75,11 @@ class BatchTrainer:
             self._finished = self._result(waiting, self._train(waiting, scale, frames), scale, frames)
 
     @property
+    def troubles(self) -> list[str]:
+        """What is wrong with the device, in words whose numbers change in brackets only."""
+        return []
+
+    @property
     def is_over(self) -> bool:
         """Whether `finish` need not wait for what `begin` has begun."""
         return True

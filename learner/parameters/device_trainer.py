@@ -26,6 +26,7 @@ from common.rl.networks.tensor_rollout import TensorRollout, join
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
 from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weights
+from learner.parameters.replicas import Replicas
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
 from learner.parameters.weights import Weights
@@ -68,10 +69,14 @@ class DeviceTrainer(BatchTrainer):
         *,
         average: bool = False,
         seed: int = 0,
+        replicas: Replicas | None = None,
     ) -> None:
+        """`replicas`: of the model, on several devices, which compute its gradient together."""
         super().__init__(model, weights, section, average=average, seed=seed)
         self._transport = transport
+        self._computes = replicas or model
         self._batch: _Batch | None = None
+        self._troubles: list[str] = []
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
         """As `BatchTrainer.add`; observations that are on the device already are not moved."""
@@ -85,6 +90,10 @@ class DeviceTrainer(BatchTrainer):
                 waiting = [replace(one, rollout=_there(one.rollout)) for one in waiting]
             self._transport.join()
             self._batch = self._begun(waiting, scale, frames)
+
+    @property
+    def troubles(self) -> list[str]:
+        return self._troubles
 
     @property
     def is_over(self) -> bool:
@@ -105,7 +114,7 @@ class DeviceTrainer(BatchTrainer):
         figures: list[Tensor] = []
         goes_on: Tensor | None = None
         for part, weights in self._tensor_parts(waiting, frames):
-            statistics = gradient(self.model, part, self._section, weights)
+            statistics = self._gradient(part, weights)
             row = torch.stack([self._on_device(one) for one in statistics])
             good = self._is_good(row, first=goes_on is None)
             goes_on = good if goes_on is None else goes_on & good
@@ -113,6 +122,25 @@ class DeviceTrainer(BatchTrainer):
             self.weights.step(self.model.flat.gradient.mul_(root), scale=scale * root, frames=frames, taken=goes_on)
         is_over = self._transport.mark()
         return _Batch(waiting, scale, frames, self._transport.begin_down(torch.stack(figures)), is_over)
+
+    def _gradient(self, part: TensorRollout, weights: Tensor | None = None) -> Statistics:
+        """In smaller parts, from now on, where the memory of the device is not enough."""
+        while (found := self._tried(part, weights)) is None:
+            torch.cuda.empty_cache()
+        return found
+
+    def _tried(self, part: TensorRollout, weights: Tensor | None) -> Statistics | None:
+        """None: there was not enough memory. What the pass had of it is given back on return, with the error."""
+        try:
+            return gradient(self._computes, part, self._section, weights)
+        except torch.cuda.OutOfMemoryError:
+            if not (rows := self._computes.spare_memory()):
+                raise
+        self._troubles = [
+            f"{self._transport.device} had too little memory for a batch: passes through the network are smaller from "
+            f"now on ({rows} observations at most)"
+        ]
+        return None
 
     def _on_device(self, figure: Any) -> Tensor:
         return figure if isinstance(figure, Tensor) else torch.full((), figure, device=self._transport.device)
@@ -133,7 +161,8 @@ class DeviceTrainer(BatchTrainer):
         return steps or None
 
     def _not_finite(self, waiting: list[Waiting]) -> list[int]:
-        norms: list[Any] = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
+        rollouts: list[Any] = [one.rollout for one in waiting]
+        norms: list[Any] = [self._gradient(rollout).gradient_norm for rollout in rollouts]
         found = self._transport.down(torch.stack(norms))
         return np.flatnonzero(~np.isfinite(found)).tolist()
 
@@ -171,8 +200,10 @@ def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tens
     return frames.index_select(0, index.flatten()).view(observations.shape)
 
 
-def trainer_of(model: TorchModel, weights: Weights, section: Algorithm, **options: Any) -> BatchTrainer:
+def trainer_of(
+    model: TorchModel, weights: Weights, section: Algorithm, *, replicas: Replicas | None = None, **options: Any
+) -> BatchTrainer:
     """The trainer for the device of the weights; `options` are those of `BatchTrainer`."""
     if weights.transport.is_host:
         return BatchTrainer(model, weights, section, **options)
-    return DeviceTrainer(model, weights, section, weights.transport, **options)
+    return DeviceTrainer(model, weights, section, weights.transport, replicas=replicas, **options)

@@ -11,22 +11,6 @@ from common.errors import ConfigurationError
 from common.settings.sections import Optimizer
 
 
-def resolve_device(name: str) -> torch.device:
-    """The device that `optimizer.device` names; `auto` is cuda where there is one.
-
-    Raises ConfigurationError for a cuda device this machine does not have.
-    """
-    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if name == "auto":
-        return torch.device("cuda" if present else "cpu")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= present:
-        raise ConfigurationError(
-            f'optimizer.device: "{name}" is not there: torch sees {present} cuda devices; use "cpu" or "auto"'
-        )
-    return device
-
-
 class FlatOptimizer(abc.ABC):
     """Changes one float32 vector (size,) in place, step by step; its statistics live on the vector's device."""
 

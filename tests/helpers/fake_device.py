@@ -21,6 +21,8 @@ from learner.parameters.transport import Transport
 from learner.parameters.weights import TargetNetwork, Weights
 
 DEVICE = torch.device("meta")
+SEVERAL = (DEVICE, torch.device("meta:1"), torch.device("meta:2"))
+"""To torch each is another device."""
 _MODE = FakeTensorMode(allow_non_fake_inputs=True)
 
 

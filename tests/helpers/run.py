@@ -70,6 +70,8 @@ class NotedSum(GradientSum):
         self.left_out: dict[int, str] = {}
         """What the next step leaves out."""
         self.to_blame = True
+        self.troubles: list[str] = []
+        """Of the device."""
 
     @property
     def version(self) -> int:

@@ -18,6 +18,7 @@ from common.wire.messages import Pull, Welcome
 from learner.build import build, check
 from learner.core import LearnerCore
 from learner.effects import SaveCheckpoint, Send
+from learner.parameters.devices import Devices
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import LockedRun, create, resume
@@ -47,9 +48,19 @@ def start(tmp_path: Path) -> Iterator[Start]:
     torch.set_flush_denormal(False)  # a learner sets it for its process; Hypothesis needs floats as they should be
 
 
-def test_float32_is_float32_in_convolutions_too(start: Start) -> None:
-    start()
-    assert not torch.backends.cudnn.allow_tf32
+def test_several_devices_are_for_a_learner_that_computes_gradients(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner.build, "open_devices", lambda name: Devices((torch.device("cuda:0"),) * 2))
+    with pytest.raises(ConfigurationError, match=r'"cuda:0,cuda:0" is for a learner.*"gradients" its actors do'):
+        start("exchange.kind='gradients'")
+
+
+def test_a_gpu_that_cannot_be_used_is_told_in_the_status(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = Devices((torch.device("cpu"),), "the GPU cannot be used")
+    monkeypatch.setattr(learner.build, "open_devices", lambda name: without)
+    core = start()
+    assert (core.run.spec.device, core.run.status(11.0).warnings) == ("cpu", ["the GPU cannot be used"])
 
 
 def train(core: LearnerCore, steps: int = 3) -> None:
@@ -105,6 +116,7 @@ def test_what_was_left_open_is_resolved(start: Start) -> None:
     assert (spec.weights_format, spec.device, spec.weights_port) == ("fp32", "cpu", 5556)
     assert spec.parameters == weights_of(core).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
     assert (spec.epoch, core.run.stats.counters.version, core.run.stats.decision.wanted) == (1, 0, 2)
+    assert not torch.backends.cudnn.allow_tf32, "float32 is float32 in convolutions, too"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ class Chunks:
         self._network = network
         self._device = device
         self._most = 0
+        self._last = 0
+        """The size of the last chunks."""
 
     def of(self, observations: Tensor) -> tuple[int, bool]:
         """The size of a chunk for these observations (N, *shape), and whether all their graphs can be kept."""
@@ -32,7 +34,14 @@ class Chunks:
             return -(-rows // parts), parts <= KEPT_CHUNKS
         if not self._most:
             self._most = max(1, int(SHARE * free_bytes(self._device) / graph_bytes(self._network, observations)))
-        return min(rows, self._most) or 1, rows <= self._most
+        self._last = min(rows, self._most) or 1
+        return self._last, rows <= self._most
+
+    def halve(self) -> int:
+        """The device had no memory for the last chunks: the size of those to come, 0 where these were of one."""
+        if self._last > 1:
+            self._most = self._last // 2
+        return self._most if self._last > 1 else 0
 
 
 def free_bytes(device: torch.device) -> int:

@@ -55,9 +55,16 @@ class TorchModel(Model):
         target = None if self.target is None else self.target.to(device)
         return TorchModel(self.network.to(device), self.extras, self.normalization, target)
 
-    def twin(self) -> TorchModel:
-        """A model of its own parameters, which are those of this one now; without its target network."""
-        given: dict[int, Any] = {id(one): nn.Parameter(one.detach().clone()) for one in self.network.parameters()}
+    def twin(self, device: torch.device | None = None) -> TorchModel:
+        """A model of its own parameters, which are those of this one now; without its target network.
+
+        device: where it is; None: where this one is.
+        """
+        own = device or self.flat.vector.device
+        given: dict[int, Any] = {
+            id(one): nn.Parameter(one.detach().to(own, copy=True)) for one in self.network.parameters()
+        }
+        given |= {id(one): one.detach().to(own, copy=True) for one in self.network.buffers()}
         if isinstance(self.network, Normalized):
             statistics = self.network.mean_and_scale  # they change in place, for both
             given[id(statistics)] = statistics
@@ -70,6 +77,14 @@ class TorchModel(Model):
         self.flat.zero()
         if self.target is not None:
             self.target.accelerate(probe, bfloat16=bfloat16, compiled=compiled)
+
+    def spare_memory(self) -> int:
+        """The device had no memory for a pass: the next goes through half as many observations at a time.
+
+        Returns how many; 0: it was one already.
+        """
+        self._pass = None
+        return max(one._chunks.halve() for one in (self, *([] if self.target is None else [self.target])))
 
     @property
     def vector(self) -> Floats:

@@ -21,6 +21,17 @@ class TensorRollout(Rollout):
         parts: dict[str, Any] = self.parts()
         return TensorRollout(**{name: part.index_select(_axis(name), chosen) for name, part in parts.items()})
 
+    def shared_out(self, devices: Sequence[torch.device]) -> list[TensorRollout]:
+        """Parts of about as many environments, in order, on the first devices: on as many as have one."""
+        some = devices[: self.rewards.shape[1]]
+        cut: dict[str, Any] = {
+            name: torch.tensor_split(part, len(some), dim=_axis(name)) for name, part in self.parts().items()
+        }
+        return [
+            TensorRollout(**{name: pieces[number].to(device, non_blocking=True) for name, pieces in cut.items()})
+            for number, device in enumerate(some)
+        ]
+
     def parts(self) -> dict[str, Any]:
         return self._parts()
 

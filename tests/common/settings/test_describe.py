@@ -25,7 +25,7 @@ from common.settings.sections import Settings
         ),
         ("optimizer.learning_rate", "a number above 0"),
         ("optimizer.beta1", "a number of at least 0 and below 1"),
-        ("optimizer.device", "one of auto, cpu, cuda, or cuda:N"),
+        ("optimizer.device", "one of auto, cpu, cuda, cuda:N, or several as in cuda:0,cuda:1"),
         ("scaling.policy", "one of episode-duration, fixed, load"),
         ("scaling.additions", "a list, each a whole number of at least 1"),
         ("limits.until_return", "a number"),

@@ -32,7 +32,9 @@ all_settings = st.builds(
         hidden=st.lists(st.integers(1, 8192), min_size=1, max_size=16),
         activation=st.sampled_from(["relu", "tanh"]),
     ),
-    optimizer=st.builds(Optimizer, learning_rate=positive, device=st.sampled_from(["cpu", "cuda:1", "auto"])),
+    optimizer=st.builds(
+        Optimizer, learning_rate=positive, device=st.sampled_from(["cpu", "cuda:1", "cuda:0,cuda:2", "auto"])
+    ),
     limits=st.builds(Limits, until_return=st.none() | finite, window=st.integers(1, 100_000)),
 )
 

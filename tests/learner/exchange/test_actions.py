@@ -345,3 +345,9 @@ def test_a_gpu_that_is_still_learning_holds_up_nobody() -> None:
     run.exchange.step(run.now)
     assert (len(run.trainer.steps), run.stats.counters.version, run.server.renewed) == (2, 2, 2)
     assert run.exchange.deadline == math.inf
+
+
+def test_what_is_wrong_with_the_device_is_told() -> None:
+    run = Run()
+    run.trainer.troubles = ["too little memory"]
+    assert run.exchange.named() == ["too little memory"]

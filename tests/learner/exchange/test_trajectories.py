@@ -32,3 +32,11 @@ def test_rollouts_are_unpacked_and_added_and_gradients_are_refused() -> None:
         again = msgspec.structs.replace(message, sequence=sequence, version=1)
         (refused,) = sent(exchange.handle(0.0, b"x", peer, again, body), Acknowledgement)
         assert (refused.verdict, refused.why[:10]) == ("refused", why[:10])
+
+
+def test_what_is_wrong_with_the_device_is_told() -> None:
+    noted = NotedSum()
+    exchange = exchange_of(run_of(settings_of("exchange.kind=trajectories")), noted)
+    assert exchange.named() == []
+    noted.troubles = ["too little memory"]
+    assert exchange.named() == ["too little memory"]

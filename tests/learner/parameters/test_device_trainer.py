@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from common.rl.frame_stack import FrameStack
+from common.rl.networks.acceleration import Features
+from common.rl.networks.chunks import Chunks
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Optimizer
 from learner.parameters.batch_trainer import NOT_FINITE, BatchTrainer
@@ -153,6 +155,56 @@ def test_a_step_may_be_begun_and_finished_later() -> None:
         trainer.add(rollouts(2)[1])
     assert_alike(here, there, (here.finish(), there.finish()))
     assert_alike(here, there, (here.step(scale=1.0, frames=0), there.step(scale=1.0, frames=0)))
+
+
+class Memory:
+    """Of a trainer's device, in observations: a pass over more of them fails as it does by torch's allocator."""
+
+    def __init__(self, trainer: DeviceTrainer, holds: int) -> None:
+        self.passes: list[int] = []
+        for model in (trainer.model, trainer.model.target):
+            if model is not None:
+                model._chunks = Chunks(model.network, torch.device("meta"))  # it believes that there is a GiB
+                model._features = self._limited(model.network.features, holds)
+
+    def _limited(self, features: Features, holds: int) -> Features:
+        def limited(observations: torch.Tensor) -> torch.Tensor:
+            self.passes.append(len(observations))
+            if len(observations) > holds:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+            return features(observations)
+
+        return limited
+
+
+@pytest.mark.parametrize("name", ["a3c", "n-step-q", "ppo"])
+def test_a_batch_that_the_memory_does_not_hold_is_learnt_from_in_smaller_parts(name: str) -> None:
+    here, there = trainers(SECTIONS[name])
+    memory, expected = Memory(there, holds=20), learnt_twice(here)
+    assert there.troubles == []
+    assert_alike(here, there, (expected, learnt_twice(there)))
+    (told,) = there.troubles
+    assert told.startswith("cpu had too little memory for a batch")
+    failed = [size for size in memory.passes if size > 20]
+    assert 0 < len(failed) <= 6, "each size once, and never again"
+
+
+def learnt_twice(trainer: BatchTrainer) -> StepResult:
+    for _ in range(2):
+        for rollout in rollouts(2):
+            trainer.add(rollout)
+        result = trainer.step(scale=1.0, frames=100)
+    return result
+
+
+def test_where_not_even_one_observation_fits_the_step_fails() -> None:
+    _, there = trainers(SECTIONS["a3c"])
+    Memory(there, holds=0)
+    before = there.model.flat.vector.clone()
+    there.add(rollouts(1)[0])
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        there.step(scale=1.0, frames=0)
+    assert torch.equal(there.model.flat.vector, before)
 
 
 def test_the_device_of_the_weights_decides() -> None:

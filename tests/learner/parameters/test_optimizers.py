@@ -10,7 +10,7 @@ import torch
 from common.errors import ConfigurationError
 from common.settings.sections import Optimizer
 from learner.parameters import optimizers
-from learner.parameters.optimizers import make, resolve_device
+from learner.parameters.optimizers import make
 
 SIZE, STEPS = 33, 12
 RNG = np.random.default_rng(8)
@@ -116,24 +116,6 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     with pytest.raises(ConfigurationError, match=r"'square': \(3,\).*there is.*'square': \(4,\)"):
         optimizer.load({**good, "square": torch.ones(4)})
     assert not any(tensor.any() for tensor in optimizer.state().values())
-
-
-@pytest.mark.parametrize(
-    ("present", "name", "expected"),
-    [(0, "cpu", "cpu"), (0, "auto", "cpu"), (2, "auto", "cuda"), (2, "cuda", "cuda"), (2, "cuda:1", "cuda:1")],
-)
-def test_devices(present: int, name: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: present > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
-    assert resolve_device(name) == torch.device(expected)
-
-
-@pytest.mark.parametrize(("present", "name"), [(0, "cuda"), (0, "cuda:0"), (2, "cuda:2")])
-def test_a_device_that_is_not_there_is_refused(present: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: present > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
-    with pytest.raises(ConfigurationError, match=rf'"{name}" is not there: torch sees {present} cuda'):
-        resolve_device(name)
 
 
 def test_the_factor_is_on_the_length_of_every_step() -> None:

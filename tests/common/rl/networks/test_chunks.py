@@ -37,6 +37,17 @@ def test_another_device_as_much_as_its_memory_holds(monkeypatch: pytest.MonkeyPa
     assert policy.of(observations[:3]) == (3, True)
 
 
+def test_after_a_pass_without_enough_memory_the_next_are_of_half_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rollout = make(PICTURE)
+    observations = torch.from_numpy(rollout.observations).flatten(0, 1)
+    monkeypatch.setattr(chunks, "OTHER_DEVICE_BYTES", int(1000 * graph_bytes(model.network, observations)))
+    policy = Chunks(model.network, OTHER)
+    assert policy.of(observations) == (49, True), "far fewer than it thought there was memory for"
+    for size in (24, 12, 6, 3, 1):
+        assert (policy.halve(), policy.of(observations)) == (size, (size, False))
+    assert policy.halve() == 0
+
+
 def test_the_graph_s_memory_is_that_of_what_is_kept_for_the_way_back() -> None:
     picture, rollout = make(PICTURE)
     pictures = torch.from_numpy(rollout.observations).flatten(0, 1)

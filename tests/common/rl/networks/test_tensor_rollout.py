@@ -33,3 +33,12 @@ def test_it_is_joined_and_cut_as_arrays_are() -> None:
         assert_equal(joined.columns(torch.from_numpy(chosen)), expected.columns(chosen))
     one = of(parts[0])
     assert join([one]) is one
+
+
+def test_its_environments_are_shared_out_in_order() -> None:
+    state = np.arange(COPIES * 4, dtype=np.float32).reshape(COPIES, 4)
+    expected = dataclasses.replace(make(BOX)[1], state=state)
+    for devices, columns in ((1, [COPIES]), (3, [3, 2, 2]), (COPIES + 2, [1] * COPIES)):
+        shards = of(expected).shared_out([torch.device("cpu")] * devices)
+        assert [shard.rewards.shape[1] for shard in shards] == columns
+        assert_equal(join(shards), expected)

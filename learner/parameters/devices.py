@@ -1,0 +1,86 @@
+"""Which devices the learner computes on, and whether what torch raised says that one of them cannot go on."""
+
+from dataclasses import dataclass
+
+import torch
+
+from common.errors import ConfigurationError, UnavailableError
+
+OF_A_DEVICE = ("CUDA error", "CUDA driver error", "CUDNN_STATUS", "cuDNN error", "CUBLAS_STATUS", "NCCL")
+"""What torch's errors about a device say; since torch 2.8 most of them are of a class of their own."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    every: tuple[torch.device, ...]
+    """The first has the weights and takes the steps; all compute gradients."""
+    trouble: str = ""
+    """Why it is not what one would expect."""
+
+    @property
+    def first(self) -> torch.device:
+        return self.every[0]
+
+    @property
+    def others(self) -> tuple[torch.device, ...]:
+        return self.every[1:]
+
+    def __str__(self) -> str:
+        return ",".join(str(device) for device in self.every)
+
+
+def open_devices(name: str) -> Devices:
+    """Those that `optimizer.device` names; `auto` is a GPU where there is one that can be used.
+
+    Raises ConfigurationError for a cuda device this machine does not have, and UnavailableError for one that it has and
+    that does not compute.
+    """
+    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return _automatic(present)
+    devices = Devices(tuple(torch.device(one) for one in name.split(",")))
+    if len(set(devices.every)) < len(devices.every):
+        raise ConfigurationError(f'optimizer.device: "{name}" names a device twice')
+    for device in devices.every:
+        if device.type == "cuda" and (device.index or 0) >= present:
+            raise ConfigurationError(
+                f'optimizer.device: "{device}" is not there: torch sees {present} cuda devices; use "cpu" or "auto"'
+            )
+        try:
+            _try(device)
+        except RuntimeError as error:
+            raise UnavailableError(f'optimizer.device: "{device}" cannot be used: {first_line(error)}') from error
+    if devices.first.type == "cuda":
+        torch.cuda.set_device(devices.first)  # whatever names none is not to take memory of another
+    return devices
+
+
+def _automatic(present: int) -> Devices:
+    if present:
+        cuda = torch.device("cuda")
+        try:
+            _try(cuda)
+        except RuntimeError as error:
+            why = f"the GPU cannot be used: {first_line(error)}"
+            return Devices((torch.device("cpu"),), f'optimizer.device = "auto": the learner computes on the CPU, {why}')
+        return Devices((cuda,))
+    return Devices((torch.device("cpu"),))
+
+
+def _try(device: torch.device) -> None:
+    """Raises RuntimeError where it does not compute: an old driver, another's alone, or one unknown to this torch."""
+    if device.type == "cuda":
+        (torch.ones(2, device=device) + 1).sum().item()
+
+
+def failure(error: Exception) -> str:
+    """What has become of a device, where that is what `error` says; else an empty text."""
+    kinds = (torch.cuda.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.cuda.OutOfMemoryError))
+    if isinstance(error, kinds) or (isinstance(error, RuntimeError) and any(one in str(error) for one in OF_A_DEVICE)):
+        return first_line(error)
+    return ""
+
+
+def first_line(error: Exception) -> str:
+    """torch's texts go on with advice to programmers."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
