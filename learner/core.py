@@ -75,6 +75,11 @@ class LearnerCore:
         parts = min(self._exchange.deadline, self._publisher.deadline)
         return min(parts, self._record_due, self.run.saves.deadline, self._scale_due)
 
+    @property
+    def gather_seconds(self) -> float:
+        """Least time from one reading of messages to the next, where none waits: several are read at once."""
+        return self._exchange.gather_seconds
+
     def begin(self) -> list[Effect]:
         """Before the first message."""
         return self._exchange.begin()

@@ -199,9 +199,12 @@ class _Daemon:
             self._ports.close()
 
     def _loop(self) -> Finish:
-        heard_all = True
+        heard_all, begun = True, -math.inf
         while self._finish is None:
             if heard_all:
+                rest = begun + self._core.gather_seconds - time.monotonic()
+                if rest > 0.0:
+                    time.sleep(rest)
                 wait = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
                 self._poller.poll(max(0, math.ceil(wait * 1e3)))
             begun = time.monotonic()

@@ -96,7 +96,7 @@ class LearnerNode:
         self._inbox.append(_Received(routing_id, address, frames))
         self.most_waiting = max(self.most_waiting, len(self._inbox))
         if self._waiting:
-            self._plan(self._queue.now, self._turn)
+            self._plan(max(self._queue.now, self._begun + self.core.gather_seconds), self._turn)
 
     # -- one turn: drain, answer, flush, tick, as the daemon's loop ----------------------------------------------------
 

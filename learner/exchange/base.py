@@ -13,7 +13,7 @@ from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.pace import Pace
 from learner.exchange.recorder import Recorder
-from learner.exchange.step_rule import step_rule
+from learner.exchange.step_rule import gather_seconds, step_rule
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
@@ -59,6 +59,11 @@ class Exchange(abc.ABC):
     @abc.abstractmethod
     def is_ready(self) -> bool:
         """Whether `step` is to be called before another message is read."""
+
+    @property
+    def gather_seconds(self) -> float:
+        """Least time from one reading of messages to the next, where none waits."""
+        return 0.0
 
     @abc.abstractmethod
     def choose_codec(self, hello: Hello) -> str:
@@ -162,6 +167,10 @@ class ContributionExchange(Exchange):
     @property
     def deadline(self) -> float:
         return min(self._deadline, self._held_until)
+
+    @property
+    def gather_seconds(self) -> float:
+        return gather_seconds(self._step_rule, self._run.peers.actors)
 
     @property
     def is_ready(self) -> bool:

@@ -33,6 +33,7 @@ from common.wire.messages import (
 )
 from learner import daemon, health, return_to_best, save_schedule
 from learner.daemon import run
+from learner.exchange import step_rule
 from learner.record.gradient_history import History
 from tests.helpers.daemons import free_address
 from tests.helpers.peer import PATIENCE_MS, Peer
@@ -117,7 +118,12 @@ def test_peers_that_come_and_go_fill_no_log(learn: Callable[..., int], caplog: p
     assert max(map(len, lines)) < 1000
 
 
-def test_a_run_to_its_limit(learn: Callable[..., int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("gather_actors", [100, 1])
+def test_a_run_to_its_limit(
+    gather_actors: int, learn: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_rule, "GATHER_ACTORS", gather_actors)
+
     def script(peer: Peer) -> None:
         peer.join()
         assert peer.push(steps=20) == Acknowledgement(sequence=1, verdict="applied", version=1, credit=1, actors=1)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from learner.effects import ReadBest
+from learner.exchange import step_rule
 from simulation.settings import Costs
 from tests.helpers.simulated import cluster_of
 
@@ -35,6 +36,15 @@ def test_messages_wait_while_it_is_busy() -> None:
     cluster, _ = cluster_of(*ENDLESS, actors=6, costs=Costs(batch_step=0.01, optimizer_step=0.5))
     cluster.run(10.0)
     assert cluster.learner.most_waiting >= 5
+
+
+def test_messages_of_many_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_rule, "GATHER_ACTORS", 6)
+    monkeypatch.setattr(step_rule, "GATHER_SECONDS", 0.5)
+    cluster, _ = cluster_of(*ENDLESS, actors=6, costs=Costs(batch_step=0.01))
+    cluster.run(10.0)
+    assert cluster.learner.most_waiting >= 5
+    assert cluster.status().gradients >= 6 * 10
 
 
 def test_a_message_that_is_none_is_refused() -> None:

@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from learner.exchange.step_rule import AllThatWaits, AtOnce, StepRule, Synchronous, coalesce, quorum, step_rule
+from learner.exchange.step_rule import (
+    GATHER_ACTORS,
+    AllThatWaits,
+    AtOnce,
+    StepRule,
+    Synchronous,
+    coalesce,
+    gather_seconds,
+    quorum,
+    step_rule,
+)
 from tests.helpers.run import settings_of
 
 
@@ -58,3 +68,9 @@ def test_a_gpu_learns_from_all_rollouts_that_wait() -> None:
     actors = [(str(number), "1") for number in range(40)]
     assert [AllThatWaits().is_full(actors[:count], actors) for count in (1, 8, 39, 40)] == [False, False, False, True]
     assert AllThatWaits().is_full(actors[:1], [])
+
+
+def test_messages_of_many_gather_unless_the_actors_wait_for_the_step() -> None:
+    assert gather_seconds(AtOnce(16), GATHER_ACTORS - 1) == 0.0
+    assert gather_seconds(AtOnce(16), GATHER_ACTORS) == gather_seconds(AllThatWaits(), 1000) > 0.0
+    assert gather_seconds(Synchronous(share=1.0, wait_seconds=5.0), 1000) == 0.0

@@ -26,11 +26,14 @@ def weights_of(extras: np.ndarray, normalization: Normalization = UNCHANGED, **o
     return Weights(optimizer, extras, normalization, **options)
 
 
-def test_weights_that_are_no_numbers_are_seen() -> None:
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_weights_that_are_no_numbers_are_seen(bad: float) -> None:
     weights = weights_of(np.zeros(0, np.float32))
-    assert weights.finite
-    weights.vector[3] = torch.nan
+    weights.vector[:2] = torch.tensor([-1.0, 1.0]) * torch.finfo(torch.float32).max
+    assert weights.finite and weights.may_be_saved
+    weights.vector[3] = bad
     assert not weights.finite
+    assert not weights.may_be_saved
 
 
 def test_the_checksum_is_of_weights_and_extras() -> None:
