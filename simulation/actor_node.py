@@ -55,7 +55,7 @@ class ActorNode:
         self._network = network
         self._costs = costs
         self._speed = speed
-        self._ended = ended
+        self.ended = ended
         self._make_player = make_player or build_player
         self.maker = VirtualMaker(self.clock, costs, speed)
         self._inbox: deque[Frames] = deque()
@@ -270,7 +270,7 @@ class ActorNode:
         if self.core.player is not None:
             self.core.player.close()
             self.core.player = None
-        self._ended(exit_code)
+        self.ended(exit_code)
 
 
 @lru_cache(maxsize=2)

@@ -9,7 +9,7 @@ The learner, the actors and the launchers are the daemons' own cores, with their
 optimizers; only the shells are others. The same settings give the same run, to the last bit of the weights.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -120,7 +120,22 @@ class Cluster:
 
         self.queue.after(after, back)
 
-    def _start_launcher(self, host: Host, *, alone: bool) -> None:
+    def restart_launcher(self, name: str, after: float, slots: int = 0) -> None:
+        """A launcher dies now, and is back so many seconds later; its actors outlive it.
+
+        slots: that it then has; 0: as many as before.
+        """
+        launcher = self.launchers[name]
+        launcher.kill()
+
+        def back() -> None:
+            if self.launchers[name] is launcher:
+                host = msgspec.structs.replace(self._hosts[name], slots=slots or launcher.core.slots)
+                self._start_launcher(host, found=launcher.outlived)
+
+        self.queue.after(after, back)
+
+    def _start_launcher(self, host: Host, *, alone: bool = False, found: Mapping[int, ActorNode] | None = None) -> None:
         scaling = self.settings.scaling
         slots = host.slots or max(1, scaling.most)
         self._hosts[host.name] = host
@@ -131,6 +146,7 @@ class Cluster:
             self._starter(host),
             start_seconds=self._simulation.costs.actor_start / host.speed,
             prestart=min(scaling.minimum, slots) if alone else 0,
+            found=found,
             link=host.link,
             address=self._address(host),
         )
@@ -202,6 +218,9 @@ class Cluster:
             case "learner-crash":
                 if self.learner.alive:
                     self.restart_learner(incident.seconds)
+            case "launcher-crash":
+                for name in [name for name in self.launchers if incident.who in ("", name)]:
+                    self.restart_launcher(name, incident.seconds, incident.slots)
             case "learner-stall":
                 self.learner.stall(incident.seconds)
             case "partition":

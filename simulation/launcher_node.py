@@ -1,24 +1,23 @@
 """A launcher's process, and its host: the launcher's core decides, and actors start and end in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from common.errors import A3cdError
 from common.wire.frames import pack, split
 from common.wire.membership import Membership
 from common.wire.messages import AnyMessage, Goodbye, Hello, Stop
 from deploy.backends.background_loop import Report
-from deploy.backends.base import Ended, Observation, Requests, actor_name
-from deploy.launcher.core import LauncherCore
+from deploy.backends.base import Backend, Ended, Observation, Requests, actor_name
+from deploy.launcher.core import END_SECONDS, LOOK_SECONDS, LauncherCore
 from deploy.launcher.reconciler import Slot
 from simulation.actor_node import ActorNode
 from simulation.event_queue import Event, EventQueue
 from simulation.network import Frames, Network
 from simulation.settings import LOOPBACK, Link
 
-LOOK_SECONDS = 0.05
-"""From something new to the look at it."""
-QUIET_SECONDS = 0.5
-"""Between two looks while there is nothing new."""
+TURN_SECONDS = 0.001
+"""From something new to what follows: it wakes the shell, and the thread of the backend."""
 StartActor = Callable[[str, str, Callable[[int], object]], ActorNode]
 """Starts the process of an actor: its name, its launcher's, and what is told its exit code."""
 
@@ -33,15 +32,20 @@ class LauncherNode:
         *,
         start_seconds: float,
         prestart: int = 0,
+        found: Mapping[int, ActorNode] | None = None,
         link: Link = LOOPBACK,
         address: str = "127.0.0.1",
     ) -> None:
-        """start_seconds: until a process that was started says its hello."""
+        """start_seconds: until a process that was started says its hello. found: actors that outlived another launcher
+        of this name, by slot; None: actors end with their launcher's end.
+        """
         self.name = hello.name
         names = {actor_name(hello.name, number): Slot(number, 0) for number in range(hello.slots)}
-        self.core = LauncherCore([hello.slots], prestart=prestart, names=names)
-        self.actors: dict[int, ActorNode | None] = {}
+        self.core = LauncherCore([hello.slots], prestart=prestart, names=names, outlives=found is not None)
+        self.actors: dict[int, ActorNode | None] = dict(found or {})
         """By slot; None: its process starts."""
+        for slot, actor in self.outlived.items():
+            actor.ended = partial(self._end, slot)
         self.gone = False
         self._queue = queue
         self._network = network
@@ -50,7 +54,8 @@ class LauncherNode:
         self._membership = Membership(hello, queue.now)
         self._ended: dict[int, int] = {}
         """Exit codes that were not reported yet, by slot."""
-        self._requests = Requests()
+        self._observe_due = queue.now
+        """When the backend is observed, if nothing changes before."""
         self._connected = False
         self._next: Event | None = queue.at(queue.now, self._look)
         self.connection = network.connect(f"{hello.name} {hello.incarnation}".encode(), self, link, address)
@@ -80,44 +85,68 @@ class LauncherNode:
         pass
 
     def _look_soon(self) -> None:
-        if self._next is not None and self._next.time > self._queue.now + LOOK_SECONDS:
+        if self._next is not None and self._next.time > self._queue.now + TURN_SECONDS:
             self._next.cancel()
-            self._next = self._queue.after(LOOK_SECONDS, self._look)
+            self._next = self._queue.after(TURN_SECONDS, self._look)
 
     def _look(self) -> None:
-        """One round of the shell's loop, with the background loop's turn in it."""
+        """One round of the shell's loop, with the background loop's turn in it if there is one."""
         now = self._queue.now
         self._next = None
         if self.gone:
             return
-        self._next = self._queue.after(QUIET_SECONDS, self._look)
         if self._connected:
             self._connected = False
             self._membership.connected(now)
-        self._carry_out()
-        step = self.core.observe(now, 0, self._report())
-        self._requests = step.requests
-        if self._requests.slots:
-            self._look_soon()
-            self._carry_out()
+        if self._ended or now >= self._observe_due:
+            self._observe(now)
         report = self.core.tick(now)
         if report is not None and self._membership.member:
             self._send(report)
+        if self.core.due(now):
+            self._observe_due = now
         message = self._membership.tick(now, state=f"{self.core.actors} actors")
         if message is not None and not self._send(message):
             self._membership.unsent(now)
         if self.core.finished(now):
             self._send(Goodbye(reason="told to"))
-            self.gone = True
-            self._network.close(self.connection)
+            self._leave()
+            return
+        waits = END_SECONDS if self.core.stopping else LOOK_SECONDS
+        due = min(self.core.deadline, self._membership.deadline, self._observe_due, now + waits)
+        self._next = self._queue.at(max(due, now + TURN_SECONDS), self._look)
+
+    def kill(self) -> None:
+        """As after SIGKILL. Its actors go on, and another launcher of this name may find them."""
+        if not self.gone:
+            self._leave()
+
+    @property
+    def outlived(self) -> dict[int, ActorNode]:
+        """Actors that live, by slot."""
+        return {slot: actor for slot, actor in self.actors.items() if actor is not None}
+
+    def _leave(self) -> None:
+        self.gone = True
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self._network.close(self.connection)
 
     def _send(self, message: AnyMessage) -> bool:
         return self._network.send_up(self.connection, [pack(message)])
 
     # -- the host ------------------------------------------------------------------------------------------------------
 
-    def _carry_out(self) -> None:
-        requests, self._requests = self._requests, Requests()
+    def _observe(self, now: float) -> None:
+        """The turn of the background loop, and the next ones at once as long as there is something to request."""
+        self._observe_due = now + Backend.interval
+        requests = self.core.observe(now, 0, self._report()).requests
+        self._carry_out(requests)
+        if requests.slots:
+            self._observe_due = now
+
+    def _carry_out(self, requests: Requests) -> None:
         for slot in sorted(requests.stop | requests.kill):
             actor = self.actors.get(slot)
             if actor is None:
@@ -134,11 +163,12 @@ class LauncherNode:
         def start() -> None:
             if slot in self.actors and self.actors[slot] is None and not self.gone:
                 name = actor_name(self.name, slot)
-                self.actors[slot] = self._start(name, self.name, lambda code: self._end(slot, code))
+                self.actors[slot] = self._start(name, self.name, partial(self._end, slot))
 
         return start
 
     def _end(self, slot: int, exit_code: int) -> None:
+        """Of the actor in a slot."""
         if self.actors.pop(slot, self) is not self:
             self._ended[slot] = exit_code
             self._look_soon()
@@ -146,4 +176,7 @@ class LauncherNode:
     def _report(self) -> Report:
         ended = tuple(Ended(slot, code) for slot, code in sorted(self._ended.items()))
         self._ended.clear()
+        for slot in [slot for slot in self.actors if slot >= self.core.slots]:  # of a launcher with more slots
+            if (surplus := self.actors.pop(slot)) is not None:
+                surplus.leave()
         return Report(Observation(frozenset(self.actors)), ended)

@@ -78,15 +78,19 @@ class Incident(Section, frozen=True):
 
     at: NonNegative
     """Seconds since the beginning."""
-    kind: Literal["join", "leave", "crash", "partition", "heal", "stall", "learner-stall", "learner-crash"]
+    kind: Literal[
+        "join", "leave", "crash", "partition", "heal", "stall", "launcher-crash", "learner-stall", "learner-crash"
+    ]
     """join: an actor by hand. leave: it is asked to go. crash: its process is gone. partition: a cable is cut, until
-    heal. stall, learner-stall: the process stands still for `seconds`. learner-crash: it is back after `seconds`, in
-    a new epoch, with its last checkpoint."""
+    heal. stall, learner-stall: the process stands still for `seconds`. launcher-crash: it is back after `seconds`, with
+    `slots`, and finds its actors. learner-crash: it is back after `seconds`, in a new epoch, from its checkpoint."""
     who: str = ""
     """Name of an actor (`here-0` is the first of the launcher `here`) or of a host; empty: all."""
     seconds: NonNegative = 0.0
     speed: Positive = 1.0
     """Of an actor that joins."""
+    slots: Amount = 0
+    """Of a launcher that comes back; 0: as many as it had."""
 
 
 class Simulation(Section, frozen=True):

@@ -22,6 +22,10 @@ from deploy.backends.base import Ended, Requests
 from deploy.launcher.crash_loop import CrashLoop
 from deploy.launcher.reconciler import GRACE_SECONDS, Reconciler, Slot
 
+LOOK_SECONDS = 0.5
+"""Longest time between two looks of a shell at all deadlines; messages, signals and reports wake its loop."""
+END_SECONDS = 0.01
+"""The same, while the last actors end."""
 LEAVE_SECONDS = 3.0
 """After a final stop, in which actors leave by themselves: the learner told them too."""
 ABANDON_SECONDS = 1.0

@@ -20,13 +20,9 @@ from common.wire.membership import KEPT_OUT, Membership
 from common.wire.messages import AnyMessage, FleetOrder, FleetReport, Goodbye, Refused, Stop, Welcome
 from deploy.backends.background_loop import BackgroundLoop, close_all
 from deploy.backends.base import Place, actor_name
-from deploy.launcher.core import LauncherCore
+from deploy.launcher.core import END_SECONDS, LOOK_SECONDS, LauncherCore
 from deploy.launcher.reconciler import Slot
 
-LOOK_SECONDS = 0.5
-"""Longest time between two looks at all deadlines; messages, signals and reports wake the loop."""
-END_SECONDS = 0.01
-"""The same, while the last actors end."""
 _log = logging.getLogger(__name__)
 
 

@@ -1,4 +1,4 @@
-"""A few hundred simulations of random faults, and bugs planted on purpose, each of which must be found by some seed."""
+"""Two hundred simulations of random faults, and bugs planted on purpose, each of which must be found by some seed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 import learner.fleet
 from actor.core import ActorCore
 from actor.outbox import Outbox
+from common.wire.codecs.feedback import ErrorFeedback
 from learner.exchange.base import ContributionExchange
+from learner.parameters.optimizers import FlatOptimizer
 from learner.peers import Peers
 from tests.faults.run import failure
 from tests.faults.scenario import Scenario
 
-SEEDS = 96
+SEEDS = 200
 PARTS = 8
 MOST_SEEDS = 60
 """In which a planted bug is found."""
@@ -80,6 +82,15 @@ def actors_that_send_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Outbox, "due", only_new)
 
 
+def actors_that_owe_what_was_discarded(patch: pytest.MonkeyPatch) -> None:
+    answered = ErrorFeedback.answered
+    patch.setattr(ErrorFeedback, "answered", lambda self, number, *, dropped: answered(self, number, dropped=False))
+
+
+def a_checkpoint_without_the_optimizer(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(FlatOptimizer, "load", lambda *_: None)
+
+
 def a_share_that_does_not_add_up(patch: pytest.MonkeyPatch) -> None:
     def first_gets_all(wanted: int, slots: Sequence[int]) -> list[int]:
         return [min(wanted, slots[0]), *[0] * (len(slots) - 1)] if slots else []
@@ -96,6 +107,8 @@ def a_share_that_does_not_add_up(patch: pytest.MonkeyPatch) -> None:
         (a_learner_that_takes_any_epoch, "are in a step of epoch"),
         (actors_that_send_once, "waits for ever"),
         (a_share_that_does_not_add_up, "actors ordered"),
+        (actors_that_owe_what_was_discarded, "owes"),
+        (a_checkpoint_without_the_optimizer, "the weights of version"),
     ],
 )
 def test_a_planted_bug_is_found(plant: Plant, found: str, monkeypatch: pytest.MonkeyPatch) -> None:

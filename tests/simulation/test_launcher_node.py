@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from simulation.settings import Host, Incident
 from tests.helpers.simulated import cluster_of
 
 ENDLESS = ("limits.frames=0", "limits.seconds=200")
@@ -51,3 +52,19 @@ def test_fewer_are_ordered_and_one_leaves() -> None:
     cluster.launchers["here"].core.wanted = 1
     cluster.run(4.0)
     assert sorted(actor.exit_code is None for actor in cluster.actors.values()) == [False, True]
+
+
+def test_one_that_was_killed_is_followed_by_one_that_finds_its_actors_and_stops_those_beyond_its_slots() -> None:
+    crash = Incident(at=3.0, kind="launcher-crash", who="lab", seconds=2.0, slots=2)
+    cluster, _ = cluster_of(*ENDLESS, actors=3, hosts=[Host(name="lab", slots=3)], incidents=[crash])
+    cluster.run(4.0)
+    before = dict(cluster.actors)
+    assert cluster.launchers["lab"].gone
+    assert [actor.exit_code for actor in before.values()] == [None] * 3, "they outlive it"
+    cluster.run(10.0)
+    assert cluster.actors == before, "none is started anew"
+    assert [actor.exit_code for actor in before.values()] == [None, None, 0]
+    cluster.actors["lab-1"].kill()
+    cluster.run(20.0)
+    assert cluster.actors["lab-1"] is not before["lab-1"], "it looks after those that it found"
+    assert cluster.status().actors_now == 2

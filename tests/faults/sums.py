@@ -1,0 +1,135 @@
+"""What the learner's sum and optimizer do, and the same once more, done plainly from what was added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from common.rl.normalization import Normalization
+from common.run.folder import Checkpoint
+from common.settings.sections import Settings
+from common.wire.codecs.registry import PackedCodec, make
+from common.wire.frames import Buffer
+from learner.parameters.gradient_bound import GradientBound
+from learner.parameters.gradient_sum import GradientSum
+from learner.parameters.optimizers import FlatOptimizer
+from learner.parameters.optimizers import make as make_optimizer
+from learner.parameters.step_result import StepResult
+from learner.parameters.weights import Weights
+
+SIZE = 8
+"""Parameters."""
+MAX_NORM = 1.0
+"""Of a rollout's gradient."""
+CLOSE = 1e-3
+"""A tenth of what a gradient more or less moves a weight."""
+Vector = np.ndarray
+Key = tuple[str, int]
+"""The incarnation of an actor and the number of its gradient."""
+
+
+class Violation(Exception):
+    """Something that must never happen has happened."""
+
+
+class Added(NamedTuple):
+    body: bytes
+    codec: str
+    weight: float
+    count: int
+    key: Key
+
+
+class Step(NamedTuple):
+    added: list[Added]
+    scale: float
+    frames: int
+
+
+def fresh(settings: Settings) -> FlatOptimizer:
+    """Of weights that nothing was learnt in."""
+    return make_optimizer(settings.optimizer, torch.linspace(-1, 1, SIZE), 0)
+
+
+class Replay:
+    """All steps of a run from its beginning, each from the bodies alone; a learner that goes back takes it along."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.history: list[Step] = []
+        """By version."""
+        self._settings = settings
+        self._optimizer = fresh(settings)
+        self._codecs: dict[str, PackedCodec] = {}
+
+    @property
+    def vector(self) -> Vector:
+        return self._optimizer.vector.numpy()
+
+    def rewind(self, version: int) -> None:
+        """To a checkpoint's."""
+        if version == len(self.history):
+            return
+        del self.history[version:]
+        self._optimizer = fresh(self._settings)
+        for step in self.history:
+            self._take(step)
+
+    def step(self, step: Step) -> None:
+        self.history.append(step)
+        self._take(step)
+
+    def decoded(self, body: bytes, codec: str) -> Vector:
+        packed = self._codecs.setdefault(codec, make(codec, SIZE))
+        vector = np.empty(SIZE, np.float32)
+        packed.decode(body, vector)
+        return vector
+
+    def _take(self, step: Step) -> None:
+        total = sum(one.weight * self.decoded(one.body, one.codec).astype(np.float64) for one in step.added)
+        root = math.sqrt(sum(one.count for one in step.added))
+        mean = sum(one.weight for one in step.added) / len(step.added)
+        gradient = torch.from_numpy(np.asarray(total / (root * mean), np.float32))
+        self._optimizer.step(gradient, scale=step.scale * root, frames=step.frames)
+
+
+class ReplayedSum(GradientSum):
+    """The learner's own, which takes notes; `stepped` is told each vector that it leads to."""
+
+    def __init__(self, settings: Settings, replay: Replay, stepped: Callable[[Vector], object]) -> None:
+        none = Normalization(0, rewards=False)
+        optimizer = fresh(settings)
+        super().__init__(Weights(optimizer, none.extras(), none), bound=GradientBound(MAX_NORM))
+        self.steps: list[Step] = []
+        """In this epoch."""
+        self.key: Key = ("", 0)
+        """Of the gradient that is looked at."""
+        self._added: list[Added] = []
+        self._replay = replay
+        self._stepped = stepped
+
+    def restore(self, version: int, checkpoint: Checkpoint) -> None:
+        self.weights.restore(checkpoint.weights, checkpoint.optimizer, None)
+        self._replay.rewind(version)
+
+    def add(
+        self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0, source: str = ""
+    ) -> None:
+        super().add(body, codec, weight=weight, count=count, lag=lag, source=source)
+        self._added.append(Added(bytes(body), codec, weight, count, self.key))
+
+    def step(self, *, scale: float, frames: int) -> StepResult:
+        result = super().step(scale=scale, frames=frames)
+        step = Step(self._added, scale, frames)
+        self._added = []
+        self.steps.append(step)
+        self._replay.step(step)
+        vector = self.weights.vector.numpy()
+        if np.abs(vector - self._replay.vector).max() > CLOSE:
+            version = len(self._replay.history)
+            raise Violation(f"the weights of version {version} are {vector}, {self._replay.vector} by what was added")
+        self._stepped(vector)
+        return result
