@@ -129,6 +129,13 @@ def unread_messages(exchange: Exchange) -> int:
     return 8 * exchange.credit if exchange.credit else 1024  # every ten seconds; without credit as they come
 
 
+def failure_of(error: RuntimeError) -> str:
+    """As `devices.failure`, which needs torch: loaded where a learner can fail so."""
+    from learner.parameters.devices import failure
+
+    return failure(error)
+
+
 class _Daemon:
     def __init__(
         self,
@@ -193,6 +200,10 @@ class _Daemon:
             if finish.ending != "stopped":
                 self._dismiss()
             return self._end(finish)
+        except RuntimeError as error:
+            if why := failure_of(error):
+                raise self._given_up(why) from error
+            raise
         finally:
             self._writer.close(CLOSE_SECONDS)
             self._gradient_log.close()
@@ -225,6 +236,19 @@ class _Daemon:
             now = time.monotonic()
             self._core.run.stats.busy.working(now, now - begun)
         return self._finish
+
+    def _given_up(self, why: str) -> UnavailableError:
+        """What to end with when a GPU failed: another learner may start, from what that one still gave to be saved."""
+        run = self._core.run
+        try:
+            if self._finish is None:
+                self._do(self._core.stop(time.monotonic()))
+                self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))
+                self._heed_writer(time.monotonic())
+        except RuntimeError as error:  # after most failures nothing comes from it any more
+            if not failure_of(error):
+                raise
+        return UnavailableError(f"{run.spec.device} failed: {why}; {run.saves.safe}")
 
     def _admit(self, now: float) -> None:
         """Lets peers in, and cuts those off whose key is not allowed any more."""

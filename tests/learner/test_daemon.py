@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -34,10 +35,11 @@ from common.wire.messages import (
 from learner import daemon, health, return_to_best, save_schedule
 from learner.daemon import run
 from learner.exchange import step_rule
+from learner.parameters.weights import Weights as WeightStore
 from learner.record.gradient_history import History
 from tests.helpers.daemons import free_address
 from tests.helpers.peer import PATIENCE_MS, Peer
-from tests.helpers.run import hello_of, settings_of
+from tests.helpers.run import gradient_of, hello_of, settings_of
 
 SMALL = (
     *("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'"),
@@ -175,6 +177,41 @@ def test_a_disk_that_takes_no_more_ends_the_recording_and_not_the_run(
     history = History.read(RunFolder(tmp_path / "run").gradients)
     assert (history.first, history.damage) == (0, "")
     assert 0 < history.last < GRADIENTS
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_gpu_that_fails_ends_the_learner_which_may_be_started_again(
+    gone: bool, learn: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it still gives is saved; if that is nothing, the last checkpoint counts."""
+    step, failure = WeightStore.step, RuntimeError("CUDA error: unspecified launch failure\nCompile with ...")
+    taken: list[int] = []
+
+    def failing(weights: WeightStore, *args: Any, **options: Any) -> None:
+        if taken:
+            if gone:
+                monkeypatch.setattr(WeightStore, "may_be_saved", property(lambda weights: fail()))
+            fail()
+        taken.append(1)
+        step(weights, *args, **options)
+
+    def fail() -> NoReturn:
+        raise failure
+
+    def script(peer: Peer) -> None:
+        peer.join()
+        peer.push()
+        names = ("run", "epoch", "model", "codec")
+        header = gradient_of(2, 1, emulator_frames=20, **{name: getattr(peer.welcome, name) for name in names})
+        peer.say(header, np.zeros(peer.weights.size, np.float32).tobytes())
+
+    monkeypatch.setattr(WeightStore, "step", failing)
+    with pytest.raises(UnavailableError, match="cpu failed: CUDA error: unspecified launch failure; ") as raised:
+        learn(script, settings_of(*SMALL, "checkpoint.best=false"))
+    newest = RunFolder(tmp_path / "run").newest()
+    version = None if newest is None else newest.read().version
+    assert version == (None if gone else 1)
+    assert str(raised.value).endswith("nothing of the run is safe" if gone else "safe is the checkpoint of version 1")
 
 
 def test_a_signal_pauses_the_run_and_resume_goes_on(learn: Callable[..., int], tmp_path: Path) -> None:
