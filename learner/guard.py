@@ -34,6 +34,8 @@ SCANNED_AT_ONCE = 256
 """Connections, then the daemon's thread has its turn: to count a thousand takes as long as to answer a hundred."""
 SCAN_BYTES = 8 * 2**20
 """Growth of memory after which the bytes are looked at at once."""
+RELEASE_SECONDS = 1.0
+"""Between two times that freed memory is given back: what the next long message takes anew must be cleared first."""
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 """Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
@@ -58,6 +60,7 @@ class Guard:
         self._lock = threading.Lock()
         """Held by whoever uses monitors or connections."""
         self._all_read = False
+        self._release_due = 0.0
         self._scan_due, self._scanned = 0.0, 0
         self._uncounted: list[Connection] = []
         """Of the scan that goes on."""
@@ -138,11 +141,7 @@ class Guard:
         with self._lock:
             if self._all_read:
                 self._all_read = False
-                if memory > self._keeper.calm + SCAN_BYTES:
-                    # What a flood took is free and still resident: counted as needed, it would let each one take more.
-                    release_memory()
-                    memory = resident_bytes()
-                self._keeper.all_read(memory)
+                memory = self._calmed(now, memory)
             came = self._take_events()
             came |= self._scan(now, memory)
             self._young = [one for one in self._young if now - one.since < YOUNG_SECONDS and not one.closing]
@@ -151,6 +150,20 @@ class Guard:
             self._close_doors(now)
             while self._leaving and self._leaving[0][0] <= now:
                 self._end(self._leaving.pop(0)[1], "")
+
+    def _calmed(self, now: float, memory: int) -> int:
+        """No message waits: growth is counted from this memory, of which what is freed is given back now and then.
+
+        What a flood took is free and still resident: counted as needed, it would let each one take more.
+        """
+        grown = memory > self._keeper.calm + SCAN_BYTES
+        if grown and now >= self._release_due:
+            self._release_due = now + RELEASE_SECONDS
+            release_memory()
+            memory = resident_bytes()
+            grown = False
+        self._keeper.all_read(int(self._keeper.calm) if grown else memory)
+        return memory
 
     def _scan(self, now: float, memory: int) -> bool:
         """Counts the bytes of all connections in turns, or at once if memory grows, else of the young ones.

@@ -169,27 +169,31 @@ def test_a_peer_without_a_key_is_told_of_once(context: Context, caplog: pytest.L
     ]
 
 
+@pytest.mark.parametrize("between", [0.0, 1000.0])
 def test_memory_that_a_flood_has_left_is_given_back_before_growth_is_counted_from_there(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    between: float, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise each flood could take as much more as the one before left."""
-    resident = 100 * MIB
+    """Otherwise each flood could take as much more as the one before left; nor is it counted while it is not."""
+    monkeypatch.setattr(guard, "RELEASE_SECONDS", between)
+    resident, released = 100 * MIB, 0
     monkeypatch.setattr(guard, "resident_bytes", lambda: resident)
     monkeypatch.setattr(guard, "release_memory", lambda: release())
 
     def release() -> None:
-        nonlocal resident
-        resident = min(resident, 101 * MIB)
+        nonlocal resident, released
+        resident, released = min(resident, 101 * MIB), released + 1
 
     def read_all() -> int:
         house.guard.all_read()
         until(lambda: not house.guard._all_read)
-        return house.guard._keeper.calm
+        with house.guard._lock:  # it has looked
+            return int(house.guard._keeper.calm)
 
     assert read_all() == 100 * MIB
     for _ in range(3):
         resident += 40 * MIB
         assert read_all() == 101 * MIB
+    assert released == (1 if between else 3)
 
 
 def test_many_connections_are_counted_in_turns_and_at_once_if_memory_grows(monkeypatch: pytest.MonkeyPatch) -> None:
