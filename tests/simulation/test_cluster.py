@@ -121,6 +121,24 @@ def test_the_number_of_actors_follows_the_policy() -> None:
     assert cluster.status().actors_peak == 4
 
 
+def test_episode_duration_takes_no_actor_away_from_a_fleet_that_changes() -> None:
+    rules = ("scaling.policy=episode-duration", "scaling.maximum=4", "scaling.episodes_between=10")
+    happenings = incidents((8.0, "crash", ""), (12.0, "partition", "here"), (16.0, "heal", "here"), (18.0, "join", ""))
+    cluster, _ = cluster_of(
+        *rules,
+        *("scaling.thresholds_relative=[0.5]", "scaling.additions=[1]", "limits.frames=8000"),
+        actors=1,
+        incidents=happenings,
+    )
+    wanted = []
+    while not cluster.over:
+        cluster.run(cluster.queue.now + 1.0)
+        wanted.append(cluster.learner.core.run.stats.decision.wanted)
+    assert wanted == sorted(wanted)
+    assert wanted[-1] == 4
+    assert cluster.status().actors_peak == 5, "one was started by hand"
+
+
 def test_it_says_when_no_actor_will_ever_play() -> None:
     cluster, _ = cluster_of("limits.frames=0", "limits.seconds=100")
     assert cluster.hopeless == ""
