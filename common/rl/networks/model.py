@@ -136,12 +136,19 @@ class _Pass:
         self._network = network
         self._compute = features
         observations = torch.as_tensor(rollout.observations).flatten(0, 1)
-        self._size, kept = chunks.of(observations)
-        self._chunks = torch.split(observations, self._size)
+        # Losses learn nothing by the last ones, whose values are constants; a GPU would rather have one batch.
+        apart = rollout.valid.shape[1] if graph and observations.device.type == "cpu" else 0
+        self._learnt = len(observations) - apart
+        """So many have a graph; for the others one is made where they have a derivative."""
+        self._size, kept = chunks.of(observations[: self._learnt])
+        self._chunks = torch.split(observations[: self._learnt], self._size)
+        self._last = torch.split(observations[self._learnt :], self._size)
         self._kept = graph and kept
         with torch.set_grad_enabled(self._kept):
             self._parts = [features(chunk) for chunk in self._chunks]
-        self._features = torch.cat([part.detach() for part in self._parts])
+        with torch.no_grad():
+            last = [features(chunk) for chunk in self._last if apart]
+        self._features = torch.cat([part.detach() for part in self._parts + last])
         self.outputs = self._features
         """Of a recurrent network with a graph that ends in the features' gradient."""
         if network.state_size:
@@ -156,9 +163,12 @@ class _Pass:
             autograd.backward(self.outputs, derivative)
             assert self._features.grad is not None
             derivative = self._features.grad
-        parts = zip(self._chunks, self._parts, torch.split(derivative, self._size), strict=True)
+        parts = zip(self._chunks, self._parts, torch.split(derivative[: self._learnt], self._size), strict=True)
         for chunk, part, part_derivative in parts:
             autograd.backward(part if self._kept else self._compute(chunk), part_derivative)
+        if len(last := derivative[self._learnt :]) and last.any():
+            for chunk, part_derivative in zip(self._last, torch.split(last, self._size), strict=True):
+                autograd.backward(self._compute(chunk), part_derivative)
 
 
 def _as_given(outputs: Tensor, rollout: Rollout) -> Array:

@@ -5,11 +5,13 @@ import pytest
 import torch
 
 from common.rl.action_spec import discrete
+from common.rl.gradient import gradient
 from common.rl.networks.model import build
 from common.rl.networks.normalization import Normalized
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Algorithm, Environment, Network, Settings
+from tests.helpers.rollouts import COPIES, PICTURE, STEPS, make
 
 BOX = ObservationSpec((4,), "box", 4)
 
@@ -76,3 +78,33 @@ def test_a_twin_computes_the_same_with_parameters_of_its_own() -> None:
         model.extras[4:8] = 0.5  # of the running statistics, where there are some
         assert (twin.step(seen, state)[0] == model.step(seen, state)[0]).all()
         assert not (twin.step(seen, state)[0] == before).all()
+
+
+@pytest.mark.parametrize("chunk", [3, 100])
+def test_the_last_observations_take_a_way_back_where_something_is_learnt_by_them(chunk: int) -> None:
+    model, rollout = make(PICTURE)
+    model.network.chunk = chunk
+    derivative = np.random.default_rng(0).normal(size=((STEPS + 1) * COPIES, 4)).astype(np.float32)
+    for learnt in ((STEPS + 1) * COPIES, STEPS * COPIES):
+        derivative[learnt:] = 0
+        model.forward(rollout)
+        model.backward(derivative)
+        found = model.flat.gradient.clone()
+        model.flat.zero()
+        outputs = model.network.features(torch.from_numpy(rollout.observations).flatten(0, 1))
+        torch.autograd.backward(outputs, torch.from_numpy(derivative))
+        torch.testing.assert_close(found, model.flat.gradient, rtol=1e-4, atol=1e-4)
+
+
+def test_no_loss_of_a_rollout_s_steps_learns_by_the_last_observations(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rollout = make(PICTURE)
+    seen: list[tuple[int, bool]] = []
+    features = model.network.features
+
+    def noted(observations: torch.Tensor) -> torch.Tensor:
+        seen.append((len(observations), torch.is_grad_enabled()))
+        return features(observations)
+
+    monkeypatch.setattr(model, "_features", noted)
+    gradient(model, rollout, Algorithm())
+    assert seen == [(STEPS * COPIES, True), (COPIES, False)]
