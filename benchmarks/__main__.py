@@ -35,7 +35,7 @@ TAKES = {
     "week_of_metrics": "2 min",
     "join_storm": "30 s",
     "swarm": "20 s",
-    "gpu": "2 min",
+    "gpu": "5 min",
     "strangers": "4 min",
     "poison": "30 min",
     "faults": "25 min",
@@ -56,9 +56,9 @@ def main() -> None:
         sys.exit(f"no benchmark is called {name!r}; there are {', '.join(TAKES)}")
     sys.argv[:] = [str(path(name)), *sys.argv[2:]]
     file = _json_file(sys.argv)
-    runpy.run_path(str(path(name)), run_name="__main__")
     if file is not None:
-        tables.write(file, name, sys.argv[1:])
+        tables.keep(file, name, sys.argv[1:])
+    runpy.run_path(str(path(name)), run_name="__main__")
 
 
 def _json_file(arguments: list[str]) -> Path | None:

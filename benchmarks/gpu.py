@@ -3,7 +3,10 @@
 The learner's core is given what actors would send, in this process, without sockets: first ten optimizer steps of each
 exchange on the device and on the CPU, whose weights must agree; then as many messages as it takes for some seconds.
 Frames are those learnt from. "waits" is the part of the time in which every actor waited for the learner and it for
-its device. `--device cpu` runs the same, in small.
+its device. Then what is to be decided: whether `auto` should take the GPU for a small dense network, what several
+devices bring (`--devices cuda:0,cuda:1`; all there are, unless told), cuDNN's LSTM beside ours, and what CUDA graphs
+could save. A part that fails is told, and the others go on; with --json each is written when it is done.
+`--device cpu` runs the same, in small.
 """
 
 from __future__ import annotations
@@ -11,161 +14,25 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks import tables
+from benchmarks.fed_learner import Fleet, settings_of
+from benchmarks.gpu_kernels import Launches, launches, lstm_times
 from common.rl.distributions.base import Floats
-from common.rl.rollout import Rollout
-from common.run.folder import RunFolder, RunRecord
-from common.settings.sections import Settings
-from common.settings.toml import override
-from common.wire.bodies.observations import ObservationCodec, StepBatch, group_sizes, unstacked
-from common.wire.bodies.trajectory import TrajectoryFormat
-from common.wire.codecs.registry import make as make_codec
-from common.wire.messages import PROTOCOL, Acknowledgement, Act, Gradient, Hello, Observe, Refused, Trajectory
-from learner.build import assemble, set_arithmetic
-from learner.core import LearnerCore
-from learner.effects import Effect, Send
+from learner.build import set_arithmetic
 
 TOLERANCE = 1e-4
 EQUAL_STEPS = 10
-BODIES = 4
-"""Different ones; each actor sends them in turn."""
 NETWORKS = ("conv-a3c", "conv-impala")
 EXCHANGES = ("trajectories", "actions")
-
-
-class Fleet:
-    """Actors that have been played already: what each sends is made before, and sent when it is answered."""
-
-    def __init__(self, settings: Settings, actors: int) -> None:
-        record = RunRecord(run="benchmark", created="", epoch=1, a3cd="")
-        self.now = time.monotonic()
-        parts = assemble(RunFolder(Path()), record, settings, None, now=self.now)
-        self.run, self.weights = parts.run, parts.weights
-        self.settings = parts.run.spec.settings
-        self.core = LearnerCore(parts.run, parts.weights, parts.exchange, self.now)
-        self._bodies = list(self._made())
-        self._sent = dict.fromkeys(self._keys(actors), 0)
-        self._ready = list(self._sent)
-        for number in range(actors):
-            name = f"actor-{number}"
-            hello = Hello(
-                protocol=PROTOCOL, role="actor", name=name, incarnation=name, host="here", pid=1,
-                codecs=["none", "none+lz4"],
-            )  # fmt: skip
-            self.core.handle(self.now, name.encode(), hello, None)
-
-    def _keys(self, actors: int) -> list[tuple[bytes, int]]:
-        groups = self.settings.exchange.groups if self.settings.exchange.kind == "actions" else 1
-        return [(f"actor-{number}".encode(), group) for number in range(actors) for group in range(groups)]
-
-    def _made(self) -> Iterator[list[bytes]]:
-        """Bodies of a kind of contribution; of observations, those of a group's first step and of later ones."""
-        spec, settings, rng = self.run.spec, self.settings, np.random.default_rng(0)
-        observation, action = spaces(settings)
-        copies, steps = settings.environment.num_envs, settings.algorithm.rollout_length
-        for _ in range(BODIES):
-            if settings.exchange.kind == "gradients":
-                noise = rng.standard_normal(spec.parameters, np.float32)
-                yield [make_codec("none", spec.parameters).encode(noise * np.float32(0.1 / np.linalg.norm(noise)))]
-            elif settings.exchange.kind == "trajectories":
-                packing = TrajectoryFormat(settings, observation, action, 0)
-                yield [packing.pack([played(rng, observation, action, steps, copies)], "none")]
-            else:
-                count = group_sizes(copies, settings.exchange.groups)[0]
-                one = unstacked(observation, settings.environment.frame_stack)
-                codec = ObservationCodec(one, action, count)
-                frames = rng.integers(256, size=(count, *one.shape), dtype=np.uint8)
-                seen = StepBatch(frames, rng.random(count).astype(np.float32), *(rng.random((2, count)) < 0.9))
-                yield [codec.pack_seen(seen, begins=begins) for begins in (True, False)]
-
-    def advance(self) -> bool:
-        """Whoever was answered sends; the learner does what is due. Returns whether there was anything to send."""
-        ready, self._ready = self._ready, []
-        self.now = time.monotonic()
-        for key in ready:
-            message, body = self._next(key)
-            self._take(self.core.handle(self.now, key[0], message, body))
-        self._take(self.core.answer(self.now))
-        self._take(self.core.flush(self.now))
-        return bool(ready)
-
-    def _next(self, key: tuple[bytes, int]) -> tuple[Any, bytes]:
-        spec, settings = self.run.spec, self.settings
-        self._sent[key] += 1
-        number = self._sent[key]
-        bodies = self._bodies[number % BODIES]
-        frames = settings.environment.num_envs * settings.algorithm.rollout_length
-        if settings.exchange.kind == "actions":
-            begins = number == 1
-            steps = 0 if begins else group_sizes(settings.environment.num_envs, settings.exchange.groups)[key[1]]
-            message = Observe(
-                run=spec.run, epoch=1, group=key[1], step=number, begins=begins, steps=steps, emulator_frames=steps
-            )
-            return message, bodies[0 if begins else 1]
-        kind: Any = Gradient if settings.exchange.kind == "gradients" else Trajectory
-        header = kind(
-            run=spec.run, epoch=1, sequence=number, version=self.version, model=spec.model, codec="none",
-            steps=frames, emulator_frames=frames,
-        )  # fmt: skip
-        return header, bodies[0]
-
-    def _take(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if not isinstance(effect, Send):
-                continue
-            if isinstance(effect.message, Refused):
-                raise SystemExit(f"{effect.peer.decode()} was refused: {effect.message.reason}")
-            if isinstance(effect.message, Acknowledgement):
-                if effect.message.verdict != "applied":
-                    raise SystemExit(f"not applied, but {effect.message.verdict}: {effect.message.why}")
-                self._ready.append((effect.peer, 0))
-            elif isinstance(effect.message, Act):
-                self._ready.append((effect.peer, effect.message.group))
-
-    @property
-    def version(self) -> int:
-        return self.run.stats.counters.version
-
-
-def spaces(settings: Settings) -> tuple[Any, Any]:
-    from common.rl.environments.make import make
-
-    environments = make(settings.environment, num_envs=1, seed=0)
-    environments.close()
-    return environments.observation, environments.action
-
-
-def played(rng: np.random.Generator, observation: Any, action: Any, steps: int, copies: int) -> Rollout:
-    """A rollout whose frames are stacked as an environment's are."""
-    channels = observation.shape[0]
-    frames = rng.integers(256, size=(steps + channels, copies, *observation.shape[1:]), dtype=np.uint8)
-    shape = (steps, copies)
-    return Rollout(
-        observations=np.stack([frames[t : t + channels].swapaxes(0, 1) for t in range(steps + 1)]),
-        actions=rng.integers(action.width, size=shape),
-        rewards=rng.standard_normal(shape, np.float32),
-        terminated=rng.random(shape) < 0.01,
-        valid=np.ones(shape, np.bool_),
-        behaviour_log_probs=np.full(shape, -np.log(action.width), np.float32),
-    )
-
-
-def settings_of(kind: str, network: str, device: str, *more: str) -> Settings:
-    return override(
-        Settings(),
-        [
-            "environment.id='benchmarks.pictures:Pictures-v0'", "environment.frame_stack=4",
-            f"exchange.kind='{kind}'", f"network.kind='{network}'", f"optimizer.device='{device}'",
-            "exchange.entropy_coder='none'", "staleness.refuse_factor=0", "exchange.broadcast_ms=5", *more,
-        ],
-    )  # fmt: skip
+WORTH = 1.1
+"""A device is recommended for this many times the frames."""
+COLUMNS = ("learner", "actors", "frames/s", "steps/s", "frames a step", "waits %", "GPU busy %", "MiB at most")
 
 
 def equal(device: str, kind: str) -> float:
@@ -184,9 +51,12 @@ def learnt(device: str, kind: str) -> Floats:
     return fleet.weights.vectors()[0]
 
 
-def speed(given: argparse.Namespace, kind: str, network: str) -> list[Any]:
-    fleet = Fleet(settings_of(kind, network, given.device, f"environment.num_envs={given.copies}"), given.actors)
+def speed(given: argparse.Namespace, kind: str, network: str, device: str) -> list[Any]:
+    """A row of COLUMNS."""
+    fleet = Fleet(settings_of(kind, network, device, f"environment.num_envs={given.copies}"), given.actors)
     on_gpu = fleet.weights.vector.device.type == "cuda"
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
     usage, waits = [], 0
     until = time.monotonic() + given.warm_up
     while time.monotonic() < until:
@@ -204,7 +74,7 @@ def speed(given: argparse.Namespace, kind: str, network: str) -> list[Any]:
     used = [one for one in usage if one is not None]
     memory = torch.cuda.max_memory_allocated() / 2**20 if on_gpu else None
     return [
-        f"{network}, {kind}", given.actors, frames / seconds, steps / seconds, frames / max(1, steps),
+        f"{network}, {kind}, {device}", given.actors, frames / seconds, steps / seconds, frames / max(1, steps),
         100 * waits / max(1, turns), float(np.mean(used)) if used else None, memory,
     ]  # fmt: skip
 
@@ -217,30 +87,113 @@ def busy() -> float | None:
         return None
 
 
+# -- the parts, each of which shows a table ----------------------------------------------------------------------------
+
+
+def agreement(given: argparse.Namespace) -> None:
+    rows = [(kind, equal(given.device, kind)) for kind in ("gradients", *EXCHANGES)]
+    title = f"Largest difference of a weight after {EQUAL_STEPS} steps on {given.device} and on the CPU"
+    tables.show(title, ("exchange", "difference"), [(kind, f"{one:.1e}") for kind, one in rows])
+    if (most := max(one for _, one in rows)) > TOLERANCE:
+        raise RuntimeError(f"the weights differ by {most:.1e}, more than {TOLERANCE:g}")
+
+
+def speeds(given: argparse.Namespace) -> None:
+    rows = [speed(given, kind, network, given.device) for network in NETWORKS for kind in EXCHANGES]
+    tables.show(f"On {given.device}, {given.copies} environments an actor", COLUMNS, rows)
+
+
+def small_network(given: argparse.Namespace) -> None:
+    """What `auto` should take for a dense network, with each exchange."""
+    rows = [
+        [speed(given, kind, "dense", device) for device in ("cpu", given.device)]
+        for kind in ("gradients", "trajectories")
+    ]
+    tables.show("A small dense network (CartPole-v1)", COLUMNS, [row for pair in rows for row in pair])
+    found = zip(("gradients", "trajectories"), rows, strict=True)
+    told = [(kind, recommended(here[2], there[2])) for kind, (here, there) in found]
+    tables.show("What auto should do for it", ("exchange", "optimizer.device"), told)
+
+
+def recommended(cpu: float, gpu: float) -> str:
+    """In words, from frames a second on both."""
+    ratio = gpu / max(cpu, 1e-9)
+    return f"take the {'GPU' if ratio >= WORTH else 'CPU'} (the GPU learns from {ratio:.2f} times the frames)"
+
+
+def several(given: argparse.Namespace) -> None:
+    """One device against all."""
+    if "," not in given.devices:
+        return
+    first = given.devices.partition(",")[0]
+    actors = argparse.Namespace(**vars(given) | {"actors": given.actors * (given.devices.count(",") + 1)})
+    rows = [speed(actors, "trajectories", network, device) for network in NETWORKS for device in (first, given.devices)]
+    tables.show("Several devices", COLUMNS, rows)
+    times = [(row[0], row[2] / max(one[2], 1e-9)) for one, row in zip(rows[::2], rows[1::2], strict=True)]
+    tables.show("What they bring", ("learner", "times the frames of one"), times)
+
+
+def lstm(given: argparse.Namespace) -> None:
+    ours, theirs = lstm_times(torch.device(given.device))
+    tables.show(
+        "An LSTM of 128 units, 21 steps of 256 environments, forward and backward, ms",
+        ("ours, with resets", "torch's (cuDNN on a GPU), without", "ratio"),
+        [(1e3 * ours, 1e3 * theirs, ours / theirs)],
+    )
+
+
+def graphs(given: argparse.Namespace) -> None:
+    rows = [(network, launches(network, given.device, given.copies)) for network in ("dense", *NETWORKS)]
+    tables.show(
+        f"A step on {given.copies} environments: what CUDA graphs could save",
+        ("network", "kernels", "host ms", "whole ms", "kernels' ms", "at most saved %"),
+        [(name, one.kernels, 1e3 * one.host, 1e3 * one.whole, kernel_ms(one), one.saved) for name, one in rows],
+    )
+
+
+def kernel_ms(one: Launches) -> float | None:
+    return None if one.busy is None else 1e3 * one.busy
+
+
+PARTS: tuple[Callable[[argparse.Namespace], None], ...] = (agreement, speeds, small_network, lstm, graphs, several)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--devices", help="several, as optimizer.device names them")
     parser.add_argument("--actors", type=int, default=16)
     parser.add_argument("--copies", type=int, default=16, help="environments of each actor")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--warm-up", type=float, default=5.0)
+    parser.add_argument("--minutes", type=float, default=7.0, help="no part begins later than this")
     given = parser.parse_args()
     if given.device.startswith("cuda") and not torch.cuda.is_available():
         sys.exit(f"no CUDA device here (torch {torch.__version__}): --device cpu runs the same, in small")
     if given.device == "cpu":
         given.actors, given.copies, given.seconds, given.warm_up = 2, 4, min(given.seconds, 1.0), 0.2
+    given.devices = given.devices or ",".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
     set_arithmetic()
     tables.machine()
     if given.device != "cpu":
         print(torch.cuda.get_device_name(given.device))
-    differences = {kind: equal(given.device, kind) for kind in ("gradients", *EXCHANGES)}
-    title = f"Largest difference of a weight after {EQUAL_STEPS} steps on {given.device} and on the CPU"
-    tables.show(title, ("exchange", "difference"), [(kind, f"{one:.1e}") for kind, one in differences.items()])
-    columns = ("learner", "actors", "frames/s", "steps/s", "frames a step", "waits %", "GPU busy %", "MiB at most")
-    rows = [speed(given, kind, network) for network in NETWORKS for kind in EXCHANGES]
-    tables.show(f"On {given.device}, {given.copies} environments an actor", columns, rows)
-    if max(differences.values()) > TOLERANCE:
-        sys.exit(f"the weights differ by more than {TOLERANCE:g}")
+    if failed := run(given, time.monotonic() + 60 * given.minutes):
+        sys.exit("; ".join(failed))
+
+
+def run(given: argparse.Namespace, until: float) -> list[str]:
+    """Every part, whatever becomes of the others; returns what failed."""
+    failed = []
+    for part in PARTS:
+        try:
+            if time.monotonic() > until:
+                raise TimeoutError(f"not begun after {given.minutes:g} minutes")
+            part(given)
+        except Exception as error:  # whatever it is: the figures of the others are wanted
+            text = f"{part.__name__}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            tables.show("Failed", ("part",), [(text,)])
+            failed.append(text)
+    return failed
 
 
 if __name__ == "__main__":

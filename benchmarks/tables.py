@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ ROOT = Path(__file__).parents[1]
 Cell = str | int | float | bool | None
 _shown: list[dict[str, Any]] = []
 """Tables, in order."""
+_kept: list[tuple[Path, str, Sequence[str]]] = []
+"""File, benchmark and arguments of --json."""
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
@@ -33,6 +35,7 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> 
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         print("  ".join((first.ljust(widths[0]), *cells)).rstrip())
     sys.stdout.flush()
+    _write()
 
 
 def machine() -> None:
@@ -43,10 +46,17 @@ def machine() -> None:
     print(f"{datetime.now():%Y-%m-%d %H:%M}, {where}, {versions}, commit {it['commit'][:8] or 'unknown'}", flush=True)
 
 
-def write(file: Path, benchmark: str, arguments: Sequence[str]) -> None:
-    """All tables shown so far and what they hold for, as JSON; `python -m benchmarks compare` reads it."""
-    result = {"benchmark": benchmark, "arguments": list(arguments), **conditions(), "tables": _shown}
-    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+def keep(file: Path, benchmark: str, arguments: Sequence[str]) -> None:
+    """All tables shown so far and from now on, and what they hold for, go into a file as JSON: after each one, since
+    the next may fail. `python -m benchmarks compare` reads it."""
+    _kept[:] = [(file, benchmark, arguments)]
+    _write()
+
+
+def _write() -> None:
+    for file, benchmark, arguments in _kept:
+        result = {"benchmark": benchmark, "arguments": list(arguments), **conditions(), "tables": _shown}
+        file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 @functools.cache
@@ -59,7 +69,7 @@ def conditions() -> dict[str, Any]:
     return {
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
         "machine": {"cores": cores, "processor": _processor(), "system": platform.platform()},
-        "versions": {"python": platform.python_version(), **{one: version(one) for one in ("torch", "a3cd")}},
+        "versions": {"python": platform.python_version(), **{one: _version(one) for one in ("torch", "a3cd")}},
         "commit": commit(ROOT),
     }
 
@@ -67,6 +77,13 @@ def conditions() -> dict[str, Any]:
 def commit(checkout: Path) -> str:
     """As `conditions` says it of this one."""
     return _git(checkout, "rev-parse", "HEAD") + ("+" if _git(checkout, "status", "--porcelain") else "")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:

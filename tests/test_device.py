@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks import gpu
 from benchmarks.gpu import equal, learnt
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.rollout import Rollout
@@ -159,6 +162,35 @@ def test_acting_stays_on_the_device(observation: Any, lstm: int) -> None:
 def test_the_benchmark_for_the_first_machine_with_a_gpu_runs(kind: str) -> None:
     """Here with the CPU in its place."""
     assert equal("cpu", kind) < 1e-6
+
+
+def test_a_part_of_the_benchmark_that_fails_loses_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    def good(given: Namespace) -> None:
+        begun.append(given.device)
+
+    def bad(given: Namespace) -> None:
+        raise RuntimeError(f"CUDA error: {given.device}\nand advice")
+
+    monkeypatch.setattr(gpu, "PARTS", (good, bad, good))
+    given = Namespace(device="cuda", minutes=1.0)
+    assert gpu.run(given, math.inf) == ["bad: RuntimeError: CUDA error: cuda"]
+    assert begun == ["cuda"] * 2
+    assert [text.partition(":")[0] for text in gpu.run(given, -math.inf)] == ["good", "bad", "good"]
+
+
+@pytest.mark.parametrize(("network", "kind"), [("dense", "gradients"), ("dense", "trajectories")])
+def test_the_benchmark_measures_a_small_network(network: str, kind: str) -> None:
+    given = Namespace(actors=1, copies=2, seconds=0.05, warm_up=0.0)
+    row = gpu.speed(given, kind, network, "cpu")
+    assert len(row) == len(gpu.COLUMNS)
+    assert row[2] > 0
+
+
+def test_a_gpu_is_recommended_for_a_tenth_more_frames() -> None:
+    assert gpu.recommended(100.0, 120.0).startswith("take the GPU")
+    assert gpu.recommended(100.0, 105.0).startswith("take the CPU")
 
 
 @pytest.mark.parametrize(("kind", "count"), [("trajectories", 1), ("actions", 1), ("actions", 2)])

@@ -1,0 +1,103 @@
+"""What a step costs the host that starts its kernels, and the device that computes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.fed_learner import Fleet, played, settings_of, spaces
+from common.rl.networks.lstm import LSTM
+from learner.exchange.trajectories import TrajectoryExchange
+
+REPEATS = 20
+STEPS, COPIES, UNITS = 21, 256, 128
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Of one optimizer step; seconds."""
+
+    kernels: int | None
+    """None where no device was seen."""
+    host: float
+    """Until all is started."""
+    whole: float
+    """Until all is over."""
+    busy: float | None
+    """In kernels, by the profiler."""
+
+    @property
+    def saved(self) -> float | None:
+        """Per cent of the time in which the device had nothing to do: CUDA graphs can save no more than that."""
+        return None if self.busy is None else 100 * max(0.0, 1 - self.busy / self.whole)
+
+
+def launches(network: str, device: str, copies: int) -> Launches:
+    settings = settings_of("trajectories", network, device, f"environment.num_envs={copies}")
+    fleet = Fleet(settings, 1)
+    trainer = _trainer(fleet)
+    observation, action = spaces(fleet.settings)
+    steps = fleet.settings.algorithm.rollout_length
+    rollout = played(np.random.default_rng(0), observation, action, steps, copies)
+
+    def step(times: list[tuple[float, float]]) -> None:
+        trainer.add(rollout)
+        _wait(device)
+        begun = time.perf_counter()
+        trainer.begin(scale=1.0, frames=0)
+        started = time.perf_counter()
+        trainer.finish()
+        times.append((started - begun, time.perf_counter() - begun))
+
+    times: list[tuple[float, float]] = []
+    for _ in range(REPEATS):
+        step(times)
+    host, whole = (float(np.median(column)) for column in zip(*times, strict=True))
+    if not device.startswith("cuda"):
+        return Launches(None, host, whole, None)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        step([])
+        _wait(device)
+    events: list[Any] = [one for one in profiled.events() or [] if one.device_type.name == "CUDA"]
+    return Launches(len(events), host, whole, 1e-6 * sum(one.time_range.elapsed_us() for one in events))
+
+
+def lstm_times(device: torch.device) -> tuple[float, float]:
+    """Seconds of a forward and a backward pass: ours, and torch's own, which has no resets within a rollout."""
+    generator = torch.Generator().manual_seed(0)
+    ours = LSTM(UNITS, UNITS, generator).to(device)
+    theirs = torch.nn.LSTM(UNITS, UNITS).to(device)
+    features = torch.randn(STEPS, COPIES, UNITS, generator=generator).to(device).requires_grad_()
+    state = torch.zeros(COPIES, 2 * UNITS, device=device)
+    keep = torch.ones(STEPS - 1, COPIES, dtype=torch.bool, device=device)
+    passes: tuple[Callable[[], Any], ...] = (
+        lambda: ours(features, state, keep).sum().backward(),
+        lambda: theirs(features)[0].sum().backward(),
+    )
+    found = []
+    for one in passes:
+        one()
+        _wait(str(device))
+        begun = time.perf_counter()
+        for _ in range(REPEATS):
+            one()
+        _wait(str(device))
+        found.append((time.perf_counter() - begun) / REPEATS)
+    return found[0], found[1]
+
+
+def _trainer(fleet: Fleet) -> Any:
+    exchange = fleet.exchange
+    assert isinstance(exchange, TrajectoryExchange)
+    return exchange._trainer
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
