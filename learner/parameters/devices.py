@@ -50,7 +50,7 @@ def open_devices(name: str) -> Devices:
             _try(device)
         except RuntimeError as error:
             raise UnavailableError(f'optimizer.device: "{device}" cannot be used: {first_line(error)}') from error
-    if devices.first.type == "cuda":
+    if devices.first.index is not None:
         torch.cuda.set_device(devices.first)  # whatever names none is not to take memory of another
     return devices
 

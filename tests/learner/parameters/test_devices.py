@@ -25,9 +25,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
             if str(device) == broken:
                 raise RuntimeError(BUSY)
 
+        def made_current(device: torch.device) -> None:
+            assert device.index is not None, "torch takes no other"
+            current.append(device)
+
         monkeypatch.setattr(torch.cuda, "is_available", lambda: present > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: present)
-        monkeypatch.setattr(torch.cuda, "set_device", current.append)
+        monkeypatch.setattr(torch.cuda, "set_device", made_current)
         monkeypatch.setattr(devices, "_try", tried)
         return current
 
