@@ -123,6 +123,7 @@ def run(given: argparse.Namespace, checkout: Path | None) -> dict[str, Any]:
     kind, stage = PARTS[given.codec]
     assigned = [*changed, f"exchange.codec={kind}", f"exchange.entropy_coder={stage}", "exchange.kind=gradients"]
     assigned += ["limits.until_return=1e9", "limits.seconds=0", "limits.frames=0", "checkpoint.every_seconds=0"]
+    assigned += ["scaling.policy=fixed", f"scaling.minimum={given.actors}", f"scaling.maximum={given.actors}"]
     assigned += ["optimizer.anneal=constant", *given.set]
     settings = override(presets.show(preset).settings(), assigned)
     address = Address("127.0.0.1", free_port())

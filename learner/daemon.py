@@ -171,6 +171,7 @@ class _Daemon:
             keys,
             max_bytes=self._core.max_bytes,
             unread_messages=unread_messages(settings.exchange),
+            broadcast_bytes=4 * self._core.run.spec.parameters * settings.scaling.most,
             repeat_seconds=REPEAT_SECONDS,
         )
         self._progress_due = 0.0

@@ -34,9 +34,9 @@ AT_ONCE = int(zmq.NOBLOCK)
 """Flag of a frame, and of the last one of a message."""
 NOT_LAST = int(zmq.NOBLOCK | zmq.SNDMORE)
 """Flags of those before it: to combine them each time takes as long as to send one."""
-IO_THREADS = 2
-"""Of libzmq: a broadcast to a thousand subscribers takes one for a tenth of a second, in which the other takes messages
-and sends answers."""
+LONG_BROADCAST_BYTES = 4 * 2**20
+"""To all subscribers together: a thread of libzmq sends so much in some 5 ms, and neither takes messages nor sends
+answers meanwhile. Longer broadcasts have a thread of their own; for shorter ones it would cost more than it gains."""
 KEPT_SECONDS = 300.0
 """After which the record of a connection that is gone is dropped: no message of it is left by then."""
 
@@ -51,12 +51,14 @@ class Ports:
         *,
         max_bytes: int,
         unread_messages: int,
+        broadcast_bytes: int,
         repeat_seconds: float,
     ) -> None:
         """Listens, on sockets that stay the caller's.
 
         max_bytes: of one frame of a message, and about of one message.
         unread_messages: of this size that one honest peer may send while the learner is busy.
+        broadcast_bytes: of the weights, to as many actors as there may be.
         """
         room = raise_descriptor_limit() - open_descriptors() - SPARE_DESCRIPTORS
         bounds = Bounds(
@@ -66,7 +68,7 @@ class Ports:
             connections=max(1, room),
             counts_bytes=tcp.counts_bytes,
         )
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(IO_THREADS)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(2 if broadcast_bytes > LONG_BROADCAST_BYTES else 1)
         self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)
         """Without keys there is none."""
         self._frame_bytes = 0 if keys is None else KEY_BYTES
@@ -74,8 +76,9 @@ class Ports:
         self._guard = Guard(bounds, repeat_seconds, with_keys=keys is not None)
         self._router = sockets.router(self._context, max_bytes)
         self._publisher = sockets.publisher(self._context)
-        for number, zsocket in enumerate((self._router, self._publisher)):
-            zsocket.setsockopt(zmq.AFFINITY, 1 << number)
+        if self._context.get(zmq.IO_THREADS) > 1:
+            for number, zsocket in enumerate((self._router, self._publisher)):
+                zsocket.setsockopt(zmq.AFFINITY, 1 << number)
         self._connections: dict[bytes, Connection] = {}
         """On which a message has come, by routing id."""
         self._status: tuple[Status, bytes] | None = None

@@ -21,7 +21,7 @@ from common.wire.messages import Heartbeat
 from learner.authentication import LearnerKeys
 from learner.connections import Progress
 from learner.effects import Disconnect, Publish, Send
-from learner.ports import SHARED_BYTES, Ports
+from learner.ports import LONG_BROADCAST_BYTES, SHARED_BYTES, Ports
 from tests.helpers.stranger import Stranger, frame
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -34,10 +34,17 @@ LABS = [KeyPair.generate(f"lab{number}") for number in range(2)]
 class House:
     """The ports, and peers of their own making."""
 
-    def __init__(self, context: Context, keys: LearnerKeys | None) -> None:
+    def __init__(self, context: Context, keys: LearnerKeys | None, broadcast_bytes: int = 0) -> None:
         pair = sockets.reserve_pair(Address("127.0.0.1", 0))
         self.context, self.port, self.keys = context, pair[0].getsockname()[1], keys
-        self.ports = Ports(pair, keys, max_bytes=MAX_BYTES, unread_messages=2, repeat_seconds=60.0)
+        self.ports = Ports(
+            pair,
+            keys,
+            max_bytes=MAX_BYTES,
+            unread_messages=2,
+            broadcast_bytes=broadcast_bytes,
+            repeat_seconds=60.0,
+        )
         self.revoked: set[str] = set()
         for listener in pair:
             listener.close()
@@ -114,6 +121,17 @@ def test_there_and_back_and_to_all(house: House) -> None:
         assert rest == ([] if body is None else [body])
     house.ports.send(Send(b"nobody", Heartbeat()))
     house.subscriber()
+
+
+@pytest.mark.parametrize(("broadcast_bytes", "threads"), [(LONG_BROADCAST_BYTES, 1), (LONG_BROADCAST_BYTES + 1, 2)])
+def test_long_broadcasts_have_a_thread_of_their_own(context: Context, broadcast_bytes: int, threads: int) -> None:
+    house = House(context, None, broadcast_bytes)
+    try:
+        assert house.ports._context.get(zmq.IO_THREADS) == threads
+        house.say(house.dealer())
+        house.subscriber()
+    finally:
+        house.ports.close()
 
 
 @pytest.mark.parametrize("ports", ["house", "guarded"])
