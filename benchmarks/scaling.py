@@ -1,11 +1,12 @@
 """How the number of actors is decided, on simulated fleets: seconds and actor-hours to a goal, policy by policy.
 
     python -m benchmarks scaling [--fleets steady,changing] [--carries 4,12,40] [--seeds 0,1,2,3,4] [--jobs N]
+        [--learning-rate X]
 
 CartPole-v1 until the last 100 episodes' mean is 450, for ten minutes or 600,000 frames at most: eight copies an actor,
 20 steps a second on a host of speed 1. The learner takes as long for a gradient as lets it carry 4, 12 or 40 such
 actors at the busy limit. From 2 to 40 actors are allowed; "as many as fit" is the fixed number of which the policies
-know nothing. "/ 100": at least 100 episodes between two additions, instead of 1000.
+know nothing. "/ 100": at least so many episodes between two additions; 1000 were the default.
 
 The changing fleet has three hosts of different speeds and links, one of which loses its actors, two of which cannot be
 reached for a while, and two actors that are started by hand and leave. Medians over the seeds, one that did not get
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ COMMON: dict[str, Any] = {
     "limits.seconds": 600.0,
     "limits.frames": 600_000,
 }
-BETWEEN = {"scaling.episodes_between": 100}
+SELDOM, OFTEN = {"scaling.episodes_between": 1000}, {"scaling.episodes_between": 100}
 STEPS = {"scaling.policy": "episode-duration"}
 LINEAR = {"scaling.policy": "episode-duration", "scaling.form": "linear"}
 LOAD = {"scaling.policy": "load"}
@@ -68,6 +70,7 @@ CHANGING = {
     ],
 }
 FLEETS: dict[str, dict[str, Any]] = {"steady": {"hosts": [Host(slots=MOST)]}, "changing": CHANGING}
+FIGURES = ("seconds", "actor_seconds", "frames")
 COLUMNS = ("learner carries", "reached", "seconds", "actor-hours", "actors", "most", "frames", "lag", "busy")
 
 
@@ -76,6 +79,7 @@ def main() -> None:
     parser.add_argument("--fleets", default="steady,changing")
     parser.add_argument("--carries", default="4,12,40", help="actors that the learner can carry")
     parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--learning-rate", type=float, default=0.0, help="instead of the preset's 5e-3")
     parser.add_argument("--jobs", type=int, default=None, help="processes; default: one for each core")
     parser.add_argument("--folder", type=Path, default=Path("runs/scaling"))
     arguments = parser.parse_args()
@@ -85,7 +89,8 @@ def main() -> None:
     for fleet in arguments.fleets.split(","):
         rows: list[tuple[Any, ...]] = []
         for carries in carried:
-            cases = [case(fleet, carries, name, seed) for name in policies(carries) for seed in seeds]
+            each = [(name, seed) for name in policies(carries) for seed in seeds]
+            cases = [case(fleet, carries, name, seed, arguments.learning_rate) for name, seed in each]
             rows += rows_of(carries, run_all(cases, arguments.folder, arguments.jobs))
         tables.show(f"CartPole-v1 to {GOAL:g}, {fleet} fleet, seeds {arguments.seeds}", ("", *COLUMNS), rows)
 
@@ -96,9 +101,9 @@ def policies(carries: int) -> dict[str, dict[str, Any]]:
         "fixed 2": fixed(2),
         "fixed, as many as fit": fixed(carries),
         f"fixed {MOST}": fixed(MOST),
-        "episode-duration steps": STEPS,
-        "episode-duration steps / 100": STEPS | BETWEEN,
-        "episode-duration linear / 100": LINEAR | BETWEEN,
+        "episode-duration steps / 1000": STEPS | SELDOM,
+        "episode-duration steps / 100": STEPS | OFTEN,
+        "episode-duration linear / 100": LINEAR | OFTEN,
         "load": LOAD,
     }
 
@@ -107,8 +112,9 @@ def fixed(actors: int) -> dict[str, Any]:
     return {"scaling.policy": "fixed", "scaling.minimum": actors}
 
 
-def case(fleet: str, carries: int, name: str, seed: int) -> Case:
-    settings = settings_of(policies(carries)[name] | {"seed": seed})
+def case(fleet: str, carries: int, name: str, seed: int, learning_rate: float = 0.0) -> Case:
+    step_size = {"optimizer.learning_rate": learning_rate} if learning_rate else {}
+    settings = settings_of(policies(carries)[name] | step_size | {"seed": seed})
     return Case(name, settings, Simulation(costs=costs(settings, carries), **FLEETS[fleet]))
 
 
@@ -122,30 +128,27 @@ def costs(settings: Settings, carries: int) -> Costs:
     return Costs(batch_step=STEP_SECONDS, environment_step=0.0, message_mib=gradient * 2**20 / BODY_BYTES)
 
 
+def at_goal(figure: str, outcome: Outcome) -> float | None:
+    there = outcome.first(GOAL)
+    return None if there is None else float(getattr(there, figure))
+
+
 def rows_of(carries: int, outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
     """What the columns say."""
     for name, some in grouped(outcomes).items():
-
-        def middle(figure: str, some: list[Outcome] = some) -> float | None:
-            return median(some, lambda one: float(getattr(one.end, figure)) if reached(one) else None)
-
-        seconds, actor_seconds = middle("seconds"), middle("actor_seconds")
+        seconds, actor_seconds, frames = (median(some, partial(at_goal, figure)) for figure in FIGURES)
         yield (
             name,
             carries,
-            f"{sum(map(reached, some))} of {len(some)}",
+            f"{sum(one.first(GOAL) is not None for one in some)} of {len(some)}",
             seconds,
             actor_seconds and actor_seconds / 3600.0,
             median(some, lambda one: one.end.actor_seconds / one.end.seconds),
             median(some, lambda one: float(max(point.actors for point in one.curve))),
-            middle("frames"),
+            frames,
             median(some, lambda one: one.end.lag),
             median(some, lambda one: one.end.busy),
         )
-
-
-def reached(one: Outcome) -> bool:
-    return one.end.mean_return is not None and one.end.mean_return >= GOAL
 
 
 if __name__ == "__main__":

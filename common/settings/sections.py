@@ -249,7 +249,7 @@ class Scaling(Section, frozen=True):
     first_seconds: Positive = 20.0
     every_relative: Positive = 1.0
     every_seconds: Positive = 10.0
-    episodes_between: Amount = 1000
+    episodes_between: Amount = 100
     """Least number of episodes between two additions."""
     busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
     """The learner's busy fraction above which no actor is added, under every policy."""

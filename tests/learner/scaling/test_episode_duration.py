@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from common.settings.sections import Scaling
 from learner.scaling import Measurement
@@ -12,10 +13,13 @@ from learner.scaling.policy import Scaler
 from tests.helpers.fleet import SimulatedFleet
 from tests.helpers.measurements import measured
 
-PUBLISHED = Scaling(policy="episode-duration", unit="seconds", minimum=2, maximum=10)
-LINEAR = Scaling(policy="episode-duration", unit="seconds", minimum=2, maximum=10, form="linear")
+PUBLISHED = Scaling(policy="episode-duration", unit="seconds", minimum=2, maximum=10, episodes_between=1000)
+LINEAR = structs.replace(PUBLISHED, form="linear")
 RELATIVE = Scaling(policy="episode-duration", minimum=2, maximum=10)
-GROWING = ("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10")
+GROWING = (
+    *("scaling.policy=episode-duration", "scaling.minimum=2", "scaling.maximum=10"),
+    "scaling.episodes_between=1000",
+)
 
 
 def lasting(seconds: float | None, episodes_since: int, actors: int = 6, crossings: int = 0) -> Measurement:
