@@ -37,6 +37,10 @@ from common.wire.messages import (
     Welcome,
 )
 
+SERVICE_SECONDS = 0.02
+"""Longest time that a shell lets its player play before it looks for messages; a rollout is usually over sooner."""
+WAIT_SECONDS = 1.0
+"""Longest time that a shell waits for messages."""
 RESEND_SECONDS = 10.0
 """After this time an unanswered contribution is sent again; the learner knows duplicates by their number."""
 PULL_SECONDS = 1.0

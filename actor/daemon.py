@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import zmq
 
-from actor.core import ActorCore, Effect, Leave, Prepare, Warn
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore, Effect, Leave, Prepare, Warn
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build
@@ -25,11 +25,8 @@ from common.wire.client import MAX_REPLY_BYTES, LearnerLink, introduce
 from common.wire.membership import KEPT_OUT, Membership
 
 _log = logging.getLogger("actor")
-SERVICE_SECONDS = 0.02
-"""Longest time an actor plays before it looks at its sockets; a rollout is usually over sooner."""
 WATCH_SECONDS = 0.1
 """Between two looks at the connection while it plays: a look costs as much as a step of a small network."""
-WAIT_SECONDS = 1.0
 QUEUE_WAIT_MS = 1000
 """Longest wait for room in the network's queue."""
 REPEAT_SECONDS = 60.0

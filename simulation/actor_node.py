@@ -4,25 +4,20 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from actor.core import ActorCore, Effect, Leave, Prepare
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore, Effect, Leave, Prepare
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.wire.bodies.broadcast import Broadcast
 from common.wire.frames import pack, split
+from common.wire.membership import MAX_DRAIN
 from common.wire.messages import Hello
 from simulation.event_queue import Event, EventQueue
 from simulation.network import Frames, Network
 from simulation.settings import LOOPBACK, Costs, Link
 from simulation.virtual_environments import VirtualClock, VirtualMaker
 
-SERVICE_SECONDS = 0.02
-"""As `actor.daemon`: longest time an actor plays before it looks at its sockets."""
-WAIT_SECONDS = 1.0
-QUEUE_WAIT_SECONDS = 1.0
-MAX_DRAIN = 64
-"""Messages that one look at the socket reads, as `common.wire.client`."""
 MakePlayer = Callable[[Prepare, "ActorNode"], Player]
 
 

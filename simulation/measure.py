@@ -9,6 +9,7 @@ import numpy as np
 
 from actor.core import Prepare
 from actor.players.base import Player
+from actor.players.gradients import GradientPlayer
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
 from simulation.actor_node import ActorNode, build_player
@@ -31,13 +32,17 @@ class _Stopwatch:
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def around(self, function: Callable[P, T]) -> Callable[P, T]:
+    def around(self, function: Callable[P, T], moves: Callable[[], object] = object) -> Callable[P, T]:
+        """`function`, each call of which is timed in which `moves` changes; by default every call."""
+
         def timed(*arguments: P.args, **options: P.kwargs) -> T:
-            begun = time.thread_time()  # other processes have no part in it
+            before, begun = moves(), time.thread_time()  # other processes have no part in it
             try:
                 return function(*arguments, **options)
             finally:
-                self.seconds.append(time.thread_time() - begun)
+                seconds = time.thread_time() - begun
+                if moves() != before:
+                    self.seconds.append(seconds)
 
         return timed
 
@@ -56,22 +61,23 @@ def measured(settings: Settings, costs: Costs) -> Costs:
         settings,
         {"scaling.policy": "fixed", "scaling.minimum": 0, "limits.seconds": 0.0, "environment.step_seconds": 0.0},
     )
-    playing, stepping, sending, computing = _Stopwatch(), _Stopwatch(), _Stopwatch(), _Stopwatch()
+    advancing, playing, stepping, sending = _Stopwatch(), _Stopwatch(), _Stopwatch(), _Stopwatch()
     cluster = Cluster(settings, Simulation(costs=costs), MemoryRecorder())
 
     def make(effect: Prepare, node: ActorNode) -> Player:
         player = build_player(effect, node)
-        player.advance = playing.around(player.advance)  # type: ignore[method-assign]
+        player.advance = advancing.around(player.advance)  # type: ignore[method-assign]
+        if isinstance(player, GradientPlayer):  # what it does besides playing is the gradient
+            player.play = playing.around(player.play)  # type: ignore[method-assign]
         node.core.advanced = sending.around(node.core.advanced)  # type: ignore[method-assign]
-        if hasattr(player, "_add_gradient"):
-            player._add_gradient = computing.around(player._add_gradient)
         for environments in node.maker.made:
-            environments._inner.step = stepping.around(environments._inner.step)  # type: ignore[method-assign]
+            environments.inner.step = stepping.around(environments.inner.step)  # type: ignore[method-assign]
         return player
 
     actor = cluster.start_actor("measured", Host(), make_player=make)
     core, handling, optimizing = cluster.learner.core, _Stopwatch(), _Stopwatch()
-    core._exchange.advance = optimizing.around(core._exchange.advance)  # type: ignore[attr-defined]
+    counters = core.run.stats.counters
+    core.flush = optimizing.around(core.flush, lambda: counters.version)  # type: ignore[method-assign]
     core.handle = handling.around(core.handle)  # type: ignore[method-assign]
     until = time.perf_counter() + SECONDS
     while not cluster.over and (time.perf_counter() < until or len(sending.seconds) < LEAST_ROLLOUTS):
@@ -79,12 +85,13 @@ def measured(settings: Settings, costs: Costs) -> Costs:
     batches = max(1, len(stepping.seconds))
     environments = actor.maker.steps / batches
     rollouts = max(1, len(sending.seconds))
-    acting = max(0.0, playing.total - stepping.total - computing.total) / batches
+    computing = max(0.0, advancing.total - playing.total) if playing.seconds else 0.0
+    acting = max(0.0, advancing.total - computing - stepping.total) / batches
     return msgspec.structs.replace(
         costs,
         batch_step=acting,
         environment_step=stepping.total / batches / max(1.0, environments),
-        gradient=(computing.total + sending.total) / rollouts,
+        gradient=(computing + sending.total) / rollouts,
         gradient_step=0.0,
         message=max(0.0, handling.median - optimizing.median) + SHELL_SECONDS,
         message_mib=0.0,

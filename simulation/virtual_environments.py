@@ -33,27 +33,27 @@ class VirtualEnvironments(Environments):
         self.clock = clock
         self.steps = 0
         """Of single environments, so far."""
-        self._inner = inner
+        self.inner = inner
         self._clock = clock
         self._seconds = seconds
         self._due = clock.now
 
     def reset(self, seed: int | None = None) -> Observations:
-        observations = self._inner.reset(seed)
+        observations = self.inner.reset(seed)
         self._due = self._clock.now
         return observations
 
     def step(self, actions: Actions) -> Step:
-        step = self._inner.step(actions)
+        step = self.inner.step(actions)
         self.steps += self.count
         self._due = self._clock.now = max(self._clock.now + self._seconds, self._due + self.pace)
         return step
 
     def render(self) -> Observations:
-        return self._inner.render()
+        return self.inner.render()
 
     def close(self) -> None:
-        self._inner.close()
+        self.inner.close()
 
 
 class VirtualMaker:

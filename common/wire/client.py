@@ -14,13 +14,11 @@ from common.host.security.access import LearnerEndpoint
 from common.host.versions import own_version, versions
 from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack, split
-from common.wire.membership import HELLO_SECONDS, REFUSED_SECONDS, Membership
+from common.wire.membership import HELLO_SECONDS, MAX_DRAIN, REFUSED_SECONDS, Membership
 from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
 
 MAX_REPLY_BYTES = 2**30
 """Longest message that a peer takes from a learner: it does not know the model's size before the welcome."""
-MAX_DRAIN = 64
-"""Messages that one `receive` reads."""
 MAX_FAILED_HANDSHAKES = 50
 """Without a reason and in a row, about five seconds, before it is believed; one or two occur when a learner stops."""
 _WATCHED = (

@@ -20,6 +20,8 @@ REFUSED_SECONDS = 60.0
 """Longest time between two hellos, or two connections, of a daemon that is refused."""
 UNSENT_SECONDS = 0.05
 """Before a hello that could not be sent, because there was no connection, is tried again; doubled up to 1 s."""
+MAX_DRAIN = 64
+"""Messages that a peer reads at a time."""
 KEPT_OUT = "kept out: "
 """Begins what the service manager is told of a peer that is refused; `a3cd deploy` looks for it."""
 FIRST_NOTICE_SECONDS = 5.0

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from actor.core import Prepare
+from actor.core import SERVICE_SECONDS, Prepare
 from actor.players.base import Player
 from common.errors import EXIT_DONE, EnvironmentMissingError, RefusedError, UnavailableError
-from simulation.actor_node import SERVICE_SECONDS, ActorNode
+from simulation.actor_node import ActorNode
 from simulation.settings import Costs, Host
 from tests.helpers.simulated import cluster_of
 

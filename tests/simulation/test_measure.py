@@ -20,3 +20,15 @@ def test_everything_that_is_measured_takes_some_time_and_the_rest_is_as_given(
     assert 0 < found.gradient < 1
     assert 0 < found.optimizer_step < 1
     assert measure.SHELL_SECONDS <= found.message < 1
+
+
+def test_only_those_calls_are_timed_that_move_something() -> None:
+    watch, all_of_them, seen = measure._Stopwatch(), measure._Stopwatch(), [0]
+
+    def put(number: int) -> int:
+        seen[0] = number
+        return number
+
+    call = all_of_them.around(watch.around(put, lambda: seen[0]))
+    assert [call(number) for number in (0, 1, 1, 2)] == [0, 1, 1, 2]
+    assert (len(watch.seconds), len(all_of_them.seconds)) == (2, 4)
