@@ -168,6 +168,7 @@ class LearnerCore:
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)
+            self.run.stats.window.look(now, {name for name, _ in self.run.peers.incarnations})
             if self._weights.finite:
                 told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]

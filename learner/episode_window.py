@@ -2,12 +2,13 @@
 
 Figures come from other hosts. With several actors, one of them must not decide alone: in the means, each figure counts
 as at most the largest and at least the smallest that the others reported lately, and the score is at most what the
-others' own returns make likely. An actor that plays alone is believed.
+others' own returns make likely. An actor that plays alone is believed. One that has left judges nobody for long: its
+episodes are of worse weights than those that the others play with by then.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from common.rl.episode import Episode
@@ -18,6 +19,8 @@ RECENT = 20
 """Episodes of each source by which the others are judged."""
 ENOUGH = 5
 """Episodes of a source before others are judged by them; fewer in a smaller window."""
+AWAY_SECONDS = 60.0
+"""After which an actor that is not in the run is no source any more: restarts take less."""
 SIGMAS = 3.0
 """Standard errors of a source's mean that the score may be above it."""
 SOURCES = 256
@@ -29,6 +32,8 @@ REFRESHES = 100
 @dataclass
 class _Source:
     recent: deque[Episode] = field(default_factory=lambda: deque(maxlen=RECENT))
+    seen: float | None = None
+    """When it was in the run last; None: nobody has looked."""
 
     def mean_and_error(self) -> tuple[float, float]:
         """Of its returns: the mean, and its standard error."""
@@ -80,6 +85,19 @@ class EpisodeWindow:
         known.recent.append(episode)
         self._sources[source] = known
         self._unseen += 1
+
+    def look(self, now: float, present: Collection[str]) -> None:
+        """Forgets the sources that have been away for long; `present`: names of the actors in the run."""
+        for name, source in list(self._sources.items()):
+            if name in present or source.seen is None:
+                source.seen = now
+            elif now - source.seen > AWAY_SECONDS:
+                del self._sources[name]
+
+    @property
+    def sources(self) -> Collection[str]:
+        """By whose episodes the others are judged."""
+        return self._sources.keys()
 
     @property
     def full(self) -> bool:

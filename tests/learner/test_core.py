@@ -144,6 +144,25 @@ def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() 
     assert saves == [False, True, False, True, False, False, True]
 
 
+def test_actors_that_left_long_ago_do_not_hold_back_the_score() -> None:
+    core, _ = learner_of("limits.window=10", "checkpoint.every_seconds=0")
+    joined(core, "guest", "x", "y")
+    window = core.run.stats.window
+
+    def play_all(now: float, sequence: int, returns: dict[str, float]) -> None:
+        for name, value in returns.items():
+            message = gradient_of(sequence, 0, steps=60, episodes=[(value, 10, 0.1)] * 6)
+            core.handle(now, name.encode(), message, BODY)
+        core.tick(now)
+
+    play_all(1.0, 1, {"guest": 0.0, "x": 9.0, "y": 9.0})
+    core.handle(2.0, b"guest", Goodbye(reason="it is late"), None)
+    for number in range(2, 40):
+        play_all(2.0 * number, number, {"x": 9.0, "y": 9.0})
+    assert window.score == 9.0
+    assert not {"guest"} & {*window.sources}
+
+
 def test_the_deadline_is_never_past_once_all_that_is_due_is_done() -> None:
     core, _ = learner_of()
     joined(core, "x")

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from common.rl.episode import Episode
-from learner.episode_window import ENOUGH, SOURCES, EpisodeWindow
+from learner.episode_window import AWAY_SECONDS, ENOUGH, RECENT, SOURCES, EpisodeWindow
 from learner.meters import LARGEST_FIGURE
 
 
@@ -27,6 +27,36 @@ def test_episodes_are_averaged_over_the_last_ones() -> None:
         window.add(Episode(float(number), 10 * number, 0.5 * number))
     assert window.episodes == 5
     assert (window.mean_return, window.mean_length, window.mean_seconds, window.score) == (4.0, 40.0, 2.0, 4.0)
+
+
+def test_who_has_left_does_not_hold_back_the_score_for_ever() -> None:
+    window = window_of()
+    for number in range(RECENT):
+        for guest in ("guest-0", "guest-1"):
+            window.add(episode(50.0 + number % 3), guest)
+    stay = {"here-0", "here-1"}
+
+    def play(now: float) -> float | None:
+        window.look(now, stay)
+        for name in sorted(stay):
+            for _ in range(RECENT):
+                window.add(episode(500.0), name)
+        return window.score
+
+    assert (play(0.0) or 0.0) < 60.0
+    assert (play(AWAY_SECONDS) or 0.0) < 60.0
+    assert play(AWAY_SECONDS + 1.0) == 500.0
+
+
+def test_an_actor_that_is_soon_back_is_no_other_source() -> None:
+    window = window_of()
+    for _ in range(RECENT):
+        for name in ("a", "b", "liar"):
+            window.add(episode(9e9 if name == "liar" else 50.0), name)
+    for now, present in ((0.0, "ab"), (AWAY_SECONDS, "b"), (AWAY_SECONDS + 1.0, "ab"), (2 * AWAY_SECONDS, "b")):
+        window.look(now, {*present, "liar"})
+        window.add(episode(9e9), "liar")
+        assert window.score == 50.0
 
 
 def test_best_is_of_full_windows_only() -> None:
