@@ -1,11 +1,13 @@
 """Frames to a goal, here and in another checkout by turns: whether what was made faster still learns as well.
 
     python -m benchmarks frames [--against FOLDER] [--environments CartPole-v1,FlappyBird-v0] [--seeds 0,1,2,3,4]
+                               [--set SECTION.KEY=VALUE]
 
 Two actors and the preset, until the mean return of 100 training episodes is 475 in CartPole-v1, 10 in FlappyBird-v0 (a
 pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER is benchmarks/against.py's. Whose
 gradient comes first is chance, and so the frames of one seed vary from run to run: compare medians. An actor that waits
-for the learner adds gradients up meanwhile: many frames a gradient are few steps for as many frames.
+for the learner adds gradients up meanwhile: many frames a gradient are few steps for as many frames. --set is for both:
+the presets of the other checkout may be others.
 """
 
 from __future__ import annotations
@@ -41,24 +43,29 @@ def main() -> None:
     parser.add_argument("--environments", default=",".join(GOALS))
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--seconds", type=float, default=120.0, help="of training, at most")
+    parser.add_argument("--set", action="append", default=[], help="may be repeated")
     given = parser.parse_args()
     tables.machine()
+    settings = [word for assignment in given.set for word in ("--set", assignment)]
     other = against.checkout(given)
     rows: list[tuple[Cell, ...]] = []
     for env in given.environments.split(","):
-        pairs = [pair(env, int(seed), given.seconds, other) for seed in given.seeds.split(",")]
+        pairs = [pair(env, int(seed), given.seconds, other, settings) for seed in given.seeds.split(",")]
         rows += [row(env, f"seed {seed}", one) for seed, one in zip(given.seeds.split(","), pairs, strict=True)]
         rows.append(row(env, "median", medians(pairs)))
     tables.show("To the goal, 2 actors", COLUMNS, rows)
 
 
-def pair(env: str, seed: int, seconds: float, other: Path | None) -> Pair:
+def pair(env: str, seed: int, seconds: float, other: Path | None, settings: Sequence[str] = ()) -> Pair:
     """One right after the other."""
-    return measure(env, seed, seconds, None), measure(env, seed, seconds, other) if other else NOTHING
+    here = measure(env, seed, seconds, None, settings)
+    return here, measure(env, seed, seconds, other, settings) if other else NOTHING
 
 
-def measure(env: str, seed: int, seconds: float, checkout: Path | None) -> Measured:
-    arguments = ("--actors", "2", "--seed", str(seed), "--until-return", str(GOALS[env]), "--seconds", str(seconds))
+def measure(env: str, seed: int, seconds: float, checkout: Path | None, settings: Sequence[str]) -> Measured:
+    """settings: words of the command line."""
+    limits = ("--until-return", str(GOALS[env]), "--seconds", str(seconds))
+    arguments = ("--actors", "2", "--seed", str(seed), *limits, *settings)
     label = f"{env}, seed {seed}, {'before' if checkout else 'now'}"
     with Training(env, *arguments, label=label, checkout=checkout) as training:
         result = training.finish(seconds + STARTING_SECONDS)
