@@ -1,0 +1,141 @@
+"""The experiment that a3cd grew out of, simulated: FlappyBird by 4 to 40 actors, fixed and growing in number.
+
+    python -m benchmarks experiment [--seeds 0,1,2,3,4] [--episodes N] [--frames N] [--fleets 4,10,6..12,...]
+                                    [--figure FILE] [--keep FOLDER] [--jobs N]
+
+One environment per actor, a network with one layer of 128, Adam with 1e-4, and a gradient for each whole episode, whose
+steps take 30 ms. The learner needs 0.15 s for an optimizer step: it keeps up with ten actors while episodes are short.
+"without limits": gradients are pushed to a queue without a bound and applied one by one, however old they are, and
+weights are fetched after each push. "ours": the same task with our exchange, whose settings are the defaults.
+Fleets that grow begin with the smaller number. --thresholds: they grow by multiples of the first episodes' length, or
+by seconds, as in the experiment (20, 40 and 60 s, which are 667 steps and more).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.factors import OURS, UNLIMITED
+from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from common.settings.sections import Settings
+from common.settings.toml import replace_at
+from simulation.settings import Costs, Simulation
+
+STEP_SECONDS = 0.03
+TASK: dict[str, Any] = {
+    "environment.id": "FlappyBird-v0",
+    "environment.options": {"use_lidar": False},
+    "environment.num_envs": 1,
+    "environment.step_seconds": STEP_SECONDS,
+    "network.hidden": [128],
+    "network.input_scale": 5.0,
+    "algorithm.whole_episodes": True,
+    "optimizer.kind": "adam",
+    "optimizer.learning_rate": 1e-4,
+}
+COSTS = Costs(
+    batch_step=0.0,
+    environment_step=0.0,
+    gradient=STEP_SECONDS,
+    gradient_step=0.0,
+    optimizer_step=0.15,
+    actor_start=0.0,
+    actor_prepare=0.0,
+)
+EXCHANGES = {"without limits": UNLIMITED, "ours": OURS}
+FLEETS = "4,10,20,40,6..12,10..20,10..32"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--episodes", type=int, default=100_000)
+    parser.add_argument("--frames", type=int, default=20_000_000, help="at most")
+    parser.add_argument("--exchanges", default=",".join(EXCHANGES))
+    parser.add_argument("--fleets", default=FLEETS, help="numbers of actors, and ranges of those that grow")
+    parser.add_argument("--thresholds", choices=["relative", "seconds"], default="relative")
+    parser.add_argument("--score", type=float, default=4.0, help="mean return that the table has the time of")
+    parser.add_argument("--figure", type=Path, help="PNG or SVG")
+    parser.add_argument("--keep", type=Path, default=Path("runs/experiment"), help="results; what is there is kept")
+    parser.add_argument("--jobs", type=int)
+    arguments = parser.parse_args()
+    limits = {"limits.episodes": arguments.episodes, "limits.frames": arguments.frames}
+    cases = [
+        Case(f"{exchange}, {fleet}", settings_of(exchange, fleet, arguments.thresholds, int(seed), limits), world())
+        for seed in arguments.seeds.split(",")
+        for exchange in arguments.exchanges.split(",")
+        for fleet in arguments.fleets.split(",")
+    ]
+    tables.machine()
+    rows = grouped(run_all(cases, arguments.keep, arguments.jobs))
+    columns = ("", "return", "episodes", "frames", "virtual hours", "lag", "actors", f"s to {arguments.score:g}")
+    lines = [(name, *figures(found, arguments.score)) for name, found in rows.items()]
+    tables.show(f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}", columns, lines)
+    if arguments.figure is not None:
+        draw(rows, arguments.figure)
+
+
+def settings_of(exchange: str, fleet: str, unit: str, seed: int, limits: dict[str, Any]) -> Settings:
+    least, _, most = fleet.partition("..")
+    scaling = {
+        "scaling.policy": "episode-duration" if most else "fixed",
+        "scaling.unit": unit,
+        "scaling.minimum": int(least),
+        "scaling.maximum": int(most or least),
+    }
+    return replace_at(Settings(), TASK | EXCHANGES[exchange] | scaling | limits | {"seed": seed})
+
+
+def world() -> Simulation:
+    return Simulation(costs=COSTS)
+
+
+def figures(found: Sequence[Outcome], score: float) -> tuple[float | None, ...]:
+    """Medians over the seeds, at the end."""
+    of = (
+        lambda one: one.end.mean_return,
+        lambda one: one.end.episodes,
+        lambda one: one.end.frames,
+        lambda one: one.end.seconds / 3600,
+        lambda one: one.end.lag,
+        lambda one: one.end.actors,
+        lambda one: at.seconds if (at := one.first(score)) else None,
+    )
+    return tuple(median(found, figure) for figure in of)
+
+
+def draw(rows: dict[str, list[Outcome]], file: Path) -> None:
+    """Mean return by episodes and by time; above without limits, below with ours. A line for each fleet: the median."""
+    from matplotlib.figure import Figure
+
+    exchanges = list(dict.fromkeys(name.split(", ")[0] for name in rows))
+    figure = Figure((10, 3.6 * len(exchanges)), layout="constrained")
+    axes = figure.subplots(len(exchanges), 2, squeeze=False, sharey=True)
+    for line, exchange in zip(axes, exchanges, strict=True):
+        for axis, what in zip(line, ("episodes", "seconds"), strict=True):
+            for name, found in rows.items():
+                if name.startswith(f"{exchange}, "):
+                    grid, returns = middle(found, what)
+                    axis.plot(grid, returns, label=name.removeprefix(f"{exchange}, "), linewidth=1.2)
+            axis.set_title(f"{exchange}", loc="left", fontsize=10)
+            axis.set_xlabel("episodes" if what == "episodes" else "virtual seconds")
+            axis.grid(alpha=0.3)
+        line[0].set_ylabel("mean return of 100 episodes")
+        line[1].legend(title="actors", fontsize=8)
+    figure.savefig(file, dpi=120)
+
+
+def middle(found: Sequence[Outcome], what: str, points: int = 200) -> tuple[list[float], list[float | None]]:
+    """The median over the seeds at equal distances, up to where half of the runs end."""
+    end = median(found, lambda one: float(getattr(one.end, what))) or 0.0
+    grid = [end * number / points for number in range(1, points + 1)]
+    places = [[one.at(**{what: at}) or one.end for one in found] for at in grid]
+    return grid, [tables.median(one.mean_return for one in at) for at in places]
+
+
+if __name__ == "__main__":
+    main()

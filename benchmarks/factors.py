@@ -1,0 +1,156 @@
+"""One factor at a time, from an exchange without limits to ours: frames until a score, for many actors.
+
+    python -m benchmarks factors [--environments CartPole-v1,FlappyBird-v0] [--optimizers adam,rmsprop]
+                                 [--actors 4,10,20,40] [--capacity N] [--seeds 0,1,2,3,4] [--only NAME,...]
+                                 [--keep FOLDER] [--jobs N]
+
+Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients are pushed to a queue
+without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x" leave
+one out of ours. Each actor has one environment, whose
+rollouts of 16 steps take 0.16 s, more or less: hosts differ. An optimizer step takes a tenth of that, so that the
+learner keeps up with ten actors; or with as many as --capacity says.
+
+Cells: thousands of frames until the mean return of 100 episodes is at the score, median over the seeds ("-": half of
+them or more were not there after all frames of the budget), and the virtual seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks import tables
+from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from common.run import presets
+from common.settings.toml import replace_at
+from simulation.settings import Costs, Host, Simulation
+
+STEP_SECONDS = 0.01
+ROLLOUT = 16
+PLAYING = Costs(
+    batch_step=STEP_SECONDS,
+    environment_step=0.0,
+    gradient=0.0,
+    gradient_step=0.0,
+    message=0.0,
+    message_mib=0.0,
+    actor_start=0.0,
+    actor_prepare=0.0,
+)
+HOSTS = [Host(name=f"host{number}", slots=5, speed=0.86 + 0.04 * number) for number in range(8)]
+"""Actors that all step at once would send at once, which real ones do not."""
+COMMON: dict[str, Any] = {
+    "environment.num_envs": 1,
+    "algorithm.rollout_length": ROLLOUT,
+    "exchange.kind": "gradients",
+    "optimizer.anneal": "constant",
+    "limits.seconds": 0.0,
+}
+GOALS = {"CartPole-v1": (475.0, 400_000), "FlappyBird-v0": (10.0, 1_000_000)}
+"""Score, and frames within which it must be reached."""
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "adam": {"optimizer.kind": "adam", "optimizer.learning_rate": 2.5e-3},
+    "rmsprop": {"optimizer.kind": "rmsprop", "optimizer.learning_rate": 1e-3},
+}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "credit": {"exchange.credit": 0, "exchange.accumulate": 1},
+    "accumulate": {"exchange.accumulate": 1},
+    "coalesce": {"exchange.coalesce": 1},
+    "refresh": {"algorithm.refresh": False, "algorithm.correction": "none"},
+    "V-trace": {"algorithm.correction": "none"},
+    "step scaling": {"staleness.scale": "none"},
+    "limit on lag": {"staleness.refuse_factor": 0.0},
+}
+"""What is set where one rule is left out: nothing is accumulated without credit, and V-trace corrects what is
+refreshed."""
+OURS: dict[str, Any] = {
+    "exchange.credit": 1,
+    "exchange.accumulate": 4,
+    "exchange.coalesce": 16,
+    "algorithm.refresh": True,
+    "algorithm.correction": "vtrace",
+    "staleness.scale": "inverse-sqrt",
+    "staleness.refuse_factor": 4.0,
+}
+UNLIMITED = {key: value for rule in WITHOUT.values() for key, value in rule.items()}
+ADDED = {
+    "credit": ("exchange.credit",),
+    "credit, accumulate": ("exchange.credit", "exchange.accumulate"),
+    "coalesce": ("exchange.coalesce",),
+    "refresh": ("algorithm.refresh",),
+    "refresh, V-trace": ("algorithm.refresh", "algorithm.correction"),
+    "step scaling": ("staleness.scale",),
+    "limit on lag": ("staleness.refuse_factor",),
+}
+EXCHANGES: dict[str, dict[str, Any]] = {
+    "without limits": UNLIMITED,
+    **{f"+ {name}": UNLIMITED | {key: OURS[key] for key in keys} for name, keys in ADDED.items()},
+    "ours": OURS,
+    **{f"- {name}": OURS | without for name, without in WITHOUT.items()},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environments", default="CartPole-v1")
+    parser.add_argument("--optimizers", default="adam,rmsprop")
+    parser.add_argument("--actors", default="4,10,20,40")
+    parser.add_argument("--capacity", type=int, default=10, help="actors that the learner keeps up with")
+    parser.add_argument("--seeds", default="0,1,2,3,4")
+    parser.add_argument("--only", default="", help="rows, instead of all")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("runs/factors"), help="folder of results; what is there is kept"
+    )
+    parser.add_argument("--jobs", type=int)
+    arguments = parser.parse_args()
+    names = arguments.only.split(",") if arguments.only else list(EXCHANGES)
+    actors = [int(count) for count in arguments.actors.split(",")]
+    tables.machine()
+    for environment in arguments.environments.split(","):
+        for optimizer in arguments.optimizers.split(","):
+            cases = [
+                case(environment, optimizer, name, count, seed, arguments.capacity)
+                for name in names
+                for count in actors
+                for seed in map(int, arguments.seeds.split(","))
+            ]
+            rows = grouped(run_all(cases, arguments.keep, arguments.jobs))
+            show(f"{environment}, {optimizer}, a learner for {arguments.capacity} actors", environment, rows, actors)
+
+
+def case(environment: str, optimizer: str, name: str, actors: int, seed: int, capacity: int) -> Case:
+    score, frames = GOALS[environment]
+    own = {
+        "seed": seed,
+        "scaling.minimum": actors,
+        "scaling.maximum": actors,
+        "limits.frames": frames,
+        "limits.until_return": score,
+    }
+    settings = presets.for_environment(environment)
+    settings = replace_at(settings, COMMON | OPTIMIZERS[optimizer] | EXCHANGES[name] | own)
+    costs = msgspec.structs.replace(PLAYING, optimizer_step=ROLLOUT * STEP_SECONDS / capacity)
+    return Case(f"{name}, {actors}", settings, Simulation(costs=costs, hosts=HOSTS))
+
+
+def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: Sequence[int]) -> None:
+    score, _ = GOALS[environment]
+
+    def cells(name: str, count: int) -> tuple[float | None, float | None]:
+        found = rows[f"{name}, {count}"]
+        frames = median(found, lambda one: at.frames / 1000 if (at := one.first(score)) else None)
+        seconds = median(found, lambda one: at.seconds if (at := one.first(score)) else None)
+        return frames, seconds
+
+    names = dict.fromkeys(name.rsplit(", ", 1)[0] for name in rows)
+    columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s")]
+    lines = [(name, *(cell for count in actors for cell in cells(name, count))) for name in names]
+    tables.show(f"{title}, to {score:g}", ("", *columns), lines)
+
+
+if __name__ == "__main__":
+    main()

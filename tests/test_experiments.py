@@ -1,0 +1,72 @@
+"""The simulated experiments: what each row of a table is, and what is made of their outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import experiment, factors, speedup
+from benchmarks.simulations import Outcome, Point
+from common.settings.sections import Settings
+from common.settings.toml import replace_at
+
+
+def test_ours_is_what_the_defaults_are() -> None:
+    assert replace_at(Settings(), factors.OURS) == Settings()
+
+
+def test_each_row_adds_one_rule_to_an_exchange_without_limits_or_leaves_one_out_of_ours() -> None:
+    def changed(name: str, other: str) -> set[str]:
+        row, base = factors.EXCHANGES[name], factors.EXCHANGES[other]
+        return {key for key in base if row[key] != base[key]}
+
+    assert changed("without limits", "ours") == set(factors.OURS)
+    assert changed("+ refresh", "without limits") == {"algorithm.refresh"}
+    assert changed("- refresh", "ours") == {"algorithm.refresh", "algorithm.correction"}
+    for name, keys in factors.ADDED.items():
+        assert changed(f"+ {name}", "without limits") == set(keys)
+    for name, without in factors.WITHOUT.items():
+        assert changed(f"- {name}", "ours") == set(without)
+
+
+@pytest.mark.parametrize("name", factors.EXCHANGES)
+def test_every_row_is_a_run_that_can_be(name: str) -> None:
+    one = factors.case("CartPole-v1", "rmsprop", name, 40, seed=3, capacity=10)
+    assert (one.settings.seed, one.settings.scaling.maximum) == (3, 40)
+    assert one.simulation.costs.optimizer_step == 0.016
+
+
+@pytest.mark.parametrize("exchange", experiment.EXCHANGES)
+def test_a_fleet_of_the_experiment_is_fixed_or_grows(exchange: str) -> None:
+    fixed = experiment.settings_of(exchange, "10", "relative", 1, {"limits.episodes": 5})
+    grows = experiment.settings_of(exchange, "6..12", "seconds", 1, {})
+    assert (fixed.scaling.policy, fixed.scaling.minimum, fixed.scaling.maximum) == ("fixed", 10, 10)
+    assert (grows.scaling.policy, grows.scaling.minimum, grows.scaling.maximum) == ("episode-duration", 6, 12)
+    assert fixed.algorithm.whole_episodes and fixed.limits.episodes == 5
+
+
+def outcome(name: str, returns: list[float], seconds: float = 1.0) -> Outcome:
+    points = [
+        Point(number * seconds, 0.0, 20 * number, number, value, 1.0, 1, 0.0, 0.0)
+        for number, value in enumerate(returns, start=1)
+    ]
+    return Outcome(name, 0, "", points)
+
+
+def test_the_experiments_lines_are_medians_over_the_seeds(tmp_path: Path) -> None:
+    found = [outcome("ours, 4", returns) for returns in ([1.0, 2.0], [2.0, 4.0], [9.0, 9.0])]
+    grid, returns = experiment.middle(found, "episodes", points=2)
+    assert (grid, returns) == ([1.0, 2.0], [2.0, 4.0])
+    assert experiment.figures(found, score=4.0)[-1] == 2.0
+    experiment.draw({"ours, 4": found}, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_speed_up_is_the_time_of_one_actor_over_that_of_several() -> None:
+    rows = {
+        "a3c, 1": [outcome("a3c, 1", [0.0, 0.0, 9.0], seconds=4.0)],
+        "a3c, 2": [outcome("a3c, 2", [0.0, 9.0], seconds=3.0)],
+    }
+    assert speedup.line("a3c", 2, 9.0, rows) == ("a3c", 2, 0.04, 6.0, 2.0, 2.1, 0.0)
+    assert speedup.line("a3c", 2, 99.0, rows)[2:5] == (None, None, None)
