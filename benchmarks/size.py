@@ -67,10 +67,10 @@ class Network:
 
 
 NETWORKS = (
-    Network("dense", 18_563, "none", 99.0, 4 * 18_563),
-    Network("dense", 18_563, "int8", 99.0, 18_563),
-    Network("conv-a3c", 677_943, "int8+lz4", 760.0, 2 * 677_943),
-    Network("conv-a3c", 677_943, "int8+lz4", 760.0, 677_943),
+    Network("dense", 18_563, "none", 91.0, 4 * 18_563),
+    Network("dense", 18_563, "int8", 91.0, 18_563),
+    Network("conv-a3c", 677_943, "int8+lz4", 681.0, 2 * 677_943),
+    Network("conv-a3c", 677_943, "int8+lz4", 681.0, 677_943),
 )
 """The second of each with exchange.weights = "delta": a byte for each weight."""
 
