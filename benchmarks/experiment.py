@@ -1,7 +1,7 @@
 """The experiment that a3cd grew out of, simulated: FlappyBird by 4 to 40 actors, fixed and growing in number.
 
     python -m benchmarks experiment [--seeds 0,1,2,3,4] [--episodes N] [--frames N] [--fleets 4,10,6..12,...]
-                                    [--figure FILE] [--keep FOLDER] [--jobs N]
+                                    [--figure FILE] [--folder FOLDER] [--jobs N]
 
 One environment per actor, a network with one layer of 128, Adam with 1e-4, and a gradient for each whole episode, whose
 steps take 30 ms. The learner needs 0.15 s for an optimizer step: it keeps up with ten actors while episodes are short.
@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks import tables
 from benchmarks.factors import OURS, UNLIMITED
-from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from benchmarks.simulations import Case, Outcome, add_options, grouped, median, median_at, run_all
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
 from simulation.settings import Costs, Simulation
@@ -60,8 +60,7 @@ def main() -> None:
     parser.add_argument("--thresholds", choices=["relative", "seconds"], default="relative")
     parser.add_argument("--score", type=float, default=4.0, help="mean return that the table has the time of")
     parser.add_argument("--figure", type=Path, help="PNG or SVG")
-    parser.add_argument("--keep", type=Path, default=Path("runs/experiment"), help="results; what is there is kept")
-    parser.add_argument("--jobs", type=int)
+    add_options(parser, "runs/experiment")
     arguments = parser.parse_args()
     limits = {"limits.episodes": arguments.episodes, "limits.frames": arguments.frames}
     cases = [
@@ -71,7 +70,7 @@ def main() -> None:
         for fleet in arguments.fleets.split(",")
     ]
     tables.machine()
-    rows = grouped(run_all(cases, arguments.keep, arguments.jobs))
+    rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
     columns = ("", "return", "episodes", "frames", "virtual hours", "lag", "actors", f"s to {arguments.score:g}")
     lines = [(name, *figures(found, arguments.score)) for name, found in rows.items()]
     tables.show(f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}", columns, lines)
@@ -95,7 +94,7 @@ def world() -> Simulation:
 
 
 def figures(found: Sequence[Outcome], score: float) -> tuple[float | None, ...]:
-    """Medians over the seeds, at the end."""
+    """Medians over the seeds, at the end, and of the seconds until the score."""
     of = (
         lambda one: one.end.mean_return,
         lambda one: one.end.episodes,
@@ -103,9 +102,8 @@ def figures(found: Sequence[Outcome], score: float) -> tuple[float | None, ...]:
         lambda one: one.end.seconds / 3600,
         lambda one: one.end.lag,
         lambda one: one.end.actors,
-        lambda one: at.seconds if (at := one.first(score)) else None,
     )
-    return tuple(median(found, figure) for figure in of)
+    return *(median(found, figure) for figure in of), median_at(found, score, "seconds")
 
 
 def draw(rows: dict[str, list[Outcome]], file: Path) -> None:

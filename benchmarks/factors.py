@@ -2,7 +2,7 @@
 
     python -m benchmarks factors [--environments CartPole-v1,FlappyBird-v0] [--optimizers adam,rmsprop]
                                  [--actors 4,10,20,40] [--capacity N] [--seeds 0,1,2,3,4] [--only NAME,...]
-                                 [--keep FOLDER] [--jobs N]
+                                 [--folder FOLDER] [--jobs N]
 
 Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients are pushed to a queue
 without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x" leave
@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from benchmarks.simulations import Case, Outcome, add_options, grouped, median_at, run_all
 from common.run import presets
 from common.settings.toml import replace_at
 from simulation.settings import Costs, Host, Simulation
@@ -102,10 +101,7 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, default=10, help="actors that the learner keeps up with")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--only", default="", help="rows, instead of all")
-    parser.add_argument(
-        "--keep", type=Path, default=Path("runs/factors"), help="folder of results; what is there is kept"
-    )
-    parser.add_argument("--jobs", type=int)
+    add_options(parser, "runs/factors")
     arguments = parser.parse_args()
     names = arguments.only.split(",") if arguments.only else list(EXCHANGES)
     actors = [int(count) for count in arguments.actors.split(",")]
@@ -118,7 +114,7 @@ def main() -> None:
                 for count in actors
                 for seed in map(int, arguments.seeds.split(","))
             ]
-            rows = grouped(run_all(cases, arguments.keep, arguments.jobs))
+            rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
             show(f"{environment}, {optimizer}, a learner for {arguments.capacity} actors", environment, rows, actors)
 
 
@@ -142,9 +138,8 @@ def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: S
 
     def cells(name: str, count: int) -> tuple[float | None, float | None]:
         found = rows[f"{name}, {count}"]
-        frames = median(found, lambda one: at.frames / 1000 if (at := one.first(score)) else None)
-        seconds = median(found, lambda one: at.seconds if (at := one.first(score)) else None)
-        return frames, seconds
+        frames = median_at(found, score, "frames")
+        return frames and frames / 1000, median_at(found, score, "seconds")
 
     names = dict.fromkeys(name.rsplit(", ", 1)[0] for name in rows)
     columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s")]

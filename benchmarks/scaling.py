@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from benchmarks.simulations import Case, Outcome, add_options, grouped, median, median_at, run_all
 from common.run import presets
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
@@ -80,8 +78,7 @@ def main() -> None:
     parser.add_argument("--carries", default="4,12,40", help="actors that the learner can carry")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--learning-rate", type=float, default=0.0, help="instead of the preset's 5e-3")
-    parser.add_argument("--jobs", type=int, default=None, help="processes; default: one for each core")
-    parser.add_argument("--folder", type=Path, default=Path("runs/scaling"))
+    add_options(parser, "runs/scaling")
     arguments = parser.parse_args()
     carried = [int(one) for one in arguments.carries.split(",")]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
@@ -128,15 +125,10 @@ def costs(settings: Settings, carries: int) -> Costs:
     return Costs(batch_step=STEP_SECONDS, environment_step=0.0, message_mib=gradient * 2**20 / BODY_BYTES)
 
 
-def at_goal(figure: str, outcome: Outcome) -> float | None:
-    there = outcome.first(GOAL)
-    return None if there is None else float(getattr(there, figure))
-
-
 def rows_of(carries: int, outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
     """What the columns say."""
     for name, some in grouped(outcomes).items():
-        seconds, actor_seconds, frames = (median(some, partial(at_goal, figure)) for figure in FIGURES)
+        seconds, actor_seconds, frames = (median_at(some, GOAL, figure) for figure in FIGURES)
         yield (
             name,
             carries,

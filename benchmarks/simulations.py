@@ -5,6 +5,7 @@ outcomes = run_all([Case("10 actors", settings, simulation)], Path("runs/experim
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import subprocess
@@ -19,6 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import tables
+from common.host.atomic_file import replace_file
 from common.settings.sections import Settings
 from simulation.cluster import Cluster
 from simulation.recorders import MemoryRecorder
@@ -76,6 +78,12 @@ class Outcome(msgspec.Struct, frozen=True):
         return next((at for at in self.curve if getattr(at, figure) >= least), None)
 
 
+def add_options(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Of a benchmark that is a series: `folder` and `jobs` as `run_all` takes them."""
+    parser.add_argument("--folder", type=Path, default=Path(folder), help="of results; what is there is kept")
+    parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
+
+
 def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None) -> list[Outcome]:
     """The outcome of each case, in order; those that the folder has from before are not run again.
 
@@ -116,10 +124,22 @@ def median(outcomes: Sequence[Outcome], figure: Callable[[Outcome], float | None
 
     None: half of them or more have none.
     """
+    if not outcomes:
+        return None
     figures = sorted(float("inf") if (value := figure(one)) is None else value for one in outcomes)
     middle = figures[(len(figures) - 1) // 2 : len(figures) // 2 + 1]
     value = sum(middle) / len(middle)
     return None if value == float("inf") else value
+
+
+def median_at(outcomes: Sequence[Outcome], score: float, figure: str) -> float | None:
+    """As `median`, of this figure of the point where the score is reached for the first time."""
+
+    def found(one: Outcome) -> float | None:
+        there = one.first(score)
+        return None if there is None else float(getattr(there, figure))
+
+    return median(outcomes, found)
 
 
 def _run(case: Case, file: Path) -> None:
@@ -134,9 +154,7 @@ def main() -> None:
     recorder = MemoryRecorder()
     Cluster(case.settings, case.simulation, recorder).run()
     outcome = Outcome(case.name, case.settings.seed, tables.conditions()["commit"], curve(recorder.rows))
-    part = file.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(outcome))
-    part.replace(file)
+    replace_file(file, msgspec.json.encode(outcome))
 
 
 def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:

@@ -1,6 +1,6 @@
 """How much sooner more actors get to a score, for the four methods of Mnih et al. 2016 (table 2), on a small task.
 
-    python -m benchmarks speedup [--actors 1,2,4,8,16] [--seeds 0,1,2,3,4] [--score S] [--keep FOLDER] [--jobs N]
+    python -m benchmarks speedup [--actors 1,2,4,8,16] [--seeds 0,1,2,3,4] [--score S] [--folder FOLDER] [--jobs N]
 
 Simulated, CartPole-v1: one environment per actor, as each thread of the paper had, steps of 10 ms, and a learner that
 is no bottleneck. A speed-up is the virtual time that one actor took over that of N, medians over the seeds; it is above
@@ -10,11 +10,10 @@ N if more actors also need fewer frames, which the paper saw for one-step method
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, grouped, median, run_all
+from benchmarks.simulations import Case, Outcome, add_options, grouped, median_at, run_all
 from common.run import presets
 from common.settings.toml import replace_at
 from simulation.settings import Costs, Simulation
@@ -47,10 +46,7 @@ def main() -> None:
     parser.add_argument("--actors", default="1,2,4,8,16")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--score", type=float, default=195.0, help="mean return of 100 episodes")
-    parser.add_argument(
-        "--keep", type=Path, default=Path("runs/speedup"), help="folder of results; what is there is kept"
-    )
-    parser.add_argument("--jobs", type=int)
+    add_options(parser, "runs/speedup")
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.actors.split(",")]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
@@ -59,7 +55,7 @@ def main() -> None:
         case(algorithm, count, seed, arguments.score) for algorithm in algorithms for count in counts for seed in seeds
     ]
     tables.machine()
-    rows = grouped(run_all(cases, arguments.keep, arguments.jobs))
+    rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
     title = f"CartPole-v1 to {arguments.score:g}, seeds {arguments.seeds}"
     columns = ("", "actors", "k frames", "virtual s", "speed-up", "the paper's", "mean lag")
     tables.show(
@@ -80,17 +76,11 @@ def case(algorithm: str, actors: int, seed: int, score: float) -> Case:
 
 def line(algorithm: str, actors: int, score: float, rows: dict[str, list[Outcome]]) -> tuple[tables.Cell, ...]:
     found = rows[f"{algorithm}, {actors}"]
-    frames = median(found, lambda one: at.frames / 1000 if (at := one.first(score)) else None)
-    took = seconds(found, score)
-    alone = seconds(rows.get(f"{algorithm}, 1", []), score)
+    frames, took = (median_at(found, score, figure) for figure in ("frames", "seconds"))
+    alone = median_at(rows.get(f"{algorithm}, 1", []), score, "seconds")
     speed_up = alone / took if alone and took else None
     lag = tables.median(one.end.lag for one in found)
-    return algorithm, actors, frames, took, speed_up, PAPER[algorithm].get(actors), lag
-
-
-def seconds(outcomes: list[Outcome], score: float) -> float | None:
-    """Virtual ones until the score, as `median` says."""
-    return median(outcomes, lambda one: at.seconds if (at := one.first(score)) else None) if outcomes else None
+    return algorithm, actors, frames and frames / 1000, took, speed_up, PAPER[algorithm].get(actors), lag
 
 
 if __name__ == "__main__":

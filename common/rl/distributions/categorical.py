@@ -12,6 +12,7 @@ from common.rl.arrays import Array
 from common.rl.distributions.base import Actions, Distribution, Floats
 
 _NONE, _MOST = np.float32(0), np.float32(80)
+"""The largest exponent that is computed: beyond 88 exp would overflow."""
 
 
 class Categorical(Distribution):
@@ -74,8 +75,8 @@ class Categorical(Distribution):
 def _one_of_two(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
     """As `Categorical.sample` for (N, 2), the same actions by the same random numbers in two thirds of the time."""
     apart = logits[:, 1] - logits[:, 0]
-    # Action 0 where the number is below its probability, 1 / (1 + exp(apart)); beyond 88 exp would overflow.
-    second = rng.random(len(logits)) * (1 + np.exp(np.minimum(apart, 80))) >= 1
+    # Action 0 where the number is below its probability, 1 / (1 + exp(apart)).
+    second = rng.random(len(logits)) * (1 + np.exp(np.minimum(apart, _MOST))) >= 1
     return second.astype(np.int64), -np.logaddexp(0, np.where(second, -apart, apart))
 
 
