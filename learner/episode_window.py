@@ -1,9 +1,9 @@
 """The last finished episodes and their mean return, which ends runs and chooses the best checkpoint.
 
 Figures come from other hosts. With several actors, one of them must not decide alone: in the means, each figure counts
-as at most the largest and at least the smallest that the others reported lately, and the score is at most what the
-others' own returns make likely. An actor that plays alone is believed. One that has left judges nobody for long: its
-episodes are of worse weights than those that the others play with by then.
+as at most the largest and at least the smallest that the others reported lately or have in the window, and the score is
+at most what the others' own returns make likely. An actor that plays alone is believed. One that has left judges nobody
+for long: its episodes are of worse weights than those that the others play with by then.
 """
 
 import math
@@ -15,6 +15,8 @@ from common.rl.episode import Episode
 from learner.bounded_dict import BoundedDict
 from learner.meters import LARGEST_FIGURE
 
+EARLIER = ""
+"""The source of the episodes that a checkpoint kept. They were judged when they came."""
 RECENT = 20
 """Episodes of each source by which the others are judged."""
 ENOUGH = 5
@@ -64,23 +66,26 @@ class EpisodeWindow:
         self.alone = True
         """Whether there is one source only, which is then believed."""
         self.kept: deque[Episode] = deque(maxlen=size)
-        self._names: deque[str] = deque(maxlen=size)
-        """The source of each."""
+        self._origins: deque[tuple[str, bool]] = deque(maxlen=size)
+        """The source of each, and whether others could judge it when it came."""
         self._sources: BoundedDict[str, _Source] = BoundedDict(SOURCES)
+        self._several = False
+        """Whether there are sources enough to judge each other; found out again when one has left."""
         self._best = best_return
         self._lowest = lowest_return
         self._score: float | None = None
         self._unseen = 0
         """Episodes since the score was computed."""
 
-    def add(self, episode: Episode, source: str = "") -> None:
+    def add(self, episode: Episode, source: str = EARLIER) -> None:
         """Counts a finished episode, unless a figure is impossible (NaN for example)."""
         usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
         if not usable or episode.length < 0:
             return
         self.episodes += 1
         self.kept.append(episode)
-        self._names.append(source)
+        self._several = self._several or len(self._references()) > 1
+        self._origins.append((source, self._several and not self.alone))
         known = self._sources.get(source) or _Source()
         known.recent.append(episode)
         self._sources[source] = known
@@ -93,11 +98,20 @@ class EpisodeWindow:
                 source.seen = now
             elif now - source.seen > AWAY_SECONDS:
                 del self._sources[name]
+                self._several = False
 
     @property
     def sources(self) -> Collection[str]:
         """By whose episodes the others are judged."""
         return self._sources.keys()
+
+    @property
+    def believed(self) -> list[Episode]:
+        """The episodes of the window, each figure as it counts in the means."""
+        returns = self._clipped(lambda one: one.episode_return)
+        lengths = map(int, self._clipped(lambda one: one.length))
+        seconds = self._clipped(lambda one: one.seconds)
+        return [Episode(*figures) for figures in zip(returns, lengths, seconds, strict=True)]
 
     @property
     def full(self) -> bool:
@@ -172,15 +186,25 @@ class EpisodeWindow:
         return math.fsum(figures) / len(figures) if figures else None
 
     def _clipped(self, figure: Callable[[Episode], float]) -> list[float]:
-        """Of the window, each figure clipped to the range of the other sources' recent ones."""
-        ranges = {
-            name: (min(map(figure, source.recent)), max(map(figure, source.recent)))
-            for name, source in self._references().items()
-        }
-        if self.alone or len(ranges) < 2:
-            return list(map(figure, self.kept))
-        lows = sorted((low, name) for name, (low, _) in ranges.items())[:2]
-        highs = sorted(((high, name) for name, (_, high) in ranges.items()), reverse=True)[:2]
-        limits = {name: (lows[lows[0][1] == name][0], highs[highs[0][1] == name][0]) for name in set(self._names)}
-        named = zip(self._names, self.kept, strict=True)
-        return [min(max(figure(episode), limits[name][0]), limits[name][1]) for name, episode in named]
+        """Of the window, each figure clipped to the range of the other sources' ones.
+
+        Their recent ones alone would not do: where an agent learns fast, all of those are better than what the window
+        still holds, which would count as much as they. For the same reason nobody raises what was there before him.
+        """
+        figures = list(map(figure, self.kept))
+        judges = {name: [figure(one) for one in source.recent] for name, source in self._references().items()}
+        if self.alone or len(judges) < 2:
+            return figures
+        for (name, _), value in zip(self._origins, figures, strict=True):
+            if name in judges:
+                judges[name].append(value)
+        lows = sorted((min(values), name) for name, values in judges.items())[:2]
+        highs = sorted(((max(values), name) for name, values in judges.items()), reverse=True)[:2]
+
+        def believed(name: str, judged: bool, value: float) -> float:
+            if name == EARLIER:
+                return value
+            value = min(value, highs[highs[0][1] == name][0])
+            return max(value, lows[lows[0][1] == name][0]) if judged else value
+
+        return [believed(*origin, value) for origin, value in zip(self._origins, figures, strict=True)]

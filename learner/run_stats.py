@@ -246,7 +246,7 @@ class RunStats:
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
             "lowest_return": self.window.lowest_return,
-            "recent": msgspec.to_builtins(list(self.window.kept)),
+            "recent": msgspec.to_builtins(self.window.believed),
         }
 
     def measurement(self, now: float, actors: int, *, by_hand: int = 0, launchers: int = 0) -> Measurement:

@@ -56,7 +56,8 @@ def test_a_run_learns_by_itself(daemons: Daemons) -> None:
 
 def test_it_goes_on_without_an_actor_and_after_the_learner(daemons: Daemons) -> None:
     run_dir = daemons.folder / "run"
-    training = daemons.start("train", "CartPole-v1", *ACTIONS, "--set", "limits.frames=0", "--run-dir", run_dir)
+    endless = ("--set", "limits.frames=0", "--set", "limits.until_return=1e9")
+    training = daemons.start("train", "CartPole-v1", *ACTIONS, *endless, "--run-dir", run_dir)
     plays_on(training)
     (first, *_) = training.members("actor")
     first.send_signal(signal.SIGKILL)

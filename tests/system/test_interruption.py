@@ -14,7 +14,10 @@ from tests.helpers.daemons import Daemon, Daemons, until
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
-ENDLESS = ("--set", "limits.frames=0", "--set", "environment.step_seconds=0.002")
+ENDLESS = (
+    *("--set", "limits.frames=0", "--set", "limits.until_return=1e9"),
+    *("--set", "environment.step_seconds=0.002"),
+)
 
 
 def at_work(training: Daemon, frames: int = 0) -> None:
