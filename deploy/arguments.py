@@ -115,7 +115,8 @@ def agent_options(command: _Command) -> _Command:
     """RUN and which agent of it plays."""
     which = "The newest checkpoint instead of the best."
     newest = click.option("--newest", "checkpoint", flag_value="newest", default="best", help=which)
-    sampled = click.option("--sampled", is_flag=True, help="Draw actions as in training instead of the best.")
+    how = "Draw actions as in training, or take the best.  [default: as evaluation.sampled says: drawn in ALE games]"
+    sampled = click.option("--sampled/--greedy", default=None, help=how)
     seed = click.option("--seed", type=int, default=0, show_default=True)
     run = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
     return run(seed(sampled(newest(command))))

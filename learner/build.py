@@ -17,7 +17,7 @@ from common.errors import ConfigurationError
 from common.host.versions import versions
 from common.rl.action_spec import ActionSpec
 from common.rl.environments.make import make as make_environments
-from common.rl.environments.names import longest_episode
+from common.rl.environments.names import draws_actions, longest_episode
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.timing import step_seconds
 from common.rl.moments import Moments, bytes_in_header
@@ -136,7 +136,10 @@ def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec
             "its actors do: name one device, or use trajectories"
         )
     exchange = msgspec.structs.replace(settings.exchange, kind=kind)
-    settings = msgspec.structs.replace(settings, environment=environment, network=network, exchange=exchange)
+    evaluation = msgspec.structs.replace(settings.evaluation, sampled=draws_actions(settings))
+    settings = msgspec.structs.replace(
+        settings, environment=environment, network=network, exchange=exchange, evaluation=evaluation
+    )
     return settings, observation, action
 
 

@@ -1,5 +1,6 @@
 """Evaluate a trained agent: returns and lengths of a number of episodes."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from actor.agent import EPISODE_STEPS
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import UnavailableError
+from common.rl.environments.names import draws_actions
+from common.rl.episode_statistics import ReturnStatistics, return_statistics
+from common.rl.seeds import held_out_seeds
 
 NUM_ENVS = 16
 """Environments stepped at once."""
@@ -17,20 +21,16 @@ PlayedEpisode = tuple[float, int, bool]
 """Its return, its length in steps, and whether it was cut off."""
 
 
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+class Evaluation(ReturnStatistics, frozen=True, kw_only=True):
     """Returns are undiscounted, as the environment gives rewards."""
 
     env: str
     version: int
     """Optimizer steps that made the weights."""
     sampled: bool
+    """Whether actions were drawn, or the best ones taken."""
     seed: int
-    episodes: int
-    mean: float
-    std: float
-    """Standard deviation of the episodes' returns (not the error of their mean)."""
-    minimum: float
-    maximum: float
+    """Of the episodes; training has none of them, whatever its seed."""
     length_mean: float
     """Steps of the agent."""
     capped: int
@@ -44,29 +44,28 @@ def evaluate(
     run: Path,
     *,
     episodes: int = 100,
-    sampled: bool = False,
+    sampled: bool | None = None,
     seed: int = 0,
     max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
 ) -> Evaluation:
     """Play `episodes` episodes with a run's agent. The same arguments give the same result.
 
+    sampled: draw actions as in training; None: as the run's settings say (evaluation.sampled).
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
     trained = open_run(run, checkpoint)
-    with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=seed, sampled=sampled)) as agent:
-        played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seed=seed)
+    drawn = draws_actions(trained.settings) if sampled is None else sampled
+    seeds = held_out_seeds("report", seed)
+    with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=next(seeds), sampled=drawn)) as agent:
+        played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seeds=seeds)
     returns, lengths, capped = (list(column) for column in zip(*played, strict=True))
     return Evaluation(
+        **msgspec.structs.asdict(return_statistics(returns)),
         env=trained.settings.environment.id,
         version=trained.checkpoint.version,
-        sampled=sampled,
+        sampled=drawn,
         seed=seed,
-        episodes=len(played),
-        mean=float(np.mean(returns)),
-        std=float(np.std(returns)),
-        minimum=min(returns),
-        maximum=max(returns),
         length_mean=float(np.mean(lengths)),
         capped=sum(capped),
         max_steps=max_steps,
@@ -75,8 +74,8 @@ def evaluate(
     )
 
 
-def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seed: int) -> list[PlayedEpisode]:
-    """Play `episodes` episodes (1 or more) of at most `max_steps` steps each.
+def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seeds: Iterator[int]) -> list[PlayedEpisode]:
+    """Play `episodes` episodes (1 or more) of at most `max_steps` steps each; `seeds` has one for each reset.
 
     Counting the first episodes that end would favour short ones. Each environment is therefore given its number of
     episodes in advance, and every episode that begins counts. An environment with a capped episode waits for the
@@ -87,8 +86,7 @@ def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seed: i
     while len(played) < episodes:
         each, more = divmod(episodes - len(played), count)
         shares = each + (np.arange(count) < more)
-        played += _play_round(agent, shares, max_steps, seed)
-        seed += 1
+        played += _play_round(agent, shares, max_steps, next(seeds))
     return played
 
 

@@ -13,6 +13,8 @@ from actor.agent import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError
+from common.rl.environments.names import draws_actions
+from common.rl.seeds import held_out_seeds
 
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
 
@@ -26,7 +28,7 @@ def record(
     out: Path,
     *,
     episodes: int = 1,
-    sampled: bool = False,
+    sampled: bool | None = None,
     seed: int = 0,
     max_steps: int | None = None,
     checkpoint: Which = "best",
@@ -34,24 +36,27 @@ def record(
     """Play episodes with a run's agent into the file `out` (.gif, .mp4 or .webm), which is overwritten.
 
     Ends after `episodes` episodes or `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif, else
-    EPISODE_STEPS. Gives the return of each episode; undiscounted, as the environment gives rewards.
+    EPISODE_STEPS. `sampled` as for `evaluate`. Gives the return of each episode; undiscounted, as the environment gives
+    rewards.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
     missing, the file cannot be written) and UnavailableError (the environment fails).
     """
     write, default_steps = _writer(out)
     trained = open_run(run, checkpoint)
     rate = natural_rate(trained.settings.environment)
+    drawn = draws_actions(trained.settings) if sampled is None else sampled
+    seeds = held_out_seeds("report", seed)
     returns: list[float] = []
 
     def frames(agent: TrainedAgent) -> Iterator[Pixels]:
         left = default_steps if max_steps is None else max_steps
         while left > 0 and len(returns) < episodes:
-            for picture in pictures(agent, max_steps=left, seed=seed + len(returns)):
+            for picture in pictures(agent, max_steps=left, seed=next(seeds)):
                 yield picture.pixels
             left -= picture.length
             returns.append(picture.episode_return)
 
-    with closing(TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")) as agent:
+    with closing(TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=drawn, render_mode="rgb_array")) as agent:
         try:
             out.write_bytes(b"")  # a file that cannot be written is told before anything is played
             write(out, frames(agent), rate)

@@ -16,7 +16,9 @@ from actor.agent import EPISODE_STEPS
 from actor.agent.rendering import Picture, natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError, UnavailableError
+from common.rl.environments.names import draws_actions
 from common.rl.environments.quiet import quiet
+from common.rl.seeds import held_out_seeds
 
 MIN_HEIGHT = 480
 """Pixels; smaller pictures are enlarged by a whole factor."""
@@ -26,30 +28,32 @@ def play(
     run: Path,
     *,
     episodes: int = 0,
-    sampled: bool = False,
+    sampled: bool | None = None,
     seed: int = 0,
     max_steps: int = EPISODE_STEPS,
     checkpoint: Which = "best",
 ) -> list[float]:
     """Show a run's agent at play until the window is closed (or Escape or Q pressed), or for `episodes` episodes.
 
-    Returns the return of each episode that was played to its end.
+    `sampled` as for `evaluate`. Returns the return of each episode that was played to its end.
     Raises ConfigurationError (no run, no such environment, pygame is missing), UnavailableError (no display, or the
     environment fails).
     """
     trained = open_run(run, checkpoint)
     section = trained.settings.environment
     rate = natural_rate(section)
+    drawn = draws_actions(trained.settings) if sampled is None else sampled
+    seeds = held_out_seeds("report", seed)
     pygame = _pygame()
     returns: list[float] = []
     with ExitStack() as stack:
         stack.callback(pygame.quit)
         # The display comes first: making the environment keeps SDL off the screen from then on.
         window = _Window(pygame, section.id, rate)
-        agent = TrainedAgent(trained, num_envs=1, seed=seed, sampled=sampled, render_mode="rgb_array")
+        agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=drawn, render_mode="rgb_array")
         stack.enter_context(closing(agent))
         for episode in itertools.count() if episodes == 0 else range(episodes):
-            for picture in pictures(agent, max_steps=max_steps, seed=seed + episode):
+            for picture in pictures(agent, max_steps=max_steps, seed=next(seeds)):
                 window.show(picture, episode)
                 if window.closed():
                     return returns

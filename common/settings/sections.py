@@ -277,6 +277,13 @@ class Checkpoint(Section, frozen=True):
     """The learning rate is multiplied by this each time (return_to_best only)."""
 
 
+class Evaluation(Section, frozen=True):
+    """How an agent is evaluated: on episodes that no actor plays, with weights and statistics that stand still."""
+
+    sampled: bool | Literal["auto"] = "auto"
+    """Actions are drawn as in training instead of the best; auto: in ALE games, where the best can stand still."""
+
+
 class Record(Section, frozen=True):
     """The record of what was applied, from which `a3cd replay` makes the same weights again."""
 
@@ -309,5 +316,6 @@ class Settings(Section, frozen=True):
     staleness: Staleness = Staleness()
     scaling: Scaling = Scaling()
     checkpoint: Checkpoint = Checkpoint()
+    evaluation: Evaluation = Evaluation()
     record: Record = Record()
     limits: Limits = Limits()

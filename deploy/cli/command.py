@@ -243,10 +243,12 @@ def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
     capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
     if result.capped and not result.sampled:
         capped += "; if nothing happens in them, try --sampled, which draws actions as in training"
+    between = "" if result.low is None else f" (95 % interval by Student's t: {result.low:.2f} to {result.high:.2f})"
     click.echo(
-        f"{result.env}, weights of version {result.version}: mean return {result.mean:.2f}, spread {result.std:.2f}, "
-        f"from {result.minimum:g} to {result.maximum:g} over {result.episodes} episodes of {result.length_mean:.0f} "
-        f"steps on average{capped}"
+        f"{result.env}, weights of version {result.version}, {'drawn' if result.sampled else 'best'} actions: "
+        f"mean return {result.mean:.2f}{between}, median {result.median:.2f}, interquartile mean "
+        f"{result.interquartile_mean:.2f}, from {result.minimum:g} to {result.maximum:g} over {result.episodes} "
+        f"episodes of {result.length_mean:.0f} steps on average{capped}"
     )
 
 

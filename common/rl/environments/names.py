@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.host.modules import bare, load, module_of
 from common.rl.environments.quiet import quiet
-from common.settings.sections import Environment, Scalar
+from common.settings.sections import Environment, Scalar, Settings
 
 ATARI = "ALE/"
 ATARI_SKIP = 4
@@ -32,6 +32,12 @@ OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
 def is_atari(identifier: str) -> bool:
     """Whether it is a game of the Arcade Learning Environment."""
     return bare(identifier).startswith(ATARI)
+
+
+def draws_actions(settings: Settings) -> bool:
+    """Whether an agent of this run is evaluated with drawn actions: evaluation.sampled, resolved."""
+    sampled = settings.evaluation.sampled
+    return is_atari(settings.environment.id) if sampled == "auto" else sampled
 
 
 def resolve(section: Environment) -> Environment:

@@ -2,19 +2,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from actor.agent import trained_agent
 from actor.agent.evaluation import evaluate, play_episodes
 from actor.agent.trained_agent import TrainedAgent
 from common.errors import ConfigurationError, UnavailableError
 from common.rl.environments.base import Environments, Step
+from common.rl.episode_statistics import ReturnStatistics, return_statistics
 
 MakeRun = Callable[..., Path]
 FOR_EVER = 10**9
@@ -80,7 +84,7 @@ class Echo(TrainedAgent):
 def played(
     lengths: list[list[int]], episodes: int, max_steps: int = 1000, **keywords: Any
 ) -> list[tuple[float, int, bool]]:
-    return play_episodes(Echo(Scripted(lengths, **keywords)), episodes=episodes, max_steps=max_steps, seed=5)
+    return play_episodes(Echo(Scripted(lengths, **keywords)), episodes=episodes, max_steps=max_steps, seeds=count(5))
 
 
 def test_short_episodes_are_not_favoured() -> None:
@@ -106,7 +110,7 @@ def test_an_end_by_the_environments_own_limit_is_not_capped() -> None:
 
 def test_endless_episodes_are_capped_and_the_rest_is_shared_out_anew() -> None:
     environments = Scripted([[3, FOR_EVER], [4]])
-    result = play_episodes(Echo(environments), episodes=8, max_steps=20, seed=5)
+    result = play_episodes(Echo(environments), episodes=8, max_steps=20, seeds=count(5))
     assert len(result) == 8
     # First 3 and the cap on one copy, 4 four times on the other; then two episodes are left, one for each.
     assert Counter(result) == {(3.0, 3, False): 2, (20.0, 20, True): 1, (4.0, 4, False): 5}
@@ -123,7 +127,7 @@ def test_a_copy_that_has_played_its_share_is_not_capped() -> None:
 
 def test_play_ends_with_the_last_episode() -> None:
     environments = Scripted([[7], [3]])
-    play_episodes(Echo(environments), episodes=2, max_steps=100, seed=0)
+    play_episodes(Echo(environments), episodes=2, max_steps=100, seeds=count())
     assert environments.steps == 7
 
 
@@ -132,9 +136,7 @@ def test_evaluate(trained_run: MakeRun) -> None:
     assert (result.env, result.version, result.sampled, result.seed) == ("CartPole-v1", 1, False, 3)
     assert (result.episodes, result.capped, len(result.returns)) == (20, 0, 20)
     assert result.returns == result.lengths
-    assert result.mean == pytest.approx(np.mean(result.returns))
-    assert result.std == pytest.approx(np.std(result.returns))
-    assert (result.minimum, result.maximum) == (min(result.returns), max(result.returns))
+    assert msgspec.convert(msgspec.structs.asdict(result), ReturnStatistics) == return_statistics(result.returns)
     assert result.length_mean == result.mean
     # Pushed to one side all the time, the pole falls within 8 to 10 steps.
     assert 8 <= result.minimum <= result.maximum <= 10
@@ -145,6 +147,34 @@ def test_the_same_arguments_give_the_same_result(trained_run: MakeRun) -> None:
     results = [evaluate(path, episodes=20, sampled=True, seed=seed) for seed in (3, 3, 4)]
     assert results[0] == results[1]
     assert results[0].returns != results[2].returns
+
+
+def test_no_seed_of_an_evaluation_is_an_actors(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default an evaluation and the actors of a run both have seed 0."""
+    made: list[int] = []
+    genuine = trained_agent.make
+
+    def make(*arguments: Any, seed: int, **keywords: Any) -> Environments:
+        made.append(seed)
+        environments = genuine(*arguments, seed=seed, **keywords)
+        reset = environments.reset
+        monkeypatch.setattr(environments, "reset", lambda seed: reset(made.append(seed) or seed))  # type: ignore[func-returns-value]
+        return environments
+
+    monkeypatch.setattr(trained_agent, "make", make)
+    evaluate(trained_run(), episodes=2)
+    assert len(made) == 2
+    assert min(made) >= 2**63, "an actor's seed travels as a number of 63 bits"
+
+
+@pytest.mark.parametrize(
+    ("run", "sampled", "drawn"), [("false", None, False), ("true", None, True), ("true", False, False)]
+)
+def test_actions_are_drawn_where_the_run_says_so(
+    trained_run: MakeRun, run: str, sampled: bool | None, drawn: bool
+) -> None:
+    path = trained_run(f"evaluation.sampled={run}")
+    assert evaluate(path, episodes=1, sampled=sampled).sampled is drawn
 
 
 def test_evaluate_caps(trained_run: MakeRun) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -151,5 +152,5 @@ def test_a_recurrent_agent_plays_episodes_alike_whatever_was_played_before(train
     with agent(run, num_envs=2) as one:
         flat = one._model.flat
         flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
-        played = [play_episodes(one, episodes=2, max_steps=50, seed=3) for _ in range(2)]
+        played = [play_episodes(one, episodes=2, max_steps=50, seeds=count(3)) for _ in range(2)]
         assert played[0] == played[1]

@@ -28,7 +28,7 @@ def one(section: str, key: str, value: object) -> Settings:
 def test_the_sections_are_those_of_the_run_file() -> None:
     assert list(SECTIONS) == [
         *("environment", "network", "algorithm", "optimizer", "exchange", "staleness", "scaling"),
-        *("checkpoint", "record", "limits"),
+        *("checkpoint", "evaluation", "record", "limits"),
     ]
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from actor.agent.evaluation import Evaluation
@@ -202,7 +203,11 @@ EVALUATION = Evaluation(
     seed=3,
     episodes=2,
     mean=150.0,
+    low=120.0,
+    high=180.5,
     std=50.0,
+    median=140.0,
+    interquartile_mean=145.25,
     minimum=100.0,
     maximum=200.0,
     length_mean=150.0,
@@ -220,7 +225,7 @@ def test_evaluate(stand: Any, tmp_path: Path) -> None:
     assert evaluate.arguments == (tmp_path,)
     assert evaluate.options == {
         "episodes": 2,
-        "sampled": False,
+        "sampled": None,
         "seed": 3,
         "max_steps": 200,
         "checkpoint": "newest",
@@ -228,16 +233,21 @@ def test_evaluate(stand: Any, tmp_path: Path) -> None:
     text = a3cd("evaluate", tmp_path, "--sampled").output
     assert (evaluate.options["sampled"], evaluate.options["checkpoint"]) == (True, "best")
     assert text == (
-        "CartPole-v1, weights of version 7: mean return 150.00, spread 50.00, from 100 to 200 over 2 episodes of 150 "
-        "steps on average, 1 cut off at 200 steps; if nothing happens in them, try --sampled, which draws actions "
-        "as in training\n"
+        "CartPole-v1, weights of version 7, best actions: mean return 150.00 (95 % interval by Student's t: 120.00 to "
+        "180.50), median 140.00, interquartile mean 145.25, from 100 to 200 over 2 episodes of 150 steps on average, "
+        "1 cut off at 200 steps; if nothing happens in them, try --sampled, which draws actions as in training\n"
     )
+    a3cd("evaluate", tmp_path, "--greedy")
+    assert evaluate.options["sampled"] is False
+    one = msgspec.structs.replace(EVALUATION, episodes=1, low=None, high=None)
+    stand("actor.agent.evaluation.evaluate", one)
+    assert "mean return 150.00, median 140.00" in a3cd("evaluate", tmp_path).output
 
 
 def test_play_and_record(stand: Any, tmp_path: Path) -> None:
     play = stand("actor.agent.window.play", None)
     assert a3cd("play", tmp_path, "--seed", 5).exit_code == 0
-    assert (play.arguments, play.options) == ((tmp_path,), {"sampled": False, "seed": 5, "checkpoint": "best"})
+    assert (play.arguments, play.options) == ((tmp_path,), {"sampled": None, "seed": 5, "checkpoint": "best"})
     record = stand("actor.agent.recording.record", None)
     result = a3cd("record", tmp_path, "--out", tmp_path / "x.gif", "--episodes", 3)
     assert result.output == f"{tmp_path / 'x.gif'}\n"

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
-from common.rl.environments.names import extra, find_spec, is_atari, known, longest_episode, own_cure, resolve
-from common.settings.sections import Environment
+from common.rl.environments.names import (
+    draws_actions,
+    extra,
+    find_spec,
+    is_atari,
+    known,
+    longest_episode,
+    own_cure,
+    resolve,
+)
+from common.settings.sections import Environment, Evaluation, Settings
 
 
 @pytest.mark.parametrize(
@@ -32,6 +41,20 @@ def test_auto_and_zero_become_what_applies(section: Environment, resolved: tuple
     found = resolve(section)
     assert (found.observation, found.frame_skip, found.frame_stack, found.options) == resolved
     assert resolve(found) == found
+
+
+@pytest.mark.parametrize(
+    ("identifier", "sampled", "drawn"),
+    [
+        ("CartPole-v1", "auto", False),
+        ("ALE/Pong-v5", "auto", True),
+        ("CartPole-v1", True, True),
+        ("ALE/Pong-v5", False, False),
+    ],
+)
+def test_an_agent_is_evaluated_with_drawn_actions_in_ale_games(identifier: str, sampled: Any, drawn: bool) -> None:
+    settings = Settings(environment=Environment(id=identifier), evaluation=Evaluation(sampled=sampled))
+    assert draws_actions(settings) is drawn
 
 
 def test_what_is_not_auto_stays() -> None:

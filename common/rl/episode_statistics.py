@@ -1,0 +1,74 @@
+"""What the returns of independent episodes say about the agent that played them."""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+Z = 1.959963984540054
+"""The normal distribution's quantile 0.975."""
+_FEW = (math.inf, 12.706205, 4.302653, 3.182446)
+"""Student's quantile 0.975 for 0 to 3 degrees of freedom, where the expansion is not near enough."""
+TRIMMED = 0.25
+"""Of the returns, that the interquartile mean leaves out at either end."""
+
+
+class ReturnStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Of undiscounted returns."""
+
+    episodes: int
+    mean: float
+    low: float | None
+    """The 95 % confidence interval of the mean, by Student's t; None of one episode."""
+    high: float | None
+    std: float
+    """Standard deviation of the episodes' returns (not the error of their mean)."""
+    median: float
+    interquartile_mean: float
+    """The mean without the quarter of episodes with the lowest and that with the highest returns."""
+    minimum: float
+    maximum: float
+
+
+def return_statistics(returns: Sequence[float]) -> ReturnStatistics:
+    """Of one return or more, all finite.
+
+    The interval is the one that holds the mean of all the agent's episodes in 95 of 100 evaluations, exactly so for
+    normal returns. For skewed ones it is too narrow: of 20 exponential returns in 92 (a percentile bootstrap: 90). Of
+    returns that are all alike it has no width. Interquartile mean: Agarwal et al. 2021,
+    https://arxiv.org/abs/2108.13264.
+    """
+    values = np.sort(np.asarray(returns, np.float64))
+    count = len(values)
+    mean, std = float(values.mean()), float(values.std())
+    margin = student(count - 1) * std / math.sqrt(count - 1) if count > 1 else math.inf
+    cut = int(TRIMMED * count)
+    return ReturnStatistics(
+        episodes=count,
+        mean=mean,
+        low=mean - margin if count > 1 else None,
+        high=mean + margin if count > 1 else None,
+        std=std,
+        median=float(np.median(values)),
+        interquartile_mean=float(values[cut : count - cut].mean()),
+        minimum=float(values[0]),
+        maximum=float(values[-1]),
+    )
+
+
+def student(freedom: int) -> float:
+    """The quantile 0.975 of Student's t with so many degrees of freedom, to 0.001.
+
+    Above three by the expansion 26.7.5 of Abramowitz and Stegun 1964.
+    """
+    if freedom < len(_FEW):
+        return _FEW[freedom]
+    z, n = Z, freedom
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4)
+    )
