@@ -13,6 +13,7 @@ from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
+from common.host.heap import Heap
 from common.host.modules import check_module
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
@@ -75,6 +76,7 @@ class _Daemon:
         self._core = ActorCore(hello, time.monotonic())
         self._limited = Limited(REPEAT_SECONDS)
         self._standstill = Standstill(time.monotonic())
+        self._heap = Heap()
         self._left = ""
         self._notifier = Notifier()
         self._watch_due = -math.inf
@@ -136,6 +138,7 @@ class _Daemon:
         if stood := self._standstill.look(now):
             _log.warning("stood still for %.0f s: a long step or reset, a stopped process, or a suspended host", stood)
         self._do(self._core.tick(now))
+        self._heap.look(now)
         self._notifier.watchdog(now)
         self._tell(now, self._core.membership)
 

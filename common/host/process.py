@@ -5,8 +5,6 @@ import ctypes
 import os
 from pathlib import Path
 
-import psutil
-
 try:
     import resource
 except ImportError:  # Windows
@@ -56,6 +54,8 @@ def release_memory() -> None:
 
 def available_bytes() -> int:
     """Memory that this machine, or the container that this process runs in, still has."""
+    import psutil  # an actor has no need of it
+
     try:
         left = int((_GROUP / "memory.max").read_text()) - int((_GROUP / "memory.current").read_text())
     except (OSError, ValueError):  # "max": no limit

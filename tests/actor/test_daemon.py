@@ -91,6 +91,23 @@ def test_it_plays_until_the_run_is_over(act: Callable[..., int]) -> None:
     assert act(script) == 0
 
 
+def test_it_gives_memory_back_that_it_has_no_need_of(act: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    monkeypatch.setattr("actor.daemon.Heap.look", lambda _, now: looks.append(now))
+
+    def script(learner: Learner) -> None:
+        learner.welcome()
+        gradient, _ = learner.hear(Gradient)
+        before = len(looks)
+        while len(looks) < before + 10:  # also while it plays
+            learner.acknowledge(gradient)
+            gradient, _ = learner.hear(Gradient)
+        learner.say(Stop(reason="enough", final=True))
+
+    assert act(script) == 0
+    assert looks == sorted(looks)
+
+
 def test_it_holds_environments_only_where_the_learner_acts(act: Callable[..., int]) -> None:
     def script(learner: Learner) -> None:
         learner.welcome(codec="")
