@@ -43,8 +43,6 @@ COSTS = Costs(
     gradient=STEP_SECONDS,
     gradient_step=0.0,
     optimizer_step=0.15,
-    actor_start=0.0,
-    actor_prepare=0.0,
 )
 EXCHANGES = {"without limits": UNLIMITED, "ours": OURS}
 FLEETS = "4,10,20,40,6..12,10..20,10..32"

@@ -1,17 +1,17 @@
 """One factor at a time, from an exchange without limits to ours: frames until a score, for many actors.
 
     python -m benchmarks factors [--environments CartPole-v1,FlappyBird-v0] [--optimizers adam,rmsprop]
-                                 [--actors 4,10,20,40] [--capacity N] [--seeds 0,1,2,3,4] [--only NAME,...]
-                                 [--folder FOLDER] [--jobs N]
+                                 [--rates 0.001,0.0025] [--actors 4,10,20,40] [--capacity N] [--seeds 0,1,2,3,4]
+                                 [--only NAME,...] [--folder FOLDER] [--jobs N]
 
 Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients are pushed to a queue
-without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x" leave
-one out of ours. Each actor has one environment, whose
-rollouts of 16 steps take 0.16 s, more or less: hosts differ. An optimizer step takes a tenth of that, so that the
-learner keeps up with ten actors; or with as many as --capacity says.
+without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x"
+leave one out of ours. A rule may ask for another learning rate, so each row has the one of --rates that suits it best.
+Each actor has one environment, whose rollouts of 16 steps take 0.16 s, more or less: hosts differ. An optimizer step
+takes a tenth of that, so that the learner keeps up with ten actors; or with as many as --capacity says.
 
 Cells: thousands of frames until the mean return of 100 episodes is at the score, median over the seeds ("-": half of
-them or more were not there after all frames of the budget), and the virtual seconds.
+them or more were not there after all frames of the budget), the virtual seconds, and the learning rate.
 """
 
 from __future__ import annotations
@@ -37,11 +37,8 @@ PLAYING = Costs(
     gradient_step=0.0,
     message=0.0,
     message_mib=0.0,
-    actor_start=0.0,
-    actor_prepare=0.0,
 )
 HOSTS = [Host(name=f"host{number}", slots=5, speed=0.86 + 0.04 * number) for number in range(8)]
-"""Actors that all step at once would send at once, which real ones do not."""
 COMMON: dict[str, Any] = {
     "environment.num_envs": 1,
     "algorithm.rollout_length": ROLLOUT,
@@ -51,10 +48,6 @@ COMMON: dict[str, Any] = {
 }
 GOALS = {"CartPole-v1": (475.0, 400_000), "FlappyBird-v0": (10.0, 1_000_000)}
 """Score, and frames within which it must be reached."""
-OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "adam": {"optimizer.kind": "adam", "optimizer.learning_rate": 2.5e-3},
-    "rmsprop": {"optimizer.kind": "rmsprop", "optimizer.learning_rate": 1e-3},
-}
 WITHOUT: dict[str, dict[str, Any]] = {
     "credit": {"exchange.credit": 0, "exchange.accumulate": 1},
     "accumulate": {"exchange.accumulate": 1},
@@ -97,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environments", default="CartPole-v1")
     parser.add_argument("--optimizers", default="adam,rmsprop")
+    parser.add_argument("--rates", default="0.001,0.0025", help="learning rates")
     parser.add_argument("--actors", default="4,10,20,40")
     parser.add_argument("--capacity", type=int, default=10, help="actors that the learner keeps up with")
     parser.add_argument("--seeds", default="0,1,2,3,4")
@@ -109,42 +103,49 @@ def main() -> None:
     for environment in arguments.environments.split(","):
         for optimizer in arguments.optimizers.split(","):
             cases = [
-                case(environment, optimizer, name, count, seed, arguments.capacity)
+                case(environment, optimizer, name, count, rate, seed, arguments.capacity)
                 for name in names
                 for count in actors
+                for rate in map(float, arguments.rates.split(","))
                 for seed in map(int, arguments.seeds.split(","))
             ]
             rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
             show(f"{environment}, {optimizer}, a learner for {arguments.capacity} actors", environment, rows, actors)
 
 
-def case(environment: str, optimizer: str, name: str, actors: int, seed: int, capacity: int) -> Case:
+def case(environment: str, optimizer: str, name: str, actors: int, rate: float, seed: int, capacity: int) -> Case:
     score, frames = GOALS[environment]
     own = {
         "seed": seed,
+        "optimizer.kind": optimizer,
+        "optimizer.learning_rate": rate,
         "scaling.minimum": actors,
         "scaling.maximum": actors,
         "limits.frames": frames,
         "limits.until_return": score,
     }
     settings = presets.for_environment(environment)
-    settings = replace_at(settings, COMMON | OPTIMIZERS[optimizer] | EXCHANGES[name] | own)
+    settings = replace_at(settings, COMMON | EXCHANGES[name] | own)
     costs = msgspec.structs.replace(PLAYING, optimizer_step=ROLLOUT * STEP_SECONDS / capacity)
-    return Case(f"{name}, {actors}", settings, Simulation(costs=costs, hosts=HOSTS))
+    return Case(f"{name}, {actors}, {rate:g}", settings, Simulation(costs=costs, hosts=HOSTS))
 
 
 def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: Sequence[int]) -> None:
     score, _ = GOALS[environment]
-
-    def cells(name: str, count: int) -> tuple[float | None, float | None]:
-        found = rows[f"{name}, {count}"]
-        frames = median_at(found, score, "frames")
-        return frames and frames / 1000, median_at(found, score, "seconds")
-
-    names = dict.fromkeys(name.rsplit(", ", 1)[0] for name in rows)
-    columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s")]
-    lines = [(name, *(cell for count in actors for cell in cells(name, count))) for name in names]
+    names = dict.fromkeys(name.rsplit(", ", 2)[0] for name in rows)
+    columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s", "rate")]
+    lines = [(name, *(cell for count in actors for cell in best(rows, name, count, score))) for name in names]
     tables.show(f"{title}, to {score:g}", ("", *columns), lines)
+
+
+def best(rows: dict[str, list[Outcome]], name: str, actors: int, score: float) -> tuple[float | None, ...]:
+    """Thousands of frames, seconds and learning rate, of the rate that needs the fewest frames."""
+    found = [
+        (frames / 1000, median_at(outcomes, score, "seconds"), float(row.rsplit(", ", 1)[1]))
+        for row, outcomes in rows.items()
+        if row.startswith(f"{name}, {actors}, ") and (frames := median_at(outcomes, score, "frames")) is not None
+    ]
+    return min(found, default=(None, None, None), key=lambda one: one[0])
 
 
 if __name__ == "__main__":

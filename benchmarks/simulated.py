@@ -66,7 +66,7 @@ def main() -> None:
     counts = [int(count) for count in arguments.actors.split(",")]
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     tables.machine()
-    costs = msgspec.structs.replace(measured(_whole(1, settings), Costs()), actor_start=0.0)
+    costs = msgspec.structs.replace(measured(_whole(1, settings), Costs()), actor_start=0.5)
     runs = {count: (reals(count, seeds, settings), simulations(count, seeds, settings, costs)) for count in counts}
     rows = [line for count in counts for line in compared(count, *runs[count])]
     tables.show(f"simulated and real, seeds {arguments.seeds}", ("actors", "", *FIGURES), rows)

@@ -37,7 +37,7 @@ OWN: dict[str, dict[str, Any]] = {
     "one-step-sarsa": {"algorithm.rollout_length": 5, "optimizer.learning_rate": 5e-4},
 }
 """Besides the preset's, which are for sixteen environments: rollouts, and steps as short as their noise asks for."""
-COSTS = Costs(batch_step=0.01, environment_step=0.0, optimizer_step=1e-4, message=2e-5, actor_start=0.0)
+COSTS = Costs(batch_step=0.01, environment_step=0.0, optimizer_step=1e-4, message=2e-5)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ optimizers; only the shells are others. The same settings give the same run, to 
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import msgspec
 
@@ -31,6 +32,8 @@ from simulation.settings import LOOPBACK, Host, Incident, Simulation
 
 MakeCore = Callable[[int, Checkpoint | None, float], LearnerCore]
 """Makes the core of a learner: its epoch, what it goes on from, and the time."""
+STARTS = 0.8, 1.2
+"""An actor's start takes from so many to so many times `Costs.actor_start`."""
 
 
 class Cluster:
@@ -58,6 +61,7 @@ class Cluster:
         self._hosts: dict[str, Host] = {}
         """Of launchers and actors, by their names."""
         self._processes = 0
+        self._starts = Random(f"{settings.seed} starts")
         self._recorder = recorder
         self._make_player = make_player
         folder = folder or RunFolder(Path("simulated"))
@@ -144,12 +148,16 @@ class Cluster:
             self.network,
             self._hello("launcher", host.name, host, slots=slots),
             self._starter(host),
-            start_seconds=self._simulation.costs.actor_start / host.speed,
+            start_seconds=partial(self._start_seconds, host),
             prestart=min(scaling.minimum, slots) if alone else 0,
             found=found,
             link=host.link,
             address=self._address(host),
         )
+
+    def _start_seconds(self, host: Host) -> float:
+        """No two starts take equally long. Without that, actors of one pace would send all at once for ever."""
+        return self._simulation.costs.actor_start / host.speed * self._starts.uniform(*STARTS)
 
     def _starter(self, host: Host) -> Callable[[str, str, Callable[[int], object]], ActorNode]:
         def start(name: str, launcher: str, ended: Callable[[int], object]) -> ActorNode:

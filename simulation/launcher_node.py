@@ -30,13 +30,13 @@ class LauncherNode:
         hello: Hello,
         start: StartActor,
         *,
-        start_seconds: float,
+        start_seconds: Callable[[], float],
         prestart: int = 0,
         found: Mapping[int, ActorNode] | None = None,
         link: Link = LOOPBACK,
         address: str = "127.0.0.1",
     ) -> None:
-        """start_seconds: until a process that was started says its hello. found: actors that outlived another launcher
+        """start_seconds: until a process that is started says its hello. found: actors that outlived another launcher
         of this name, by slot; None: actors end with their launcher's end.
         """
         self.name = hello.name
@@ -157,7 +157,7 @@ class LauncherNode:
                 actor.leave()
         for slot in sorted(requests.start):
             self.actors[slot] = None
-            self._queue.after(self._start_seconds, self._starter(slot))
+            self._queue.after(self._start_seconds(), self._starter(slot))
 
     def _starter(self, slot: int) -> Callable[[], None]:
         def start() -> None:

@@ -31,7 +31,7 @@ class Costs(Section, frozen=True):
     learner_frame: NonNegative = 1e-5
     """Of the learner, for each frame that it computes for (exchange.kind = "trajectories" or "actions")."""
     actor_start: NonNegative = 1.0
-    """From an order of the launcher to the actor's first hello."""
+    """From an order of the launcher to the actor's first hello, a fifth more or less."""
     actor_prepare: NonNegative = 0.3
     """From the actor's welcome until it plays: environments and network are made."""
 

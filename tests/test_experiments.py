@@ -32,9 +32,20 @@ def test_each_row_adds_one_rule_to_an_exchange_without_limits_or_leaves_one_out_
 
 @pytest.mark.parametrize("name", factors.EXCHANGES)
 def test_every_row_is_a_run_that_can_be(name: str) -> None:
-    one = factors.case("CartPole-v1", "rmsprop", name, 40, seed=3, capacity=10)
+    one = factors.case("CartPole-v1", "rmsprop", name, 40, 1e-3, seed=3, capacity=10)
     assert (one.settings.seed, one.settings.scaling.maximum) == (3, 40)
     assert one.simulation.costs.optimizer_step == 0.016
+
+
+def test_a_row_has_the_learning_rate_that_needs_the_fewest_frames() -> None:
+    rows = {
+        "ours, 4, 0.001": [outcome("", [0.0, 0.0, 9.0])],
+        "ours, 4, 0.01": [outcome("", [0.0, 9.0], seconds=3.0)],
+        "ours, 4, 0.1": [outcome("", [0.0, 0.0])],
+        "ours, 40, 0.1": [outcome("", [9.0])],
+    }
+    assert factors.best(rows, "ours", 4, score=9.0) == (0.04, 6.0, 0.01)
+    assert factors.best(rows, "- credit", 4, score=9.0) == (None, None, None)
 
 
 @pytest.mark.parametrize("exchange", experiment.EXCHANGES)

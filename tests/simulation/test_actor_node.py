@@ -13,9 +13,13 @@ ENDLESS = ("limits.frames=0", "limits.seconds=60")
 
 
 def test_it_plays_in_slices_and_a_rollout_takes_its_steps_and_its_gradient() -> None:
-    costs = Costs(batch_step=0.015, environment_step=0.0, gradient=1.0, gradient_step=0.125, actor_prepare=0.0)
+    costs = Costs(
+        batch_step=0.015, environment_step=0.0, gradient=1.0, gradient_step=0.125, actor_start=1.0, actor_prepare=0.0
+    )
     cluster, _ = cluster_of(*ENDLESS, actors=1, costs=costs)
-    cluster.run(1.05)
+    cluster.run(0.5)
+    while "here-0" not in cluster.actors or not cluster.actors["here-0"].maker.steps:
+        cluster.queue.step()
     actor = cluster.actors["here-0"]
     begun, steps = cluster.queue.now, actor.maker.steps
     while actor.maker.steps == steps:

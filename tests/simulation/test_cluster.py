@@ -56,6 +56,17 @@ def test_with_credit_an_overloaded_learner_does_not_see_old_gradients_and_withou
     assert lag(0) > 60
 
 
+def test_no_two_actors_start_at_the_same_moment() -> None:
+    cluster, _ = cluster_of("limits.frames=0", actors=5, costs=Costs(actor_start=10.0))
+    begun = {}
+    while len(begun) < 5:
+        cluster.queue.step()
+        begun |= {name: cluster.queue.now for name in cluster.actors.keys() - begun}
+    times = sorted(begun.values())
+    assert 8.0 <= times[0] and times[-1] <= 12.0 + 1.0
+    assert all(later - earlier > 0.01 for earlier, later in zip(times, times[1:], strict=False))
+
+
 def test_a_host_of_half_the_speed_plays_half_as_many_frames() -> None:
     hosts = [Host(name="fast", slots=1), Host(name="slow", slots=1, speed=0.5)]
     cluster, _ = cluster_of("limits.frames=0", "limits.seconds=12", actors=2, hosts=hosts)

@@ -63,7 +63,7 @@ def test_one_that_was_killed_is_followed_by_one_that_finds_its_actors_and_stops_
     assert [actor.exit_code for actor in before.values()] == [None] * 3, "they outlive it"
     cluster.run(10.0)
     assert cluster.actors == before, "none is started anew"
-    assert [actor.exit_code for actor in before.values()] == [None, None, 0]
+    assert {name: actor.exit_code for name, actor in before.items()} == {"lab-0": None, "lab-1": None, "lab-2": 0}
     cluster.actors["lab-1"].kill()
     cluster.run(20.0)
     assert cluster.actors["lab-1"] is not before["lab-1"], "it looks after those that it found"
