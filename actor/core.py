@@ -77,7 +77,8 @@ class Leave:
 Effect = Send | Prepare | Warn | Leave
 
 
-def _not_understood(welcome: Welcome, error: Exception) -> str:
+def not_understood(welcome: Welcome, error: Exception) -> str:
+    """Why a peer cannot take part in a run whose settings it does not know."""
     return (
         f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read by this actor (a3cd "
         f"{own_version()}): {error}; install the same a3cd on both ends"
@@ -225,7 +226,7 @@ class ActorCore:
             try:
                 settings = msgspec.convert(welcome.settings, Settings)
             except msgspec.ValidationError as error:
-                return self.refuse(now, _not_understood(welcome, error))
+                return self.refuse(now, not_understood(welcome, error))
             self._prepared = welcome
             self._accumulate = most_accumulated(settings)
             self._failures = FailureRule()

@@ -78,6 +78,16 @@ wait_option = click.option(
     metavar="SECONDS",
     help="End with exit code 75 after this time without a learner; default: wait as long as it takes.",
 )
+nice_option = click.option(
+    "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
+)
+module_option = click.option(
+    "--allow-module",
+    "modules",
+    multiple=True,
+    metavar="MODULE",
+    help="A module the learner may have this process import for its environment; may be repeated.",
+)
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
 )

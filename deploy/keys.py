@@ -26,7 +26,7 @@ _roles = click.option(
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
 
-_COMMANDS = {"actor": "actor", "launcher": "launcher", "observer": "status"}
+_COMMANDS = {"actor": "actor", "launcher": "launcher", "observer": "status", "evaluator": "evaluator"}
 """What is started with an invitation, by the first role that its key has."""
 
 

@@ -78,7 +78,9 @@ class Admission:
         if roles is not None and hello.role not in roles:
             reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"
             return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
-        if hello.role == "actor":
+        if hello.role == "evaluator" and not self._run.spec.settings.evaluation.episodes:
+            return [refuse(routing_id, "role", "this run takes no evaluations: evaluation.episodes = 0")]
+        if hello.role in ("actor", "evaluator"):
             proven = self._peers.has_worked(hello)
             if reason := self._peers.quarantine.reason(now, place, hello.name, proven=proven):
                 return [refuse(routing_id, "quarantined", reason)]
@@ -112,9 +114,19 @@ class Admission:
             heartbeat_seconds=exchange.heartbeat_seconds,
             expiry_seconds=exchange.expiry_seconds,
         )
+        newest = self._run.stats.counters.version
+        seed = spec.actor_seed(peer.seed)
+        if peer.hello.role == "evaluator":
+            welcome = msgspec.structs.replace(
+                welcome,
+                settings=self._plain_settings,
+                model=spec.model,
+                weights_format=spec.weights_format,
+                version=newest,
+                seed=seed,
+            )
         if peer.hello.role != "actor":
             return [Send(routing_id, welcome)]
-        newest = self._run.stats.counters.version
         version, body = self._publisher.first(now, routing_id) if with_weights else (newest, None)
         welcome = msgspec.structs.replace(
             welcome,
@@ -126,7 +138,7 @@ class Admission:
             weights_format=spec.weights_format,
             version=version,
             actors=self._peers.actors,
-            seed=spec.actor_seed(peer.seed),
+            seed=seed,
         )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
         if body is not None and version < newest:

@@ -7,6 +7,7 @@ Each message goes to the part that it is for: a hello to `learner.admission`, wh
 to `learner.fleet`. What is due at a time is here: metrics, checkpoints, silent peers, and the end of the run.
 """
 
+import math
 from collections.abc import Collection, Mapping
 
 from common.errors import ProtocolError, WireError
@@ -16,6 +17,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import (
     AnyMessage,
     Contribution,
+    Evaluation,
     FleetReport,
     Goodbye,
     Heartbeat,
@@ -30,6 +32,7 @@ from learner.admission import Admission
 from learner.attention import Attention
 from learner.connections import Progress
 from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
+from learner.evaluations import Evaluations
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
 from learner.health import Health
@@ -57,6 +60,7 @@ class LearnerCore:
         self._weights = weights
         self._exchange = exchange
         self._publisher = WeightPublisher(run, weights, exchange.weights_go_out, now)
+        self._evaluations = Evaluations(run, self._publisher, now)
         self._health = Health()
         self._return_to_best = ReturnToBest(run, weights, exchange, now)
         self._reports = Reports(run)
@@ -73,7 +77,8 @@ class LearnerCore:
     def deadline(self) -> float:
         """When `answer`, `flush` or `tick` has something to do next."""
         parts = min(self._exchange.deadline, self._publisher.deadline)
-        return min(parts, self._record_due, self.run.saves.deadline, self._scale_due)
+        giving = math.inf if self.run.saves.writing else self._evaluations.deadline
+        return min(parts, self._record_due, self.run.saves.deadline, self._scale_due, giving)
 
     @property
     def gather_seconds(self) -> float:
@@ -113,7 +118,11 @@ class LearnerCore:
                 effects = self._publisher.ahead_of_answers(now, effects)
                 return effects + self.flush(now) if self._exchange.is_ready else effects
             case Pull():
+                if peer.hello.role == "evaluator":
+                    return self._evaluations.asked(routing_id, peer, message)
                 return self._publisher.pulled(now, routing_id, message)
+            case Evaluation():
+                return self._evaluations.reported(now, routing_id, peer, message)
             case Heartbeat():
                 return self._heartbeat(routing_id, peer, message)
             case FleetReport():
@@ -176,13 +185,18 @@ class LearnerCore:
                 effects += self._return_to_best.look(now, fallen=self._health.fallen)
             else:
                 over = "failed", NOT_FINITE
-        saving = now >= self.run.saves.deadline or self._improved(now)
+        section = self._settings.checkpoint
+        giving = not self.run.saves.writing and self._evaluations.is_due(now)
+        keeping = giving and section.best and section.every_seconds > 0.0
+        saving = keeping or now >= self.run.saves.deadline or self._improved(now)
         if saving and not self._weights.may_be_saved:
             over = "failed", NOT_FINITE
         if over is not None and not self._finished:
             return effects + self._finish(now, *over, final=True)
         if saving:
             effects.append(self._checkpoint(now))
+        if giving:
+            effects += self._evaluations.give(now, saved=saving)
         return effects
 
     def saved(self, now: float, version: int, error: str) -> list[Effect]:
@@ -192,6 +206,7 @@ class LearnerCore:
             line = Log("info", f"checkpoint of version {version} is written: all is well again", own=True)
             return [line] if mended else []
         self.run.saves.failed(now, error)
+        self._evaluations.not_saved(version)
         self._saved_best = None
         text = f"the checkpoint could not be written: {error}"
         self.run.stats.warn(text)
@@ -216,8 +231,8 @@ class LearnerCore:
 
     @property
     def present(self) -> int:
-        """Actors and launchers that have not left."""
-        return self.run.peers.actors + len(self.run.peers.role("launcher"))
+        """Actors, launchers and evaluators that have not left."""
+        return self.run.peers.actors + sum(len(self.run.peers.role(one)) for one in ("launcher", "evaluator"))
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
@@ -257,6 +272,7 @@ class LearnerCore:
                 "moments": self._weights.moments,
             },
             score=stats.score,
+            under_evaluation=self._evaluations.under_way,
         )
 
     def _improved(self, now: float) -> bool:

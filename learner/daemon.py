@@ -37,6 +37,7 @@ from learner.effects import (
     Finish,
     Log,
     Publish,
+    RateCheckpoint,
     ReadBest,
     Record,
     SaveCheckpoint,
@@ -307,6 +308,8 @@ class _Daemon:
                     self._record(effect)
                 case SaveCheckpoint():
                     self._save(effect)
+                case RateCheckpoint():
+                    self._writer.rate(effect)
                 case ReadBest():
                     self._writer.read_best()
                 case Log():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from common.run.status import RunStatus
+from common.run.status import EvaluationStatus, RunStatus
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, RefusalCode, Refused
 from learner.applied import AnyEntry
@@ -65,12 +65,25 @@ class SaveCheckpoint:
     state: dict[str, Any]
     """As JSON can hold it."""
     score: float | None
-    """Mean return of a full window; None or NaN: this checkpoint cannot be the best."""
+    """Mean return of a full window; None or NaN: this checkpoint cannot be the best by it."""
+    under_evaluation: Collection[int] = ()
+    """Versions whose checkpoints are kept for now: they may turn out to be the best."""
+
+
+@dataclass(frozen=True)
+class RateCheckpoint:
+    """Note in the checkpoint of this version, written since this learner began, how it was evaluated: it is the best.
+
+    One that is not on the disk (any more) stays away.
+    """
+
+    version: int
+    evaluation: EvaluationStatus
 
 
 @dataclass(frozen=True)
 class ReadBest:
-    """Read the checkpoint with the highest score; `LearnerCore.best_read` is to be told."""
+    """Read the best checkpoint; `LearnerCore.best_read` is to be told."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ class Finish:
     status: RunStatus
 
 
-Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | ReadBest | Log | Finish
+Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | RateCheckpoint | ReadBest | Log | Finish
 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:

@@ -7,9 +7,12 @@ from learner.run_stats import RunStats
 
 def ending(stats: RunStats, now: float, limits: Limits) -> tuple[Ending, str] | None:
     """How the run ended and why, the goal first; None while it goes on. A run without a frame has failed."""
-    mean = stats.score
-    if limits.until_return is not None and mean is not None and mean >= limits.until_return:
-        return "reached", f"mean return {mean:.1f} over {limits.window} episodes reached {limits.until_return:g}"
+    goal, mean, evaluated = limits.until_return, stats.score, stats.counters.best_evaluation
+    if goal is not None and limits.until_return_of == "evaluation":
+        if evaluated is not None and evaluated.mean >= goal:
+            return "reached", f"evaluation of version {evaluated.version}: {evaluated} reached {goal:g}"
+    elif goal is not None and mean is not None and mean >= goal:
+        return "reached", f"mean return {mean:.1f} over {limits.window} episodes reached {goal:g}"
     for name, value, limit in (
         ("frames", stats.counters.frames, limits.frames),
         ("episodes", stats.counters.episodes, limits.episodes),

@@ -1,6 +1,7 @@
 """Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -118,7 +119,8 @@ class Peers:
         self._window = ReplayWindow()
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
-        self._ordinal = 0
+        self._joined: Counter[str] = Counter()
+        """By role."""
 
     def get(self, routing_id: bytes) -> Peer | None:
         return self._by_id.get(routing_id)
@@ -146,11 +148,11 @@ class Peers:
             known.seen = now
             return known, False
         rate = Rate(RATE_SECONDS, now)
-        peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, near=near, rate=rate, seed=self._ordinal)
+        peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, near=near, rate=rate)
         self.leave(routing_id)
         self._keep(routing_id, peer)
-        if hello.role == "actor":
-            self._ordinal += 1
+        peer.seed = self._joined[hello.role]
+        self._joined[hello.role] += 1
         return peer, True
 
     def _keep(self, routing_id: bytes, peer: Peer) -> None:

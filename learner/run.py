@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.rl.moments import bytes_in_header
-from common.run.status import RunStatus
+from common.run.status import EvaluationStatus, RunStatus
 from common.settings.exchanges import MAX_LIST_ITEMS
 from common.settings.sections import Network, Settings
 from learner.peers import Peers
@@ -25,6 +25,12 @@ METRICS = (
     "learner_busy", "actors_wanted", "why",
 )  # fmt: skip
 """Figures in each row of metrics, besides the number of actors and the losses."""
+EVALUATED = {
+    "evaluation_return": "mean", "evaluation_low": "low", "evaluation_high": "high",
+    "evaluation_episodes": "episodes", "evaluation_version": "version", "evaluation_frames": "frames",
+    "evaluation_seconds": "seconds",
+}  # fmt: skip
+"""Figures of the last evaluation, in each row since: rows are thinned out later."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,10 @@ class Run:
 
     def metrics(self, now: float) -> dict[str, Any]:
         figures = self.stats.figures(now)
-        return {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
+        evaluation: EvaluationStatus | None = figures["evaluation"]
+        evaluated = {} if evaluation is None else {key: getattr(evaluation, of) for key, of in EVALUATED.items()}
+        row = {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
+        return row | evaluated
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
         """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""

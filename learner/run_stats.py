@@ -10,7 +10,7 @@ import msgspec
 
 from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
-from common.run.status import RunStatus
+from common.run.status import EvaluationStatus, RunStatus
 from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
 from learner.episode_window import EpisodeWindow
@@ -57,6 +57,10 @@ class Counters(msgspec.Struct, kw_only=True):
     """Mean steps of the run's first episodes; None until there were enough."""
     best_return: float | None = None
     lowest_return: float | None = None
+    evaluations: int = 0
+    evaluation: EvaluationStatus | None = None
+    """The last one."""
+    best_evaluation: EvaluationStatus | None = None
     returns_to_best: int = 0
     """To the best checkpoint (checkpoint.return_to_best)."""
     learning_rate_factor: float = 1.0

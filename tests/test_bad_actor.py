@@ -8,7 +8,7 @@ from common.rl.episode import Episode
 from common.wire.messages import Acknowledgement, Refused, Welcome
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish
-from learner.exchange.base import MOST_OFFENCES
+from learner.exclusion import MOST_OFFENCES
 from learner.run_stats import Counters
 from tests.helpers.run import BAD, gradient_of, hello_of, learner_of, logged, sent
 from tests.learner.exchange.test_base import BODY, Run, synchronous

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actor.agent import EPISODE_STEPS
+from actor.agent.agent import Agent
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import UnavailableError
 from common.rl.environments.names import draws_actions
@@ -74,7 +75,7 @@ def evaluate(
     )
 
 
-def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seeds: Iterator[int]) -> list[PlayedEpisode]:
+def play_episodes(agent: Agent, *, episodes: int, max_steps: int, seeds: Iterator[int]) -> list[PlayedEpisode]:
     """Play `episodes` episodes (1 or more) of at most `max_steps` steps each; `seeds` has one for each reset.
 
     Counting the first episodes that end would favour short ones. Each environment is therefore given its number of
@@ -82,15 +83,25 @@ def play_episodes(agent: TrainedAgent, *, episodes: int, max_steps: int, seeds: 
     others, because only the whole batch can be reset; the episodes still to be played are then shared out anew.
     """
     played: list[PlayedEpisode] = []
+    for _ in playing(agent, played, episodes=episodes, max_steps=max_steps, seeds=seeds):
+        pass
+    return played
+
+
+def playing(
+    agent: Agent, played: list[PlayedEpisode], *, episodes: int, max_steps: int, seeds: Iterator[int]
+) -> Iterator[None]:
+    """The same into `played`, one step of the batch at a time."""
     count = agent.environments.count
     while len(played) < episodes:
         each, more = divmod(episodes - len(played), count)
         shares = each + (np.arange(count) < more)
-        played += _play_round(agent, shares, max_steps, next(seeds))
-    return played
+        yield from _round(agent, played, shares, max_steps, next(seeds))
 
 
-def _play_round(agent: TrainedAgent, shares: NDArray[np.int64], max_steps: int, seed: int) -> list[PlayedEpisode]:
+def _round(
+    agent: Agent, played: list[PlayedEpisode], shares: NDArray[np.int64], max_steps: int, seed: int
+) -> Iterator[None]:
     """Play from a reset until every environment has played its share or reached the cap."""
     observations = agent.environments.reset(seed)
     agent.begin()
@@ -98,7 +109,6 @@ def _play_round(agent: TrainedAgent, shares: NDArray[np.int64], max_steps: int, 
     returns = np.zeros(len(left))
     lengths = np.zeros(len(left), np.int64)
     fresh = np.zeros(len(left), np.bool_)
-    played: list[PlayedEpisode] = []
     while left.any():
         observations, rewards, terminated, truncated, _ = agent.environments.step(agent.act(observations))
         agent.keep(~fresh)
@@ -115,4 +125,4 @@ def _play_round(agent: TrainedAgent, shares: NDArray[np.int64], max_steps: int, 
         left = np.where(capped, 0, left - (ended & (left > 0)))
         returns[ended], lengths[ended] = 0.0, 0
         fresh = ended
-    return played
+        yield

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 Z = 1.959963984540054
 """The normal distribution's quantile 0.975."""
@@ -39,21 +38,23 @@ def return_statistics(returns: Sequence[float]) -> ReturnStatistics:
     returns that are all alike it has no width. Interquartile mean: Agarwal et al. 2021,
     https://arxiv.org/abs/2108.13264.
     """
-    values = np.sort(np.asarray(returns, np.float64))
+    values = sorted(returns)
     count = len(values)
-    mean, std = float(values.mean()), float(values.std())
+    mean = math.fsum(values) / count
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / count)
     margin = student(count - 1) * std / math.sqrt(count - 1) if count > 1 else math.inf
     cut = int(TRIMMED * count)
+    middle = values[cut : count - cut]
     return ReturnStatistics(
         episodes=count,
         mean=mean,
         low=mean - margin if count > 1 else None,
         high=mean + margin if count > 1 else None,
         std=std,
-        median=float(np.median(values)),
-        interquartile_mean=float(values[cut : count - cut].mean()),
-        minimum=float(values[0]),
-        maximum=float(values[-1]),
+        median=(values[(count - 1) // 2] + values[count // 2]) / 2,
+        interquartile_mean=math.fsum(middle) / len(middle),
+        minimum=values[0],
+        maximum=values[-1],
     )
 
 

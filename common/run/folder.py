@@ -24,6 +24,7 @@ import msgspec
 
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.host.modules import bare
+from common.run.status import EvaluationStatus
 from common.settings.sections import Settings
 from common.settings.toml import read
 
@@ -56,11 +57,20 @@ class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """Version of the weights: optimizer steps taken."""
     score: float | None
-    """Mean return, by which the best checkpoint is chosen; None before the first."""
+    """Mean training return; None before the first."""
     state: dict[str, Any]
     """The rest of the learner's state: counters, model hash and so on."""
     checksums: dict[str, int]
     """CRC-32 of the other files, by name."""
+    evaluation: EvaluationStatus | None = None
+    """Of these weights, if they were the best by it."""
+
+
+def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[float, ...]:
+    """The higher, the better a checkpoint is: an evaluation goes before any training return."""
+    if evaluation is not None:
+        return 2.0, evaluation.mean
+    return (0.0,) if score is None else (1.0, score)
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,7 @@ class Checkpoint:
     """(parameters,): the network's parameters in one vector."""
     optimizer: dict[str, NDArray[Any]]
     state: dict[str, Any]
+    evaluation: EvaluationStatus | None = None
 
 
 class CheckpointPaths:
@@ -104,7 +115,7 @@ class CheckpointPaths:
             for name, array in tensors.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise DamagedCheckpointError(f"{file}: {name} is not finite (NaN or infinity)")
-        return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state)
+        return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state, head.evaluation)
 
     def read_state(self) -> CheckpointState:
         """Read the state alone; raises as `read`."""
@@ -220,12 +231,12 @@ class RunFolder:
         return newest and newest[1]
 
     def best(self) -> CheckpointPaths | None:
-        """The whole checkpoint with the highest score, the newer of two; the newest if none has a score.
+        """The whole checkpoint with the best evaluation; without one that of the highest score, the newer of two.
 
-        None if there is none at all. Warns and raises as `newest_read`.
+        The newest if none has a score, None if there is none at all. Warns and raises as `newest_read`.
         """
         whole = self._whole({})
-        ranked = max(whole, key=lambda one: (one[1].score is not None, one[1].score or 0.0), default=None)
+        ranked = max(whole, key=lambda one: rank(one[1].score, one[1].evaluation), default=None)
         return ranked and ranked[0]
 
     def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:

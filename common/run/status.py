@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from common.rl.episode_statistics import ReturnStatistics
+
 
 class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One actor as the learner sees it."""
@@ -56,6 +58,20 @@ class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why the last attempt to write one failed; empty: it did not."""
 
 
+class EvaluationStatus(ReturnStatistics, frozen=True, kw_only=True):
+    """How the weights of one version played episodes that no actor plays, all their evaluations together."""
+
+    version: int
+    frames: int
+    """Of the run, when the weights were the newest."""
+    seconds: float
+    """The same."""
+
+    def __str__(self) -> str:
+        between = "" if self.low is None else f" ({self.low:.4g} to {self.high:.4g})"
+        return f"mean return {self.mean:.4g}{between} over {self.episodes} episodes"
+
+
 class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Who is kept out of the run for a while."""
 
@@ -103,6 +119,12 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Training, over the last `limits.window` episodes; None before the first."""
     best_return: float | None
     """Highest mean over a full window."""
+    evaluations: int = 0
+    """Reports of evaluators."""
+    evaluation: EvaluationStatus | None = None
+    """Of the weights that were evaluated last."""
+    best_evaluation: EvaluationStatus | None = None
+    """Of the best weights, which two evaluations have confirmed."""
     returns_to_best: int = 0
     """Times that the run went back to its best checkpoint (checkpoint.return_to_best)."""
     learning_rate_factor: float = 1.0

@@ -280,6 +280,10 @@ class Checkpoint(Section, frozen=True):
 class Evaluation(Section, frozen=True):
     """How an agent is evaluated: on episodes that no actor plays, with weights and statistics that stand still."""
 
+    episodes: Annotated[int, Meta(ge=0, le=1000)] = 20
+    """Of one evaluation by `a3cd evaluator`; 0: the learner lets none in."""
+    every_seconds: Annotated[float, Meta(ge=1)] = 30.0
+    """Least time from one evaluation's weights to the next one's; all evaluators together."""
     sampled: bool | Literal["auto"] = "auto"
     """Actions are drawn as in training instead of the best; auto: in ALE games, where the best can stand still."""
 
@@ -300,7 +304,9 @@ class Limits(Section, frozen=True):
     episodes: Amount = 0
     seconds: NonNegative = 0.0
     until_return: float | None = None
-    """Goal: mean training return over the last `window` episodes."""
+    """Goal: a mean return; of what, `until_return_of` says."""
+    until_return_of: Literal["training", "evaluation"] = "training"
+    """training: the last `window` episodes. evaluation: two evaluations of the same weights (needs an evaluator)."""
     window: Annotated[int, Meta(ge=1, le=100_000)] = 100
 
 

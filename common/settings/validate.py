@@ -36,6 +36,8 @@ def _problems(settings: Settings) -> Iterator[str]:
         yield from _robust(settings)
     if settings.checkpoint.return_to_best:
         yield from _return_to_best(settings)
+    if settings.limits.until_return_of == "evaluation" and not settings.evaluation.episodes:
+        yield 'limits.until_return_of = "evaluation" needs evaluation.episodes above 0: else nothing is evaluated'
     if settings.scaling.policy != "fixed":
         yield from _scaling(settings.scaling)
 

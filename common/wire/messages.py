@@ -19,6 +19,8 @@ MAX_NAME = 128
 """Characters of a name."""
 MAX_TEXT = 4096
 """Characters of a text for people."""
+MAX_EVALUATED = 1000
+"""Episodes of one evaluation."""
 MAX_ACTORS_NAMED = 256
 """In one report of a launcher, and in one order to it."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
@@ -27,7 +29,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Doubles = Annotated[list[float], Meta(max_length=MAX_LIST_ITEMS)]
 Seconds = Annotated[float, Meta(gt=0)]
-Role = Literal["actor", "launcher", "observer"]
+Role = Literal["actor", "launcher", "observer", "evaluator"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
 RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown"]
 
@@ -67,7 +69,7 @@ class Welcome(Message, frozen=True):
     a3cd: Label = ""
     """The learner's version of a3cd."""
     settings: dict[str, Any] = {}
-    """The run settings, resolved (actors)."""
+    """The run settings, resolved (actors and evaluators)."""
     codec: Label = ""
     """Codec for the actor's gradients or trajectories."""
     credit: Natural = 0
@@ -82,7 +84,7 @@ class Welcome(Message, frozen=True):
     actors: Natural = 0
     """Actors in the run now."""
     seed: Natural = 0
-    """Seed for this actor's environments and sampling, different for every actor."""
+    """Seed for this peer's environments and sampling: different for every actor, and for every evaluator."""
 
 
 class Refused(Message, frozen=True):
@@ -152,6 +154,17 @@ class Weights(Message, frozen=True):
     epoch: Natural
     delta: bool = False
     """The body is a difference to a keyframe, as in a broadcast (exchange.weights = "delta")."""
+
+
+class Evaluation(Message, frozen=True):
+    """Whole episodes that an evaluator has played with the weights it was given last."""
+
+    run: Name
+    epoch: Natural
+    version: Natural
+    """Of these weights."""
+    episodes: Annotated[list[Episode], Meta(max_length=MAX_EVALUATED)]
+    """As many as evaluation.episodes says: return, length in steps, seconds (0)."""
 
 
 class Observe(Message, frozen=True):
@@ -242,6 +255,6 @@ class Goodbye(Message, frozen=True):
 
 
 AnyMessage = (
-    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Observe | Act
+    Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Evaluation | Observe | Act
     | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
 )  # fmt: skip

@@ -13,10 +13,12 @@ from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused,
 State = Literal["joining", "member"]
 """Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
 Side = Role | Literal["learner"]
-PEERS: tuple[Role, ...] = ("actor", "launcher", "observer")
+PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator")
 ACTOR: tuple[Role, ...] = ("actor",)
 LAUNCHER: tuple[Role, ...] = ("launcher",)
 OBSERVER: tuple[Role, ...] = ("observer",)
+EVALUATOR: tuple[Role, ...] = ("evaluator",)
+PLAYERS: tuple[Role, ...] = ("actor", "evaluator")
 LEARNER: tuple[Side, ...] = ("learner",)
 EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
 
@@ -42,8 +44,9 @@ RULES: dict[type[Message], Rule] = {
     messages.Gradient: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="the packed gradient"),
     messages.Trajectory: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="`count` packed rollouts"),
     messages.Acknowledgement: Rule(LEARNER, ACTOR),
-    messages.Pull: Rule(ACTOR, LEARNER, answers=(messages.Weights,)),
-    messages.Weights: Rule(LEARNER, ACTOR, body="the weights; none if the actor has them already"),
+    messages.Pull: Rule(PLAYERS, LEARNER, answers=(messages.Weights,)),
+    messages.Weights: Rule(LEARNER, PLAYERS, body="the weights; none if the peer has them already"),
+    messages.Evaluation: Rule(EVALUATOR, LEARNER, answers=(Refused,)),
     messages.Observe: Rule(ACTOR, LEARNER, answers=(messages.Act, Refused), body="rewards, flags and observations"),
     messages.Act: Rule(LEARNER, ACTOR, body="one action for each environment of the group"),
     messages.FleetOrder: Rule(LEARNER, LAUNCHER),

@@ -26,6 +26,8 @@ from deploy.arguments import (
     learner_option,
     lifeline_option,
     limit_options,
+    module_option,
+    nice_option,
     security_options,
     set_option,
     wait_option,
@@ -33,6 +35,7 @@ from deploy.arguments import (
 
 _ELSEWHERE = {
     "deploy": "deploy.install.command",
+    "evaluator": "deploy.cli.evaluator",
     "keys": "deploy.keys",
     "launcher": "deploy.launcher.command",
     "simulate": "deploy.cli.simulate",
@@ -185,16 +188,8 @@ def learner(
 @learner_argument
 @click.option("--name", default="", help="This actor's name in status; default: host and process id.")
 @click.option("--launcher", default="", hidden=True)
-@click.option(
-    "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
-)
-@click.option(
-    "--allow-module",
-    "modules",
-    multiple=True,
-    metavar="MODULE",
-    help="A module the learner may have actors import for its environment; may be repeated.",
-)
+@nice_option
+@module_option
 @wait_option
 @lifeline_option
 def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules: tuple[str, ...], wait: float) -> None:

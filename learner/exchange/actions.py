@@ -15,6 +15,7 @@ from learner.exchange.base import Exchange
 from learner.exchange.header_check import check_episode
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
+from learner.exclusion import exclude
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.publisher import Occasion
 from learner.peers import Peer
@@ -171,4 +172,4 @@ class ActionExchange(Exchange):
         """Quarantine at once, since the two ends differ: sent again it would be as bad."""
         self._run.stats.refused(peer, f"{peer.hello.name} sent observations that cannot be used: {why}")
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
-        return self._quarantine(now, routing_id, peer, reason)
+        return exclude(self._run, now, routing_id, peer, reason)

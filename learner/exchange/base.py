@@ -9,11 +9,12 @@ from common.errors import AgainstOthersError, CodecError
 from common.rl.moments import Moments
 from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, Contribution, Gradient, Hello, Observe, Verdict
-from learner.effects import Disconnect, Effect, Log, Send, refuse
+from learner.effects import Effect, Log, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.pace import Pace
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import gather_seconds, step_rule
+from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES, exclude
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
@@ -23,10 +24,6 @@ from learner.replay_window import Incarnation
 from learner.run import Run
 from learner.staleness import staleness_rule
 
-BAD_IN_A_ROW = 3
-"""Unusable contributions after which an actor is quarantined."""
-MOST_OFFENCES = 16
-"""Messages that no honest actor sends, after which it is quarantined however good the others are."""
 NOBODY = "no finite gradient of any of them; the weights are too large: try a smaller optimizer.learning_rate"
 
 
@@ -99,16 +96,6 @@ class Exchange(abc.ABC):
 
     def left(self, routing_id: bytes) -> None:  # noqa: B027
         """An actor is gone."""
-
-    def _quarantine(self, now: float, routing_id: bytes, peer: Peer, reason: str) -> list[Effect]:
-        """The actor is kept out for a while, under any incarnation; its connections end."""
-        peers = self._run.peers
-        seconds = peers.quarantine.add(now, peer.place, peer.hello.name, reason)
-        peers.leave(routing_id)
-        text = f"{peer.hello.name} is quarantined for {seconds:.0f} s: {reason}"
-        self._run.stats.warn(text)
-        ban = peers.quarantine.whole_place(now, peer.place)
-        return [refuse(routing_id, "quarantined", reason), Disconnect(routing_id, ban), Log("error", text)]
 
 
 NO_MOMENTS = Moments.empty(0)
@@ -372,7 +359,7 @@ class ContributionExchange(Exchange):
         if peer.offences < MOST_OFFENCES:
             return []
         reason = f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}"
-        return self._quarantine(now, routing_id, peer, reason)
+        return exclude(self._run, now, routing_id, peer, reason)
 
     def _refuse(self, now: float, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
         text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
@@ -382,7 +369,7 @@ class ContributionExchange(Exchange):
         if peer.bad_in_a_row < BAD_IN_A_ROW:
             return [line, self._answer(routing_id, header, "refused", why)]
         reason = f"{BAD_IN_A_ROW} {self.plural} in a row could not be used, the last one: {why}"
-        return [line, *self._quarantine(now, routing_id, peer, reason)]
+        return [line, *exclude(self._run, now, routing_id, peer, reason)]
 
     def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
         message = Acknowledgement(

@@ -77,6 +77,16 @@ class WeightPublisher:
             return self._newest, None
         return self._whole_for(now, routing_id)
 
+    def for_evaluation(self, now: float) -> tuple[int, bytes]:
+        """Version and body of the newest weights, whole: those of a keyframe may be older."""
+        if not self._deltas:
+            body = self._whole_weights(now)[1]
+        else:
+            half = self._spec.weights_format == "fp16"
+            body = self._format.pack(self._weights.vectors(half=half), self._weights.extras)
+        self._spend(now, len(body))
+        return self._newest, body
+
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
         """Answers a pull, now or from `publish` when the budget allows; without a body when the peer has the newest."""
         if held(pull) >= self._newest:

@@ -7,6 +7,7 @@ import math
 import shutil
 import zlib
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,30 @@ from numpy.typing import NDArray
 from safetensors import numpy as safetensors
 
 from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
-from common.host.atomic_file import sync_folder, write_synced
-from common.run.folder import Checkpoint, CheckpointPaths, CheckpointState, RunFolder
-from learner.effects import SaveCheckpoint
+from common.host.atomic_file import replace_file, sync_folder, write_synced
+from common.run.folder import Checkpoint, CheckpointPaths, CheckpointState, RunFolder, rank
+from common.run.status import EvaluationStatus
+from learner.effects import RateCheckpoint, SaveCheckpoint
 
 if TYPE_CHECKING:
     from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Written:
+    """A checkpoint that is there."""
+
+    paths: CheckpointPaths
+    score: float | None
+    evaluation: EvaluationStatus | None
+    ours: bool
+    """Whether this writer wrote it: a version of an earlier epoch may be of other weights."""
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        return rank(self.score, self.evaluation)
 
 
 class CheckpointWriter:
@@ -35,7 +52,7 @@ class CheckpointWriter:
     """
 
     def __init__(self, folder: RunFolder, *, keep: int, best: bool, damaged: Collection[str] = ()) -> None:
-        """`keep` of the last are kept, 1 or more; with `best` also the one with the highest score.
+        """`keep` of the last are kept, 1 or more; with `best` also the best, and those under evaluation.
 
         `damaged`: names of those that the learner found damaged when it read them; of the others only the states are
         read here. Raises OSError, or UnavailableError, if the disk does not take or give what it should.
@@ -46,7 +63,7 @@ class CheckpointWriter:
         folder.checkpoints.mkdir(exist_ok=True)
         for left_over in (*folder.checkpoints.glob(".*.partial"), *folder.checkpoints.glob(".*.removed")):
             shutil.rmtree(left_over, ignore_errors=True)
-        self._written = [entry for entry in _scored(folder) if entry[0].folder.name not in damaged]
+        self._written = [entry for entry in _scored(folder) if entry.paths.folder.name not in damaged]
 
     def write(self, save: SaveCheckpoint) -> CheckpointPaths:
         """Write a checkpoint and remove those no longer kept; blocks until it is on the disk.
@@ -65,23 +82,37 @@ class CheckpointWriter:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         sync_folder(self._folder.checkpoints)
-        self._written.append((target, score))
-        self._remove_old()
+        self._written.append(_Written(target, score, None, ours=True))
+        self._remove_old(save.under_evaluation)
         return target
 
-    def read_best(self) -> Checkpoint:
-        """The checkpoint with the highest score, the newer of two.
+    def rate(self, rate: RateCheckpoint) -> None:
+        """Note in a checkpoint of this writer how it was evaluated; nothing if it is not there any more.
 
-        Raises UnavailableError if there is none with a score, and as `CheckpointPaths.read`.
+        Raises OSError if the disk does not take it, and as `CheckpointPaths.read_state`.
+        """
+        version = rate.version
+        entry = next((one for one in reversed(self._written) if one.ours and one.paths.order[0] == version), None)
+        if entry is None:
+            _log.warning("there is no checkpoint of version %d, which was evaluated best", version)
+            return
+        entry.evaluation = rate.evaluation
+        head = msgspec.structs.replace(entry.paths.read_state(), evaluation=rate.evaluation)
+        replace_file(entry.paths.state_file, msgspec.json.format(msgspec.json.encode(head), indent=2))
+
+    def read_best(self) -> Checkpoint:
+        """The checkpoint with the best evaluation, or without one that of the highest score, the newer of two.
+
+        Raises UnavailableError if there is none with either, and as `CheckpointPaths.read`.
         """
         best = self._highest()
         if best is None:
             raise UnavailableError(f"{self._folder.checkpoints}: none has a mean return yet")
-        return best[0].read()
+        return best.paths.read()
 
-    def _highest(self) -> tuple[CheckpointPaths, float | None] | None:
-        scored = [entry for entry in reversed(self._written) if entry[1] is not None]
-        return max(scored, key=lambda entry: entry[1] or 0.0, default=None)
+    def _highest(self) -> _Written | None:
+        scored = [entry for entry in reversed(self._written) if len(entry.rank) > 1]
+        return max(scored, key=lambda entry: entry.rank, default=None)
 
     def _free_place(self, version: int) -> CheckpointPaths:
         """Versions need not be new: the last checkpoint of a run may have that of the one before."""
@@ -89,14 +120,16 @@ class CheckpointWriter:
         name = f"{version:010d}" + (f"-{max(taken) + 1}" if taken else "")
         return CheckpointPaths(self._folder.checkpoints / name)
 
-    def _remove_old(self) -> None:
-        kept = self._written[-self._keep :]
-        best = self._highest()
-        if self._best and best is not None:
-            kept = kept if best in kept else [best, *kept]
+    def _remove_old(self, under_evaluation: Collection[int]) -> None:
+        last = self._written[-self._keep :]
+        best = self._highest() if self._best else None
+        kept = []
         for entry in self._written:
-            if entry not in kept:
-                _remove(entry[0].folder)
+            judged = self._best and entry.ours and entry.paths.order[0] in under_evaluation
+            if entry in last or entry is best or judged:
+                kept.append(entry)
+            else:
+                _remove(entry.paths.folder)
         self._written = kept
 
 
@@ -112,10 +145,11 @@ def _remove(checkpoint: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _scored(folder: RunFolder) -> Iterator[tuple[CheckpointPaths, float | None]]:
+def _scored(folder: RunFolder) -> Iterator[_Written]:
     for paths in folder.all_checkpoints():
         try:
-            yield paths, paths.read_state().score
+            head = paths.read_state()
+            yield _Written(paths, head.score, head.evaluation, ours=False)
         except DamagedCheckpointError as error:
             _log.warning("checkpoint %s is damaged and left as it is: %s", paths.folder.name, error)
 

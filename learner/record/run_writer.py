@@ -16,7 +16,7 @@ import msgspec
 from common.errors import A3cdError, UnavailableError
 from common.host.atomic_file import replace_file
 from common.run.status import RunStatus, summary
-from learner.effects import SaveCheckpoint
+from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record import curve
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.metrics import MetricsWriter, Value
@@ -93,6 +93,10 @@ class RunWriter:
         )
         self._jobs.put(lambda: self._save(copy))
 
+    def rate(self, rate: RateCheckpoint) -> None:
+        """Note in a checkpoint how it was evaluated."""
+        self._jobs.put(lambda: self._rate(rate))
+
     def sync(self, sync: Callable[[], None]) -> None:
         """Call this before the next checkpoint, which stands on what it brings to the disk."""
         self._jobs.put(lambda: self._sync(sync))
@@ -163,6 +167,14 @@ class RunWriter:
             error = f"{self._folder.checkpoints}: {failure or 'out of memory'}"
         finally:
             self._saved.append(Saved(save.version, error))
+
+    def _rate(self, rate: RateCheckpoint) -> None:
+        try:
+            self._checkpoints.rate(rate)
+        except (A3cdError, OSError) as failure:
+            text = f"the evaluation of version {rate.version} could not be noted in its checkpoint: {failure}"
+            _log.error("%s", text)
+            self._troubles.append(text)
 
     def _read_best(self) -> None:
         read = BestRead(None, "it was not read")

@@ -43,6 +43,8 @@ def test_a_key_with_which_one_can_only_look(tmp_path: Path) -> None:
     keys(tmp_path, "new", "learner")
     assert keys(tmp_path, "invite", "screen", "--learner", LEARNER, "--role", "observer").startswith("a3cd status '")
     assert keys(tmp_path, "list").endswith(" screen observer")
+    judge = keys(tmp_path, "invite", "judge", "--learner", LEARNER, "--role", "evaluator")
+    assert judge.startswith("a3cd evaluator '")
     assert keys(
         tmp_path, "invite", "lab7", "--learner", LEARNER, "--role", "observer", "--role", "launcher"
     ).startswith("a3cd launcher '")

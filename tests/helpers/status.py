@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import EvaluationStatus, FleetStatus, PeerStatus, RunStatus
 
 _PEER: dict[str, Any] = {
     "name": "lab-01",
@@ -32,6 +32,20 @@ _FLEET: dict[str, Any] = {
     "gave_up": False,
     "exit_code": 0,
     "why": "",
+}
+_EVALUATION: dict[str, Any] = {
+    "episodes": 40,
+    "mean": 91.5,
+    "low": 88.2,
+    "high": 94.8,
+    "std": 10.3,
+    "median": 92.0,
+    "interquartile_mean": 91.9,
+    "minimum": 60.0,
+    "maximum": 110.0,
+    "version": 20_000,
+    "frames": 1_150_000,
+    "seconds": 690.0,
 }
 _RUN: dict[str, Any] = {
     "run": "9649236e67ffe1b7",
@@ -87,6 +101,11 @@ def peer_status(**changed: Any) -> PeerStatus:
 def fleet_status(**changed: Any) -> FleetStatus:
     """A launcher."""
     return FleetStatus(**(_FLEET | changed))
+
+
+def evaluation_status(**changed: Any) -> EvaluationStatus:
+    """Of two evaluations."""
+    return EvaluationStatus(**(_EVALUATION | changed))
 
 
 def run_status(**changed: Any) -> RunStatus:

@@ -22,7 +22,7 @@ from common.wire.messages import (
 )
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
-from learner.exchange.base import BAD_IN_A_ROW
+from learner.exclusion import BAD_IN_A_ROW
 from learner.run_stats import Counters
 from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
 

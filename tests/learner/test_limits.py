@@ -4,6 +4,7 @@ import pytest
 
 from common.settings.sections import Limits
 from learner.limits import ending
+from tests.helpers.status import evaluation_status
 from tests.learner.test_run_stats import played, stats_of
 
 
@@ -35,6 +36,18 @@ def test_the_goal_is_told_before_other_limits() -> None:
     assert ending(stats, 101.0, limits) is None, "the window is not full"
     played(stats, 1.0)
     assert ending(stats, 101.0, limits) == ("reached", "mean return 5.0 over 2 episodes reached 5")
+
+
+def test_the_goal_may_be_one_of_evaluations() -> None:
+    stats = stats_of(window=1)
+    limits = Limits(until_return=50.0, until_return_of="evaluation", window=1)
+    played(stats, 99.0)
+    assert ending(stats, 101.0, limits) is None, "training's returns do not count"
+    stats.counters.best_evaluation = evaluation_status(mean=49.0)
+    assert ending(stats, 101.0, limits) is None
+    stats.counters.best_evaluation = found = evaluation_status(mean=50.0)
+    assert ending(stats, 101.0, limits) == ("reached", f"evaluation of version 20000: {found} reached 50")
+    assert ending(stats, 101.0, Limits(until_return=100.0)) is None, "nor evaluations for a goal of training"
 
 
 def test_without_episodes_no_goal_is_reached() -> None:

@@ -26,10 +26,12 @@ def test_hello_again_keeps_the_record_and_another_incarnation_starts_anew() -> N
     assert other.seed != first.seed
 
 
-def test_seeds_count_actors_only() -> None:
+def test_seeds_count_each_role_by_itself() -> None:
     peers = Peers()
     join(peers, "launcher", role="launcher")
     join(peers, "observer", role="observer")
+    assert [join(peers, name, role="evaluator").seed for name in ("judge", "jury")] == [0, 1]
+    assert peers.leave(b"judge") is not None and peers.leave(b"jury") is not None
     assert [join(peers, name).seed for name in "abc"] == [0, 1, 2]
     assert peers.actors == 3
     assert [routing_id for routing_id, _ in peers.role("actor")] == [b"a", b"b", b"c"]

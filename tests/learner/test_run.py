@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from common.rl.episode import Episode
 from common.wire.frames import pack
-from common.wire.messages import Hello
+from common.wire.messages import MAX_EVALUATED, Evaluation, Hello
 from learner.run import HEADER_BYTES, Run
 from learner.run_stats import Counters
 from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
@@ -63,6 +64,12 @@ def test_the_longest_header_of_an_actor_has_room(counted: int) -> None:
         statistics={f"{number:0>100}": 1 / 3 for number in range(64)},
     )
     assert len(pack(longest)) < spec.header_bytes
+
+
+def test_the_longest_evaluation_has_room() -> None:
+    episodes = [Episode(1 / 3, 10**9, 1 / 3)] * MAX_EVALUATED
+    longest = Evaluation(run="r" * 128, epoch=2**63 - 1, version=2**63 - 1, episodes=episodes)
+    assert len(pack(longest)) < HEADER_BYTES
 
 
 def test_without_moments_a_header_is_short() -> None:

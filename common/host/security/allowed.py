@@ -10,8 +10,8 @@ from common.host import file_lock
 from common.host.atomic_file import replace_file
 from common.host.security.keys import check_key, check_name
 
-ROLES = ("actor", "launcher", "observer")
-"""An observer asks for the status and does nothing else."""
+ROLES = ("actor", "launcher", "observer", "evaluator")
+"""An observer asks for the status and does nothing else; an evaluator asks for weights and tells how they play."""
 _HEADER = (
     "# Peers that may speak to the learner: PUBLICKEY name [roles]. Read again whenever it changes.\n"
     f"# Roles: some of {','.join(ROLES)}, with commas between; all of them where none is written.\n"

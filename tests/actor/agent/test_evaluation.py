@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from actor.agent import trained_agent
+from actor.agent import agent
 from actor.agent.evaluation import evaluate, play_episodes
 from actor.agent.trained_agent import TrainedAgent
 from common.errors import ConfigurationError, UnavailableError
@@ -152,7 +152,7 @@ def test_the_same_arguments_give_the_same_result(trained_run: MakeRun) -> None:
 def test_no_seed_of_an_evaluation_is_an_actors(trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default an evaluation and the actors of a run both have seed 0."""
     made: list[int] = []
-    genuine = trained_agent.make
+    genuine = agent.make_environments
 
     def make(*arguments: Any, seed: int, **keywords: Any) -> Environments:
         made.append(seed)
@@ -161,7 +161,7 @@ def test_no_seed_of_an_evaluation_is_an_actors(trained_run: MakeRun, monkeypatch
         monkeypatch.setattr(environments, "reset", lambda seed: reset(made.append(seed) or seed))  # type: ignore[func-returns-value]
         return environments
 
-    monkeypatch.setattr(trained_agent, "make", make)
+    monkeypatch.setattr(agent, "make_environments", make)
     evaluate(trained_run(), episodes=2)
     assert len(made) == 2
     assert min(made) >= 2**63, "an actor's seed travels as a number of 63 bits"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from actor.agent import trained_agent as trained
+from actor.agent import agent as agent_module
 from actor.agent.evaluation import play_episodes
 from actor.agent.trained_agent import TrainedAgent, TrainedRun, open_run
 from common.errors import ConfigurationError
@@ -87,7 +87,7 @@ def test_observations_are_normalised_by_the_checkpoints_statistics(trained_run: 
     normalize = "network.normalize=true"
     path = trained_run(normalize, moments=(4, [1.0, 2.0, 3.0, 4.0], [4.0, 16.0, 36.0, 64.0]))
     with agent(open_run(path, "best")) as one:
-        extras = one._model.extras.tolist()
+        extras = one.model.extras.tolist()
     np.testing.assert_allclose(extras, [1, 2, 3, 4, 1, 0.5, 1 / 3, 0.25], rtol=1e-6)
 
 
@@ -113,14 +113,14 @@ def test_environments_are_closed_when_the_weights_do_not_fit(
     trained_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    genuine = trained.make
+    genuine = agent_module.make_environments
 
     def make(*arguments: Any, **keywords: Any) -> Any:
         environments = genuine(*arguments, **keywords)
         monkeypatch.setattr(environments, "close", lambda: made.append("closed"))
         return environments
 
-    monkeypatch.setattr(trained, "make", make)
+    monkeypatch.setattr(agent_module, "make_environments", make)
     run = open_run(trained_run(named="x"), "best")
     with pytest.raises(ConfigurationError):
         TrainedAgent(run, num_envs=1, seed=0, sampled=False)
@@ -130,7 +130,7 @@ def test_environments_are_closed_when_the_weights_do_not_fit(
 def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeRun) -> None:
     run = open_run(trained_run("network.lstm=4", "network.hidden=[8]"), "best")
     with agent(run, num_envs=2) as one:
-        flat = one._model.flat
+        flat = one.model.flat
         flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
         observations = one.environments.reset(0)
         one.begin()
@@ -150,7 +150,7 @@ def test_a_recurrent_agent_remembers_its_episode_and_no_other(trained_run: MakeR
 def test_a_recurrent_agent_plays_episodes_alike_whatever_was_played_before(trained_run: MakeRun) -> None:
     run = open_run(trained_run("network.lstm=4"), "best")
     with agent(run, num_envs=2) as one:
-        flat = one._model.flat
+        flat = one.model.flat
         flat.vector.copy_(torch.randn(flat.size, generator=torch.Generator().manual_seed(2)))
         played = [play_episodes(one, episodes=2, max_steps=50, seeds=count(3)) for _ in range(2)]
         assert played[0] == played[1]

@@ -9,6 +9,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from safetensors.numpy import save
 
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
 from common.run.folder import CheckpointPaths, RunFolder, RunRecord, default_path
+from tests.helpers.status import evaluation_status
 
 RECORD = '{"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": 2, "a3cd": "0.1.0"}'
 
@@ -25,13 +27,17 @@ def name_of(paths: CheckpointPaths | None) -> str:
     return paths.folder.name if paths else "none"
 
 
-def checkpoint(run: Path, name: str, score: float | None = None, weights: bytes | None = None) -> CheckpointPaths:
+def checkpoint(
+    run: Path, name: str, score: float | None = None, weights: bytes | None = None, evaluated: float | None = None
+) -> CheckpointPaths:
     paths = CheckpointPaths(run / "checkpoints" / name)
     paths.folder.mkdir(parents=True)
     paths.weights_file.write_bytes(weights or save({"weights": np.arange(5, dtype=np.float32)}))
     paths.optimizer_file.write_bytes(save({"mean": np.ones(5, np.float32), "steps": np.array(3)}))
     checksums = {file.name: zlib.crc32(file.read_bytes()) for file in (paths.weights_file, paths.optimizer_file)}
     head = {"version": 7, "score": score, "state": {"frames": 100}, "checksums": checksums}
+    if evaluated is not None:
+        head["evaluation"] = msgspec.to_builtins(evaluation_status(mean=evaluated))
     paths.state_file.write_text(json.dumps(head))
     return paths
 
@@ -156,6 +162,15 @@ def test_newest_and_best(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     assert name_of(run.newest()) == "5"
     assert name_of(run.best()) == "3"
+
+
+def test_the_best_by_an_evaluation_goes_before_the_best_by_training(tmp_path: Path) -> None:
+    for name, score, evaluated in (("1", 5.0, None), ("2", None, 7.0), ("3", 1.0, 6.0), ("4", 99.0, None)):
+        checkpoint(tmp_path, name, score, evaluated=evaluated)
+    best = RunFolder(tmp_path).best()
+    assert best is not None
+    assert name_of(best) == "2"
+    assert best.read().evaluation == evaluation_status(mean=7.0)
 
 
 def test_the_best_without_scores_is_the_newest(tmp_path: Path) -> None:

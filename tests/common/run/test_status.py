@@ -8,7 +8,7 @@ import pytest
 from common.run.status import SUMMARY_KEYS, RunStatus, summary
 from common.wire.frames import pack, unpack
 from common.wire.messages import Status
-from tests.helpers.status import fleet_status, peer_status, run_status
+from tests.helpers.status import evaluation_status, fleet_status, peer_status, run_status
 
 PROMISED = (
     *("env", "algorithm", "network", "seed", "frames", "episodes", "seconds", "frames_per_second", "mean_return"),
@@ -17,8 +17,10 @@ PROMISED = (
 )
 BARE = run_status(mean_return=None, best_return=None, episode_length=None, episode_seconds=None, goal=None)
 
+FULL = run_status(actors=[peer_status()], launchers=[fleet_status()], evaluation=evaluation_status(low=None))
 
-@pytest.mark.parametrize("status", [BARE, run_status(actors=[peer_status()], launchers=[fleet_status()])])
+
+@pytest.mark.parametrize("status", [BARE, FULL])
 def test_over_the_wire_and_back(status: RunStatus) -> None:
     message = unpack(pack(Status(report=msgspec.to_builtins(status))))
     assert isinstance(message, Status)
@@ -44,6 +46,11 @@ def test_the_summary_has_the_keys_promised_and_no_lists() -> None:
     assert set(PROMISED) <= set(found)
     assert all(value is None or isinstance(value, int | float | str) for value in found.values())
     assert (found["env"], found["mean_return"]) == ("CartPole-v1", 475.0)
+
+
+def test_an_evaluation_in_words() -> None:
+    assert str(evaluation_status()) == "mean return 91.5 (88.2 to 94.8) over 40 episodes"
+    assert str(evaluation_status(low=None, high=None, episodes=1)) == "mean return 91.5 over 1 episodes"
 
 
 def test_the_rate_in_the_summary_is_that_of_the_whole_run() -> None:

@@ -46,6 +46,10 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"checkpoint": {"return_to_best": True}, "record": {"gradients": True}},
             "checkpoint.return_to_best = true needs record.gradients = false",
         ),
+        (
+            {"limits": {"until_return_of": "evaluation"}, "evaluation": {"episodes": 0}},
+            'limits.until_return_of = "evaluation" needs evaluation.episodes above 0',
+        ),
         ({"optimizer": {"anneal": "linear"}}, 'optimizer.anneal = "linear" needs limits.frames above 0'),
         (
             {"exchange": {"heartbeat_seconds": 30, "expiry_seconds": 30}},

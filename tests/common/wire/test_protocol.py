@@ -4,7 +4,17 @@ from typing import get_args
 
 import pytest
 
-from common.wire.messages import AnyMessage, Contribution, Goodbye, Inspect, Message, Pull, RefusalCode, Stop
+from common.wire.messages import (
+    AnyMessage,
+    Contribution,
+    Evaluation,
+    Goodbye,
+    Inspect,
+    Message,
+    Pull,
+    RefusalCode,
+    Stop,
+)
 from common.wire.protocol import EVERYONE, REFUSALS, RULES, Side, may_send
 
 
@@ -32,6 +42,10 @@ def test_every_contribution_is_answered_and_has_a_body(kind: type[Message]) -> N
     [
         ("actor", Pull(version=1), True),
         ("launcher", Pull(version=1), False),
+        ("evaluator", Pull(version=1), True),
+        ("evaluator", Evaluation(run="r", epoch=1, version=1, episodes=[]), True),
+        ("actor", Evaluation(run="r", epoch=1, version=1, episodes=[]), False),
+        ("evaluator", Inspect(), False),
         ("observer", Inspect(), True),
         ("actor", Inspect(), False),
         ("actor", Stop(reason="", final=True), False),

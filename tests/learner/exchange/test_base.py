@@ -15,7 +15,7 @@ from common.run.status import RunStatus
 from common.wire.frames import pack, unpack
 from common.wire.messages import Acknowledgement, Refused, Status
 from learner.effects import Effect
-from learner.exchange.base import BAD_IN_A_ROW
+from learner.exclusion import BAD_IN_A_ROW
 from learner.peers import Peer
 from learner.run_stats import Counters
 from tests.helpers.examples import examples

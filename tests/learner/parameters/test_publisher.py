@@ -187,6 +187,20 @@ def test_who_joins_or_pulls_gets_the_keyframe_and_what_has_changed_since() -> No
     assert run.publisher.pulled(2.0, b"x", Pull(version=10)) == [Send(b"x", Message(version=10, epoch=3))]
 
 
+@pytest.mark.parametrize("form", ["fp32", "delta"])
+def test_for_an_evaluation_the_newest_weights_go_out_whole(form: str) -> None:
+    """Those of a keyframe are older."""
+    run = run_of(settings_of(f"exchange.weights={form}"))
+    noted = NotedSum()
+    publisher = WeightPublisher(run, noted.weights, "broadcast", 0.0)
+    publisher.first(0.0, b"x")
+    noted.step(scale=1.0, frames=0)
+    run.stats.stepped({}, 0)
+    before = run.stats.counters.weight_bytes
+    assert publisher.for_evaluation(1.0) == (1, body_of(1))
+    assert run.stats.counters.weight_bytes == before + len(body_of(1))
+
+
 def test_a_body_is_made_once_per_version() -> None:
     run = Stepping()
     publisher, stats = publisher_of(version=9)

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
 from common.run.folder import RunFolder
-from learner.effects import SaveCheckpoint
+from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record import checkpoint
 from learner.record.checkpoint import CheckpointWriter
 from tests.helpers.dying import Killed, die_at_call
+from tests.helpers.status import evaluation_status
 
 WEIGHTS = torch.arange(1000, dtype=torch.float32)
 OPTIMIZER = {"mean": torch.ones(1000), "square": torch.full((1000,), 2.0), "steps": torch.tensor(7)}
@@ -75,6 +76,48 @@ def test_the_best_is_kept_besides(run: RunFolder) -> None:
     best = run.best()
     assert best is not None
     assert best.order == (8, 0)
+
+
+def test_what_is_under_evaluation_is_kept_until_it_is_judged(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    left = []
+    for version, under_evaluation in ((1, {}), (2, {1}), (3, {1}), (4, {4}), (5, {4})):
+        save = SaveCheckpoint(version, WEIGHTS, OPTIMIZER, {}, None, under_evaluation=under_evaluation)
+        writer.write(save)
+        left.append(kept(run))
+    assert left == [["1"], ["1", "2"], ["1", "3"], ["4"], ["4", "5"]]
+
+
+def test_the_best_by_an_evaluation_is_kept_and_noted(run: RunFolder) -> None:
+    writer = CheckpointWriter(run, keep=1, best=True)
+    write(writer, 1, 50.0)
+    writer.write(SaveCheckpoint(2, WEIGHTS, OPTIMIZER, {}, 1.0, under_evaluation={1}))
+    writer.rate(RateCheckpoint(1, evaluation_status(mean=5.0)))
+    write(writer, 3, 99.0)
+    assert kept(run) == ["1", "3"]
+    best = run.best()
+    assert best is not None
+    assert best.read().evaluation == evaluation_status(mean=5.0)
+    assert writer.read_best().version == 1
+    writer.rate(RateCheckpoint(3, evaluation_status(mean=6.0)))
+    write(writer, 4)
+    assert kept(run) == ["3", "4"]
+    writer = CheckpointWriter(run, keep=1, best=True)
+    write(writer, 5, 1e6)
+    assert kept(run) == ["3", "5"], "also after a restart"
+
+
+def test_of_an_earlier_epoch_nothing_is_noted(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    """Its weights of that version may be others."""
+    write(CheckpointWriter(run, keep=3, best=True), 4)
+    writer = CheckpointWriter(run, keep=3, best=True)
+    writer.rate(RateCheckpoint(4, evaluation_status()))
+    assert "there is no checkpoint of version 4, which was evaluated best" in caplog.text
+    write(writer, 4)
+    writer.rate(RateCheckpoint(4, evaluation_status()))
+    best = run.best()
+    assert best is not None
+    assert best.order == (4, 1)
 
 
 def test_scores_that_are_no_numbers_are_never_the_best(run: RunFolder) -> None:

@@ -15,11 +15,11 @@ from common.errors import UnavailableError
 from common.run.folder import RunFolder
 from common.run.status import CheckpointStatus
 from common.settings.sections import Checkpoint
-from learner.effects import SaveCheckpoint
+from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record.metrics_file import rows
 from learner.record.run_writer import RunWriter, Saved
 from tests.helpers.disks import lacking, read_only, small_disk
-from tests.helpers.status import run_status
+from tests.helpers.status import evaluation_status, run_status
 
 LONG = 60.0
 Begin = Callable[[RunFolder], RunWriter]
@@ -206,6 +206,21 @@ def test_a_record_that_the_disk_does_not_take_is_told_and_the_checkpoint_is_writ
     assert writer.saved() == [Saved(1, "")]
     (trouble,) = writer.troubles()
     assert trouble.endswith("gradients: is perhaps not on the disk: Input/output error")
+
+
+def test_an_evaluation_is_noted_in_turn(tmp_path: Path, begin: Begin) -> None:
+    writer = begin(RunFolder(tmp_path))
+    writer.save(save_of(1, torch.ones(3)))
+    writer.rate(RateCheckpoint(1, evaluation_status()))
+    assert writer.wait(LONG)
+    best = RunFolder(tmp_path).best()
+    assert best is not None
+    assert best.read().evaluation == evaluation_status()
+    best.state_file.unlink()
+    writer.rate(RateCheckpoint(1, evaluation_status()))
+    assert writer.wait(LONG)
+    (trouble,) = writer.troubles()
+    assert trouble.startswith("the evaluation of version 1 could not be noted in its checkpoint: ")
 
 
 def test_the_best_checkpoint_is_read_in_turn(tmp_path: Path, begin: Begin) -> None:

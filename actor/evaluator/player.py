@@ -1,0 +1,69 @@
+"""Evaluations of one run: its network with the weights of one version, in environments of its own."""
+
+import time
+from collections.abc import Iterator
+
+from actor.agent import EPISODE_STEPS
+from actor.agent.agent import Agent
+from actor.agent.evaluation import PlayedEpisode, playing
+from common.errors import RefusedError
+from common.rl.environments.base import MakeEnvironments
+from common.rl.environments.names import draws_actions
+from common.rl.episode import Episode
+from common.rl.seeds import held_out_seeds
+from common.settings.sections import Settings
+from common.wire.bodies.weights import WeightsFormat
+from common.wire.frames import Buffer
+from common.wire.messages import Welcome
+
+
+class EvaluationPlayer:
+    """Plays evaluation.episodes whole episodes at a time, others each time."""
+
+    def __init__(self, welcome: Welcome, settings: Settings, make: MakeEnvironments | None = None) -> None:
+        """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
+        self._episodes = settings.evaluation.episodes
+        self._seeds = held_out_seeds("selection", welcome.seed, welcome.epoch)
+        self._agent = Agent(
+            settings,
+            num_envs=min(settings.environment.num_envs, self._episodes),
+            seed=next(self._seeds),
+            sampled=draws_actions(settings),
+            make=make,
+        )
+        model = self._agent.model
+        if model.hash != welcome.model:
+            self.close()
+            raise RefusedError(
+                f"the network built here ({model.hash}) is not the learner's ({welcome.model}): "
+                f"{settings.environment.id}, the network {settings.network.kind} or a3cd differ between the two hosts; "
+                "install the same versions"
+            )
+        self._format = WeightsFormat(welcome.weights_format, model.size, len(model.vectors), model.extras.size)
+        self._played: list[PlayedEpisode] = []
+        self._steps: Iterator[None] = iter(())
+
+    def load(self, body: Buffer) -> None:
+        """These weights are the ones to be evaluated. Raises CodecError for a body that does not decode."""
+        model = self._agent.model
+        self._format.unpack(body, model.vectors, model.extras)
+
+    def begin(self) -> None:
+        """Begins an evaluation, and gives up the one under way if there is one."""
+        self._played = []
+        self._steps = playing(
+            self._agent, self._played, episodes=self._episodes, max_steps=EPISODE_STEPS, seeds=self._seeds
+        )
+
+    def advance(self, until: float) -> list[Episode] | None:
+        """Plays until the evaluation is complete, or until the time `until`, and then returns None.
+
+        Raises UnavailableError when an environment fails.
+        """
+        for _ in self._steps:
+            if time.monotonic() >= until:
+                return None
+        return [Episode(episode_return, length, 0.0) for episode_return, length, _ in self._played]
+
+    def close(self) -> None:
+        self._agent.close()

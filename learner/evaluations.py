@@ -1,0 +1,190 @@
+"""What evaluators play, and what their reports change: the run's evaluations, and its best weights by them.
+
+    pull -> waits until it is time -> checkpoint of the newest weights, which are given to the evaluator
+         -> evaluation -> not the best so far: the next weights
+                       -> the best so far: the same weights once more -> evaluation -> the best, if both together are
+
+The best of many evaluations was lucky in its episodes, so none is called the best before a second one, on other
+episodes, has confirmed it. The figures of a best are those of both.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import msgspec
+
+from common.errors import CodecError
+from common.rl.episode import Episode
+from common.rl.episode_statistics import return_statistics
+from common.run.status import EvaluationStatus
+from common.wire.messages import Evaluation, Pull, Weights
+from learner.bounded_dict import BoundedDict
+from learner.effects import Effect, Log, RateCheckpoint, Send, refuse
+from learner.exchange.header_check import check_episode
+from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES, exclude
+from learner.parameters.publisher import WeightPublisher
+from learner.peers import Peer
+from learner.replay_window import Incarnation
+from learner.run import Run
+
+EVALUATORS = 64
+"""Remembered: those that were given weights last."""
+UNCHANGED_SECONDS = 1.0
+"""Before it is looked again whether there are newer weights than an evaluator has."""
+
+
+@dataclass
+class _Given:
+    """Weights that an evaluator was given."""
+
+    version: int
+    frames: int
+    seconds: float
+    saved: bool
+    """Whether a checkpoint of them was begun, so that they can be kept."""
+    lost: bool = False
+    """Whether it could not be written."""
+    episodes: list[Episode] = field(default_factory=list)
+    """Of all its reports of them."""
+    reports: int = 1
+    """That are still to come."""
+    once_more: bool = False
+    """Whether it is to be told to play them again."""
+
+
+class Evaluations:
+    def __init__(self, run: Run, publisher: WeightPublisher, now: float) -> None:
+        self._run = run
+        self._publisher = publisher
+        self._section = run.spec.settings.evaluation
+        self._waiting: dict[bytes, Pull] = {}
+        """By routing id, who has waited longest first."""
+        self._given: BoundedDict[Incarnation, _Given] = BoundedDict(EVALUATORS)
+        self._due = now
+        run.peers.on_leave.append(self._left)
+
+    @property
+    def deadline(self) -> float:
+        """When `is_due` may be true; not before the next message if infinite."""
+        return self._due if self._waiting else math.inf
+
+    @property
+    def under_way(self) -> Collection[int]:
+        """Versions that are being evaluated: their checkpoints are to be kept."""
+        return {given.version for given in self._given.values() if given.reports}
+
+    def _left(self, routing_id: bytes) -> None:
+        self._waiting.pop(routing_id, None)
+
+    def asked(self, routing_id: bytes, peer: Peer, pull: Pull) -> list[Effect]:
+        """An evaluator has nothing to do; it may have to wait."""
+        given = self._given.get(peer.incarnation)
+        if given is not None and given.once_more and not pull.whole and pull.version == given.version:
+            given.once_more = False
+            return [Send(routing_id, Weights(version=given.version, epoch=self._run.spec.epoch))]
+        self._waiting[routing_id] = pull
+        return []
+
+    def is_due(self, now: float) -> bool:
+        """Whether an evaluator waits for weights, there are newer ones than it has had, and it is time."""
+        if now < self.deadline:
+            return False
+        if self._next() is None:
+            self._due = now + UNCHANGED_SECONDS
+            return False
+        return True
+
+    def give(self, now: float, *, saved: bool) -> list[Effect]:
+        """The newest weights to who has waited longest; `saved`: a checkpoint of them was begun. Only if `is_due`."""
+        routing_id = self._next()
+        peer = None if routing_id is None else self._run.peers.get(routing_id)
+        if routing_id is None or peer is None:
+            return []
+        del self._waiting[routing_id]
+        self._due = now + self._section.every_seconds
+        version, body = self._publisher.for_evaluation(now)
+        stats = self._run.stats
+        self._given[peer.incarnation] = _Given(version, stats.counters.frames, stats.seconds(now), saved)
+        return [Send(routing_id, Weights(version=version, epoch=self._run.spec.epoch), body)]
+
+    def _next(self) -> bytes | None:
+        newest = self._run.stats.counters.version
+        for routing_id in self._waiting:
+            peer = self._run.peers.get(routing_id)
+            given = None if peer is None else self._given.get(peer.incarnation)
+            if peer is not None and (given is None or given.version != newest):
+                return routing_id
+        return None
+
+    def not_saved(self, version: int) -> None:
+        """The checkpoint of this version is not on the disk."""
+        for given in self._given.values():
+            if given.version == version:
+                given.lost = True
+        counters = self._run.stats.counters
+        if counters.best_evaluation is not None and counters.best_evaluation.version == version:
+            counters.best_evaluation = None
+
+    def reported(self, now: float, routing_id: bytes, peer: Peer, message: Evaluation) -> list[Effect]:
+        """An evaluation, which is checked as whatever comes from another host."""
+        spec = self._run.spec
+        if message.run != spec.run or message.epoch != spec.epoch:
+            return self._foreign(now, routing_id, peer)
+        given = self._given.get(peer.incarnation)
+        if given is None or given.version != message.version or not given.reports:
+            return self._refuse(now, routing_id, peer, f"of version {message.version}, which it was not to play now")
+        try:
+            self._check(message.episodes)
+        except CodecError as error:
+            return self._refuse(now, routing_id, peer, str(error))
+        peer.bad_in_a_row = 0
+        self._run.peers.took_part(peer)
+        given.reports -= 1
+        given.episodes += message.episodes
+        return self._judge(given)
+
+    def _judge(self, given: _Given) -> list[Effect]:
+        figures = return_statistics([one.episode_return for one in given.episodes])
+        evaluated = EvaluationStatus(
+            **msgspec.structs.asdict(figures), version=given.version, frames=given.frames, seconds=given.seconds
+        )
+        counters = self._run.stats.counters
+        counters.evaluations += 1
+        counters.evaluation = evaluated
+        best = counters.best_evaluation
+        text = f"evaluation of version {given.version}: {evaluated}"
+        if given.lost or (best is not None and evaluated.mean <= best.mean):
+            return [Log("info", text)]
+        if len(given.episodes) <= self._section.episodes:
+            given.reports, given.once_more = 1, True
+            return [Log("info", f"{text}, the best so far if another one confirms it")]
+        counters.best_evaluation = evaluated
+        lines: list[Effect] = [Log("info", f"{text}, the best so far")]
+        return [*lines, RateCheckpoint(given.version, evaluated)] if given.saved else lines
+
+    def _check(self, episodes: list[Episode]) -> None:
+        """Raises CodecError for what no evaluator has played."""
+        if len(episodes) != self._section.episodes:
+            raise CodecError(f"with {len(episodes)} episodes, not evaluation.episodes = {self._section.episodes}")
+        for one in episodes:
+            check_episode(one, self._run.spec.longest_episode)
+
+    def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
+        """Once after each restart of the learner that is honest."""
+        spec = self._run.spec
+        self._run.stats.unknown(peer)
+        if peer.offences >= MOST_OFFENCES:
+            return exclude(self._run, now, routing_id, peer, f"{MOST_OFFENCES} evaluations of another run or epoch")
+        return [refuse(routing_id, "unknown", f"this is run {spec.run}, epoch {spec.epoch}")]
+
+    def _refuse(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
+        peer.refused += 1
+        peer.bad_in_a_row += 1
+        text = f"{peer.hello.name} sent an evaluation that cannot be used: {why}"
+        self._run.stats.warn(text)
+        line = Log("warning", text, key=f"bad {peer.hello.name}")
+        if peer.bad_in_a_row < BAD_IN_A_ROW:
+            return [line]
+        reason = f"{BAD_IN_A_ROW} evaluations in a row could not be used, the last one: {why}"
+        return [line, *exclude(self._run, now, routing_id, peer, reason)]

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.helpers.command_line import AT, Stand, a3cd
+
+
+def test_it_is_started_with_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, niced = Stand(0), []
+    monkeypatch.setattr("actor.evaluator.daemon.run", run)
+    monkeypatch.setattr(os, "nice", niced.append, raising=False)
+    assert a3cd("evaluator", "localhost").exit_code == 0
+    assert (run.arguments, niced) == ((AT,), [])
+    wanted: dict[str, Any] = {"name": "e", "modules": ("m",), "wait": 3.0}
+    given = ("--name", "e", "--allow-module", "m", "--wait", 3, "--nice", 19)
+    assert a3cd("evaluator", "localhost", *given).exit_code == 0
+    assert (run.options, niced) == (wanted, [19])

@@ -1,0 +1,326 @@
+"""Which weights evaluators are given, and what their reports change; the evaluators' messages are written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from common.rl.episode import Episode
+from common.wire.messages import Evaluation, Pull, Refused, Weights, Welcome
+from learner.effects import Disconnect, Effect, Finish, RateCheckpoint, SaveCheckpoint, Send
+from learner.evaluations import EVALUATORS, UNCHANGED_SECONDS
+from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES
+from learner.run import SEEDS_PER_RUN
+from learner.run_stats import Counters
+from tests.helpers.run import MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
+
+EPISODES = 4
+SETTINGS = (f"evaluation.episodes={EPISODES}", "evaluation.every_seconds=10", "checkpoint.every_seconds=100000")
+
+
+class Run:
+    """A learner with an actor `x` and, from the beginning, an evaluator `e`; its disk takes checkpoints at once."""
+
+    def __init__(self, *assignments: str, **options: Any) -> None:
+        self.core, self.noted = learner_of(*SETTINGS, *assignments, **options)
+        self.now = 0.0
+        self.saves: list[SaveCheckpoint] = []
+        self._sequence = 0
+        self.join("x", role="actor")
+        self.join("e")
+
+    def join(self, name: str, role: Any = "evaluator") -> None:
+        self.core.handle(self.now, name.encode(), hello_of(name, role), None)
+
+    @property
+    def counters(self) -> Counters:
+        return self.core.run.stats.counters
+
+    def learn(self, steps: int = 1) -> int:
+        """The version after so many more optimizer steps."""
+        for _ in range(steps):
+            self._sequence += 1
+            header = gradient_of(self._sequence, self.counters.version)
+            self.core.handle(self.now, b"x", header, b"gradient")
+        return self.counters.version
+
+    def tick(self, seconds: float = 0.0, *, disk: str = "") -> list[Effect]:
+        """Time passes; `disk`: what it says to checkpoints."""
+        self.now += seconds
+        effects = self.core.tick(self.now)
+        for effect in effects:
+            if isinstance(effect, SaveCheckpoint):
+                self.saves.append(effect)
+                self.core.saved(self.now, effect.version, disk)
+        return effects
+
+    def pull(self, name: str = "e", version: int | None = None) -> list[Effect]:
+        message = Pull(version=version or 0, whole=version is None)
+        return self.core.handle(self.now, name.encode(), message, None)
+
+    def report(self, of: int, *returns: float, name: str = "e", **changed: Any) -> list[Effect]:
+        """EPISODES episodes of these returns, in turn."""
+        episodes = [Episode(returns[number % len(returns)], 10, 0.0) for number in range(EPISODES)]
+        fields = {"run": "a-run", "epoch": 1, "version": of, "episodes": episodes} | changed
+        return self.core.handle(self.now, name.encode(), Evaluation(**fields), None)
+
+    def given(self) -> int:
+        """The version that the evaluator is given now."""
+        self.pull()
+        (weights,) = sent(self.tick(), Weights, b"e")
+        return weights.version
+
+    def evaluate(self, first: float, second: float | None = None) -> list[Effect]:
+        """Newer weights, and what they return in an evaluation, and in the one that confirms it."""
+        self.learn()
+        self.now += 10.0
+        version = self.given()
+        effects = self.report(version, first)
+        if second is not None:
+            assert len(sent(self.pull(version=version), Weights)) == 1
+            effects += self.report(version, second)
+        return effects
+
+
+def test_an_evaluator_is_welcomed_with_what_it_needs_to_play() -> None:
+    run = Run("seed=7")
+    effects = run.core.handle(0.0, b"f", hello_of("f", "evaluator"), None)
+    (welcome,) = sent(effects, Welcome, b"f")
+    assert [effect.body for effect in effects if isinstance(effect, Send)] == [None]
+    assert welcome.settings["evaluation"]["episodes"] == EPISODES
+    assert (welcome.model, welcome.weights_format, welcome.credit) == (MODEL, "fp32", 0)
+    assert welcome.seed == 7 * SEEDS_PER_RUN + 1, "it is the second one"
+
+
+def test_a_run_that_evaluates_nothing_lets_none_in() -> None:
+    run = Run("evaluation.episodes=0")
+    (refusal,) = sent(run.core.handle(0.0, b"f", hello_of("f", "evaluator"), None), Refused)
+    assert (refusal.code, refusal.reason) == ("role", "this run takes no evaluations: evaluation.episodes = 0")
+
+
+def test_an_evaluator_may_not_take_part_in_the_learning() -> None:
+    run = Run()
+    (refusal,) = sent(run.core.handle(0.0, b"e", gradient_of(), b"gradient"), Refused)
+    assert (refusal.code, run.counters.version) == ("role", 0)
+    (refusal,) = sent(run.report(0, 1.0, name="x"), Refused)
+    assert refusal.code == "role", "nor an actor evaluate"
+
+
+def test_the_newest_weights_are_given_with_a_checkpoint_of_them() -> None:
+    run = Run()
+    version = run.learn(3)
+    assert run.pull() == []
+    effects = run.tick()
+    (weights,) = sent(effects, Weights, b"e")
+    assert (weights.version, weights.delta, run.saves[-1].version) == (version, False, version)
+    (body,) = [effect.body for effect in effects if isinstance(effect, Send) and effect.peer == b"e"]
+    assert body == body_of(version)
+    assert [save.under_evaluation for save in run.saves] == [set()]
+    run.learn()
+    run.tick(100_000.0)
+    assert run.saves[-1].under_evaluation == {version}
+
+
+@pytest.mark.parametrize("setting", ["checkpoint.best=false", "checkpoint.every_seconds=0"])
+def test_without_best_checkpoints_none_is_written_for_an_evaluation(setting: str) -> None:
+    run = Run(setting)
+    assert not [effect for effect in run.evaluate(5.0, 6.0) if isinstance(effect, RateCheckpoint)]
+    assert run.saves == []
+    assert run.counters.best_evaluation is not None
+
+
+def test_weights_are_given_no_more_often_than_every_seconds_to_one_evaluator_at_a_time() -> None:
+    run = Run()
+    run.join("f")
+    run.learn()
+    run.pull()
+    run.pull("f")
+    assert len(sent(run.tick(), Weights, b"e")) == 1
+    assert run.core.deadline <= run.now + 10.0
+    run.learn()
+    assert sent(run.tick(9.0), Weights) == []
+    assert [weights.version for weights in sent(run.tick(1.0), Weights, b"f")] == [2]
+    for _ in range(5):
+        run.learn()
+        run.pull()
+        run.pull()
+    assert sent(run.tick(9.0), Weights) == []
+    assert len(sent(run.tick(1.0), Weights, b"e")) == 1
+
+
+def test_weights_that_have_been_evaluated_are_not_given_again() -> None:
+    run = Run()
+    run.evaluate(1.0, 1.0)
+    run.pull(version=1)
+    for _ in range(5):
+        assert sent(run.tick(10.0), Weights) == []
+        assert run.core._evaluations.deadline == run.now + UNCHANGED_SECONDS, "nothing turns idly"
+    run.learn()
+    assert len(sent(run.tick(10.0), Weights)) == 1
+
+
+def test_while_a_checkpoint_is_written_an_evaluator_waits() -> None:
+    run = Run()
+    run.learn()
+    run.core.run.saves.begin(0.0)
+    run.pull()
+    assert sent(run.core.tick(0.0), Weights) == []
+    assert run.core.deadline > 0.0
+    run.core.saved(0.5, 1, "")
+    assert len(sent(run.core.tick(0.5), Weights)) == 1
+
+
+def test_the_figures_of_an_evaluation_are_in_status_and_metrics() -> None:
+    run = Run()
+    assert "evaluation_return" not in run.core.run.metrics(0.0)
+    run.learn(2)
+    run.now = 12.0
+    version = run.given()
+    run.report(version, 1.0, 2.0, 3.0, 6.0)
+    status = run.core.run.status(13.0)
+    found = status.evaluation
+    assert found is not None
+    assert (found.mean, found.median, found.interquartile_mean, found.episodes) == (3.0, 2.5, 2.5, 4)
+    assert (found.version, found.frames, found.seconds, status.evaluations) == (2, 40, 12.0, 1)
+    row = run.core.run.metrics(13.0)
+    assert (row["evaluation_return"], row["evaluation_version"], row["evaluation_frames"]) == (3.0, 2, 40)
+    assert row["evaluation_low"] < 3.0 < row["evaluation_high"]
+
+
+def test_the_best_must_be_confirmed_by_a_second_evaluation_of_the_same_weights() -> None:
+    run = Run()
+    run.learn()
+    version = run.given()
+    run.report(version, 10.0)
+    assert run.counters.best_evaluation is None
+    assert sent(run.pull(version=version), Weights) == [Weights(version=version, epoch=1)], "and no new weights"
+    assert sent(run.pull(version=version), Weights) == [], "once"
+    effects = run.report(version, 20.0)
+    (rated,) = [effect for effect in effects if isinstance(effect, RateCheckpoint)]
+    assert (rated.version, rated.evaluation.mean, rated.evaluation.episodes) == (version, 15.0, 2 * EPISODES)
+    assert run.counters.best_evaluation == run.counters.evaluation == rated.evaluation
+
+
+def test_what_is_not_confirmed_is_not_the_best() -> None:
+    run = Run()
+    run.evaluate(10.0, 10.0)
+    effects = run.evaluate(14.0, 5.0)
+    assert not [effect for effect in effects if isinstance(effect, RateCheckpoint)]
+    best = run.counters.best_evaluation
+    assert best is not None
+    assert (best.mean, best.version, run.counters.evaluations) == (10.0, 1, 4)
+
+
+def test_what_is_not_better_is_not_played_again() -> None:
+    run = Run()
+    run.evaluate(10.0, 10.0)
+    run.evaluate(10.0)
+    assert sent(run.pull(version=run.counters.version), Weights) == []
+
+
+def test_a_checkpoint_that_the_disk_did_not_take_is_not_the_best() -> None:
+    run = Run()
+    run.learn()
+    run.pull()
+    run.tick(disk="disk full")
+    run.report(1, 10.0)
+    assert run.counters.best_evaluation is None
+    assert sent(run.pull(version=1), Weights) == []
+    run.evaluate(10.0, 10.0)
+    run.core.saved(run.now, run.counters.version, "written late, and not at all")
+    assert run.counters.best_evaluation is None
+
+
+def test_an_evaluation_outlives_a_broken_connection() -> None:
+    run = Run()
+    run.learn()
+    version = run.given()
+    run.core.handle(1.0, b"e again", hello_of("e", "evaluator"), None)
+    run.report(version, 10.0, name="e again")
+    assert run.counters.evaluations == 1
+    assert len(sent(run.pull("e again", version), Weights)) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"version": 99}, "of version 99, which it was not to play now"),
+        ({"episodes": [Episode(1.0, 10, 0.0)] * (EPISODES - 1)}, "with 3 episodes, not evaluation.episodes = 4"),
+        ({"episodes": [Episode(float("nan"), 10, 0.0)] * EPISODES}, "with an episode of return nan"),
+        ({"episodes": [Episode(1e300, 10, 0.0)] * EPISODES}, "with an episode of return 1e+300"),
+        ({"episodes": [Episode(1.0, 0, 0.0)] * EPISODES}, "with an episode of 0 steps"),
+        ({"episodes": [Episode(1.0, 501, 0.0)] * EPISODES}, "with an episode of 501 steps"),
+        ({"episodes": [Episode(1.0, 10, float("inf"))] * EPISODES}, "with an episode of inf seconds"),
+    ],
+)
+def test_figures_that_no_evaluator_has_are_refused(changed: dict[str, Any], why: str) -> None:
+    run = Run(longest=500)
+    run.learn()
+    run.given()
+    effects = run.report(1, 1.0, **changed)
+    assert why in logged(effects)[0]
+    assert run.counters.evaluations == 0
+    for _ in range(BAD_IN_A_ROW - 1):
+        effects = run.report(1, 1.0, **changed)
+    assert sent(effects, Refused)[0].code == "quarantined"
+    assert any(isinstance(effect, Disconnect) for effect in effects)
+    (refusal,) = sent(run.core.handle(1.0, b"e", hello_of("e", "evaluator"), None), Refused)
+    assert refusal.code == "quarantined"
+
+
+def test_who_was_given_nothing_and_who_reports_twice_is_refused() -> None:
+    run = Run()
+    run.learn()
+    assert "which it was not to play" in logged(run.report(1, 1.0))[0]
+    run.evaluate(1.0, 1.0)
+    assert "which it was not to play" in logged(run.report(run.counters.version, 1e6))[0]
+    best = run.counters.best_evaluation
+    assert best is not None
+    assert best.mean == 1.0
+
+
+def test_an_evaluation_of_another_epoch_is_told_so_and_many_are_too_many() -> None:
+    run = Run()
+    for _ in range(MOST_OFFENCES - 1):
+        (refusal,) = sent(run.report(1, 1.0, epoch=9), Refused)
+        assert refusal.code == "unknown"
+    assert sent(run.report(1, 1.0, epoch=9), Refused)[0].code == "quarantined"
+
+
+def test_many_evaluators_are_not_remembered_for_ever() -> None:
+    run = Run()
+    for number in range(2 * EVALUATORS):
+        run.now += 10.0
+        run.learn()
+        name = f"one-{number}"
+        run.join(name)
+        run.pull(name)
+        assert len(sent(run.tick(), Weights, name.encode())) == 1
+    assert len(run.core._evaluations._given) == EVALUATORS
+
+
+def test_a_run_can_end_by_its_evaluation() -> None:
+    goal = ("limits.until_return=10", "limits.until_return_of=evaluation")
+    run = Run(*goal)
+    run.evaluate(12.0)
+    assert not [effect for effect in run.tick() if isinstance(effect, Finish)], "one is not enough"
+    version = run.counters.version
+    run.pull(version=version)
+    run.report(version, 9.0)
+    (finish,) = [effect for effect in run.tick() if isinstance(effect, Finish)]
+    assert finish.ending == "reached"
+    assert finish.reason == "evaluation of version 1: mean return 10.5 (9.159 to 11.84) over 8 episodes reached 10"
+
+
+def test_evaluations_are_in_checkpoints_and_go_on_after_a_restart() -> None:
+    run = Run()
+    run.evaluate(10.0, 10.0)
+    run.learn()
+    run.tick(100_000.0)
+    counters = msgspec.convert(run.saves[-1].state["counters"], Counters)
+    assert (counters.evaluations, counters.best_evaluation) == (2, run.counters.best_evaluation)
+    again = Run(counters=counters)
+    again.evaluate(9.0)
+    assert again.counters.best_evaluation == counters.best_evaluation
