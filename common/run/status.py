@@ -166,11 +166,19 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     launchers: list[FleetStatus] = []
 
 
+EVALUATED = {
+    "best_evaluation": "mean",
+    "best_evaluation_low": "low",
+    "best_evaluation_high": "high",
+    "best_evaluation_episodes": "episodes",
+    "best_evaluation_version": "version",
+}
+"""Figures of the best weights by evaluation, each None where none are known."""
 SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
     *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
     *("action_bytes", "lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
-    "checkpoint",
+    *("checkpoint", "evaluations", *EVALUATED),
 )
 
 
@@ -181,5 +189,6 @@ def summary(status: RunStatus) -> dict[str, Any]:
     """
     plain = msgspec.to_builtins(status)
     plain["checkpoint"] = status.checkpoint.version
+    plain |= {key: getattr(status.best_evaluation, of, None) for key, of in EVALUATED.items()}
     plain["frames_per_second"] = status.frames / status.seconds if status.seconds > 0 else 0.0
     return {key: plain[key] for key in SUMMARY_KEYS}

@@ -90,18 +90,23 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         signals = stack.enter_context(Signals())
         launcher = _start_launcher(partial(start, others.say), request, address)
         # Here, not above: what is not needed to start these two is loaded while they load theirs.
+        from deploy.cli.evaluating import Evaluating
         from deploy.cli.observer import Observer
         from deploy.cli.view.progress import open_view
 
         view = stack.enter_context(open_view())
         learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
+        begun, modules = time.monotonic(), _modules(request)
+        evaluating = Evaluating(partial(start, others.say), request.settings, address, modules, begun)
         while learner.exit_code is None and signals.requested is None:
             status = observer.next(LOOK_SECONDS if observer.ended is None else END_SECONDS)
             if status is not None:
                 others.release(view.say)
                 view.show(status)
                 _check(status, launcher, learner)
+            if observer.ended is None:
+                evaluating.look(time.monotonic())
             if launcher.exit_code:
                 others.release(view.say)
                 _stop(learner)
@@ -215,12 +220,15 @@ def _check_settings(request: TrainRequest) -> None:
 
 
 def _start_launcher(start: Start, request: TrainRequest, address: Address) -> Child:
-    settings = request.settings
-    prestart = min(settings.scaling.minimum, request.slots)
+    prestart = min(request.settings.scaling.minimum, request.slots)
     words = ["launcher", str(address), "--slots", str(request.slots), "--prestart", str(prestart), "--name", "here"]
-    for module in sorted({module_of(settings.environment.id), module_of(settings.network.kind)} - {""}):
-        words += ["--allow-module", module]
-    return start(*words)
+    return start(*words, *_modules(request))
+
+
+def _modules(request: TrainRequest) -> list[str]:
+    """Options that allow a child to import what the settings name."""
+    named = {module_of(request.settings.environment.id), module_of(request.settings.network.kind)} - {""}
+    return [word for module in sorted(named) for word in ("--allow-module", module)]
 
 
 def _check(status: RunStatus, *children: Child) -> None:
@@ -275,6 +283,18 @@ def _kept(folder: RunFolder) -> tuple[bool, str]:
     return True, f"the newest checkpoint is of version {versions[-1]:,}"
 
 
+def _evaluated(summary: dict[str, Any]) -> list[str]:
+    """How good the best weights are, where that is known."""
+    if summary.get("best_evaluation") is None:
+        return []
+    low, high = summary["best_evaluation_low"], summary["best_evaluation_high"]
+    between = "" if low is None else f" ({low:.1f} to {high:.1f})"
+    return [
+        f"  evaluated mean return {summary['best_evaluation']:.1f}{between} over {summary['best_evaluation_episodes']} "
+        f"episodes: version {summary['best_evaluation_version']:,}, the best"
+    ]
+
+
 def _command(*named: str) -> str:
     """`a3cd` as it is to be typed again where a `module:Name` was found by PYTHONPATH."""
     path = os.environ.get("PYTHONPATH", "")
@@ -289,6 +309,7 @@ def _text(summary: dict[str, Any]) -> str:
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
         f"{summary['seconds']:.1f} s ({summary['state']})",
+        *_evaluated(summary),
         f"  saved     {kept}",
         f"  curve     {summary['run_dir']}/curve.png",
     ]

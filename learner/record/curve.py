@@ -12,8 +12,10 @@ from common.host.atomic_file import replace_file
 from learner.record.metrics_file import rows
 
 _RETURN, _LENGTH, _ACTORS, _GREY, _LINES = "#1f6feb", "#bf5b04", "#2d7d46", "#5f5f5f", "#e3e3e3"
+_EVALUATED = "#8b2fc9"
 
-_COLUMNS = ("frames", "seconds", "mean_return", "episode_length", "actors")
+_EVALUATION = ("evaluation_frames", "evaluation_seconds", "evaluation_return", "evaluation_low", "evaluation_high")
+_COLUMNS = ("frames", "seconds", "mean_return", "episode_length", "actors", *_EVALUATION)
 Columns = dict[str, NDArray[np.float64]]
 """By name, (rows,) each; NaN where a row has no such number."""
 
@@ -24,8 +26,9 @@ _TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
 def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> None:
     """Draw mean return and episode length against frames; mean return and number of actors against time.
 
-    `goal` is a dashed line. Rows need `frames`; `seconds`, `mean_return`, `episode_length` and `actors` are drawn
-    where they are there. Raises OSError if the picture cannot be written.
+    Evaluations are drawn beside the training return, where there are any, with the band of their 95 % intervals. `goal`
+    is a dashed line. Rows need `frames`; all else is drawn where it is there. Raises OSError if the picture cannot be
+    written.
     """
     # Here, not above: importing matplotlib takes half a second of a learner's start.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -43,8 +46,11 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     for panel in panels.flat:
         _tidy(panel)
 
-    _plot(by_frames, table, "frames", "mean_return", 1, color=_RETURN, linewidth=1.8)
-    _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8)
+    _plot(by_frames, table, "frames", "mean_return", 1, color=_RETURN, linewidth=1.8, label="training")
+    _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8, label="training")
+    evaluations = _evaluations(table)
+    _band(by_frames, evaluations, "evaluation_frames", 1)
+    _band(by_time, evaluations, "evaluation_seconds", seconds)
     _plot(lengths, table, "frames", "episode_length", 1, color=_LENGTH, linewidth=1.2)
     _plot(actors, table, "seconds", "actors", seconds, color=_ACTORS, linewidth=1.2, drawstyle="steps-post")
     for panel in (by_frames, by_time):
@@ -78,6 +84,25 @@ def _columns(metrics_file: Path) -> Columns:
             value = row.get(name)
             column.append(value if isinstance(value, int | float) else np.nan)
     return {name: np.frombuffer(column) for name, column in columns.items()}
+
+
+def _evaluations(table: Columns) -> Columns:
+    """A row for each evaluation: the last that has it, since rows repeat it, and a confirmation completes it."""
+    frames = table["evaluation_frames"]
+    known = np.flatnonzero(np.isfinite(frames) & np.isfinite(table["evaluation_return"]))
+    if known.size:
+        known = known[np.append(np.diff(frames[known]) != 0, True)]
+    return {name: table[name][known] for name in _EVALUATION}
+
+
+def _band(panel: Any, evaluations: Columns, over: str, unit: float) -> None:
+    x, y = evaluations[over] / unit, evaluations["evaluation_return"]
+    if not x.size:
+        return
+    low, high = evaluations["evaluation_low"], evaluations["evaluation_high"]
+    panel.fill_between(x, low, high, color=_EVALUATED, alpha=0.2, linewidth=0)
+    panel.plot(x, y, color=_EVALUATED, linewidth=1.2, marker="o", markersize=3, label="evaluation, 95 %")
+    panel.legend(loc="lower right", frameon=False, fontsize=9)
 
 
 def _largest(table: Columns, name: str) -> float:

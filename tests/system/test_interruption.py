@@ -17,12 +17,14 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 ENDLESS = (
     *("--set", "limits.frames=0", "--set", "limits.until_return=1e9"),
     *("--set", "environment.step_seconds=0.002"),
+    *("--set", "limits.until_return_of=evaluation"),  # so there is an evaluator from the beginning
 )
 
 
 def at_work(training: Daemon, frames: int = 0) -> None:
-    """Learner, launcher and two actors are there, and more than `frames` frames have been played."""
+    """Learner, launcher, two actors and an evaluator are there, and more than `frames` frames have been played."""
     until(lambda: len(training.members("actor")) == 2, "two actors of", of=training)
+    until(lambda: len(training.members("evaluator")) == 1, "an evaluator of", of=training)
     training.wait_for_frames(frames)
 
 
@@ -45,7 +47,7 @@ def test_interrupted_resumed_and_killed(daemons: Daemons) -> None:
     training.wait_for(f"resumed at version {counters['version']}, {counters['frames']} frames")
     at_work(training, counters["frames"])
     assert folder.record().epoch == 2
-    assert len(training.at_work()) == 5, "train, learner, launcher, two actors"
+    assert len(training.at_work()) == 6, "train, learner, launcher, two actors, evaluator"
     training.signal(signal.SIGKILL)
     until(lambda: not training.family(), "nobody left of", of=training)
     again = folder.newest()

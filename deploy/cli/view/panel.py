@@ -86,6 +86,11 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
         ("network", Text(f"{size(status.bytes_per_second)}/s"), Text(f"{transfer}   {exchange}")),
         ("actors", Text(f"{status.actors_now} / {status.actors_wanted}", style=too_few), Text(printable(status.why))),
     ]
+    if (found := status.evaluation) is not None:
+        between = "" if found.low is None else f"{number(found.low)} to {number(found.high)}   "
+        best = "" if status.best_evaluation is None else f"best {number(status.best_evaluation.mean)}   "
+        said = Text(f"{between}{best}{found.episodes} episodes, {duration(status.seconds - found.seconds)} old")
+        rows.insert(1, ("evaluation", Text(number(found.mean)), said))
     if status.losses:
         (first, value), *others = status.losses.items()
         losses = "  ".join([_short(first), *(f"{_short(name)} {number(loss)}" for name, loss in others)])
@@ -212,6 +217,8 @@ def line(status: RunStatus) -> str:
         f"busy {share(status.learner_busy)}",
         f"actors {status.actors_now}/{status.actors_wanted}",
     ]
+    if status.evaluation is not None:
+        parts.insert(2, f"evaluated {number(status.evaluation.mean)}")
     nearest = limit(status)
     if nearest is not None:
         parts.append(f"done {share(nearest[0])}")

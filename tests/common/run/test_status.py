@@ -53,6 +53,13 @@ def test_an_evaluation_in_words() -> None:
     assert str(evaluation_status(low=None, high=None, episodes=1)) == "mean return 91.5 over 1 episodes"
 
 
+def test_the_summary_has_the_best_evaluation_flat() -> None:
+    assert summary(run_status())["best_evaluation"] is None
+    found = summary(run_status(best_evaluation=evaluation_status(), evaluations=4))
+    figures = [found[f"best_evaluation{of}"] for of in ("", "_low", "_high", "_episodes", "_version")]
+    assert [found["evaluations"], *figures] == [4, 91.5, 88.2, 94.8, 40, 20_000]
+
+
 def test_the_rate_in_the_summary_is_that_of_the_whole_run() -> None:
     assert summary(run_status(frames=1000, seconds=8.0, frames_per_second=9.0))["frames_per_second"] == 125.0
     assert summary(run_status(frames=0, seconds=0.0))["frames_per_second"] == 0.0

@@ -7,134 +7,32 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any
 
 import msgspec
 import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from common.host.addresses import DEFAULT_PORT, Address
-from common.host.security.access import LearnerEndpoint
+from common.host.addresses import DEFAULT_PORT
 from common.run.folder import RunFolder
 from common.run.status import FleetStatus, RunStatus, summary
 from common.settings.sections import Settings
 from common.settings.toml import dump, override, parse, read
-from common.wire import sockets
-from deploy.children import a3cd
-from deploy.cli import observer, preflight
-from deploy.cli import train as module
+from deploy.cli import preflight
 from deploy.cli.request import TrainRequest, request
 from deploy.cli.train import train
 from learner.record.run_lock import create
+from tests.helpers.stage import Stage
+from tests.helpers.status import evaluation_status
 
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
 
 
 def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
     return request(env, **{**NOTHING, **given})
-
-
-class FakeChild:
-    """Runs until it is told to stop, and ends with `after_stop`."""
-
-    def __init__(self, arguments: tuple[str, ...]) -> None:
-        self.arguments = arguments
-        self.exit_code: int | None = None
-        self.asked = False
-        self.when_asked: Callable[[], object] = lambda: None
-        self.after_stop = 143
-
-    def terminate(self) -> None:
-        self.asked = True
-        self.when_asked()
-
-    def wait(self, seconds: float) -> None:
-        if self.exit_code is None:
-            self.exit_code = self.after_stop
-
-    def option(self, name: str) -> str:
-        return self.arguments[self.arguments.index(name) + 1]
-
-
-class Stage:
-    """`looks`: what happens at each look at the learner, a status to show or something done."""
-
-    def __init__(self) -> None:
-        self.children: list[FakeChild] = []
-        self.settings: IO[str]
-        """What the learner reads; nothing: it may not begin."""
-        self.looks: list[Callable[[], RunStatus | None]] = []
-        self.address: Address
-        self.learner_says: Callable[[str], None]
-        self.launcher_says: Callable[[str], None]
-        self.when_asked: Callable[[], object] = lambda: None
-        self.launcher_starts: Callable[[], object] = lambda: None
-        self.handed: list[int] = []
-        """Ports that the learner inherited."""
-
-    @property
-    def learner(self) -> FakeChild:
-        return self.children[0]
-
-    @property
-    def launcher(self) -> FakeChild:
-        return self.children[1]
-
-
-@pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    one = Stage()
-    opened = contextlib.ExitStack()
-
-    class Company:
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, kind: object, *_: object) -> None:
-            assert kind or all(child.exit_code is not None for child in one.children), "nobody waited for"
-
-        def start(
-            self, command: list[str], say: Callable[[str], None], *, stdout: bool, keep_open: Sequence[int]
-        ) -> FakeChild:
-            assert not stdout, "a result is the only output"
-            assert command[:1] + command[-1:] == [*a3cd(), "--lifeline"]
-            say("a line")
-            arguments = tuple(command[1:-1])
-            one.children.append(FakeChild(arguments))
-            one.children[-1].when_asked = lambda: one.when_asked()
-            if arguments[0] == "learner":
-                one.learner_says = say
-                *listeners, source = map(os.dup, keep_open)
-                one.settings = opened.enter_context(os.fdopen(source, encoding="utf-8"))
-                handed = sockets.inherit(",".join(map(str, listeners)))
-                one.handed = [listener.getsockname()[1] for listener in handed]
-                for listener in handed:
-                    listener.close()
-                assert arguments[-2:] == ("--settings", str(keep_open[2]))
-            else:
-                one.launcher_says = say
-                one.launcher_starts()
-            return one.children[-1]
-
-    class Window:
-        def __init__(self, access: LearnerEndpoint) -> None:
-            one.address, self.ended = access.address, None
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-
-        def next(self, seconds: float) -> RunStatus | None:
-            return one.looks.pop(0)()
-
-    monkeypatch.setattr(module, "Children", Company)
-    monkeypatch.setattr(preflight, "check", lambda *_: None)
-    monkeypatch.setattr(observer, "Observer", Window)
-    with opened:
-        yield one
 
 
 def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[[], None]:
@@ -182,6 +80,21 @@ def test_to_the_end(
     assert shown.err.startswith("a line\na line\n")
 
 
+def test_a_training_that_lasts_gets_an_evaluator(
+    stage: Stage, run_status: Callable[..., RunStatus], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def later() -> None:
+        assert len(stage.children) == 2, "not at once"
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 1e6)
+
+    stage.looks = [run_status, later, run_status, ends(stage, 0)]
+    train(planned("games:Car-v0", run_dir=tmp_path / "x"), as_json=True)
+    evaluator = stage.children[2]
+    assert evaluator.arguments[:2] == ("evaluator", str(stage.address))
+    assert (evaluator.option("--nice"), evaluator.option("--allow-module")) == ("19", "games")
+
+
 def test_modules_that_the_settings_name_are_allowed_to_the_launcher(stage: Stage, tmp_path: Path) -> None:
     for env, network, modules in (
         ("CartPole-v1", "nets.small:Small", ["nets.small"]),
@@ -211,7 +124,13 @@ def test_the_result_in_words(
     assert "mean return 87.3 after 1,204,320 frames, 12,345 episodes" in shown
     for text in ("runs/x/curve.png", "a3cd evaluate runs/x", "a3cd record runs/x"):
         assert text in shown
+    assert "evaluated" not in shown
     assert "--resume" not in shown, "a run at its limit would end at once"
+    stage.children.clear()
+    stage.looks = [ends(stage, 0, run_status(best_evaluation=evaluation_status()))]
+    train(planned(run_dir=tmp_path / "w"), as_json=False)
+    figures = "evaluated mean return 91.5 (88.2 to 94.8) over 40 episodes: version 20,000, the best"
+    assert figures in capsys.readouterr().out
     stage.children.clear()
     stage.looks = [ends(stage, 0, run_status(mean_return=None))]
     train(planned(run_dir=tmp_path / "y"), as_json=False)

@@ -54,6 +54,33 @@ def test_curves(tmp_path: Path, figures: list[Figure]) -> None:
         assert [text.get_text() for text in panel.texts] == ["goal 25"]
 
 
+def test_evaluations_are_drawn_where_the_weights_were_with_their_interval(
+    tmp_path: Path, figures: list[Figure]
+) -> None:
+    """Rows repeat the last one, and a second one of the same weights completes it."""
+    first = {"evaluation_frames": 500, "evaluation_seconds": 60.0, "evaluation_return": 18.0}
+    first |= {"evaluation_low": 16.0, "evaluation_high": 20.0}
+    second = first | {"evaluation_return": 17.0, "evaluation_low": 16.5, "evaluation_high": 17.5}
+    third = {name: value * 3 for name, value in second.items()}
+    table = [ROWS[0], ROWS[1] | first, ROWS[1] | second, ROWS[2] | second, ROWS[2] | third]
+    drawn(tmp_path, table)
+    by_frames, by_time = figures[0].axes[:2]
+    np.testing.assert_array_equal(by_frames.lines[1].get_xydata(), [(500, 17), (1500, 51)])
+    np.testing.assert_array_equal(by_time.lines[1].get_xydata(), [(1, 17), (3, 51)])
+    (band,) = by_frames.collections
+    extent = band.get_paths()[0].get_extents()
+    assert (extent.ymin, extent.ymax) == (16.5, 52.5)
+    for panel in (by_frames, by_time):
+        legend = panel.get_legend()
+        assert legend is not None
+        assert [text.get_text() for text in legend.get_texts()] == ["training", "evaluation, 95 %"]
+
+
+def test_without_evaluations_there_is_no_legend(tmp_path: Path, figures: list[Figure]) -> None:
+    drawn(tmp_path, ROWS)
+    assert all(panel.get_legend() is None for panel in figures[0].axes)
+
+
 @pytest.mark.parametrize("table", [[], ROWS[:1]])
 def test_before_the_first_episode(tmp_path: Path, figures: list[Figure], table: list[dict[str, Any]]) -> None:
     drawn(tmp_path, table, goal=25.0)

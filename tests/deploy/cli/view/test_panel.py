@@ -17,6 +17,7 @@ from deploy.cli.view.panel import (
     progress,
     render,
 )
+from tests.helpers.status import evaluation_status
 
 Run = Callable[..., RunStatus]
 Peer = Callable[..., PeerStatus]
@@ -44,6 +45,17 @@ def test_the_panel_holds_every_figure(run_status: Run, peer: Peer) -> None:
         assert figure in shown, figure
 
 
+def test_an_evaluation_has_a_row_of_its_own(run_status: Run) -> None:
+    status = run_status(evaluation=evaluation_status(), best_evaluation=evaluation_status(mean=95.5))
+    shown = text(render(status, COURSE))
+    assert "evaluation" in shown
+    assert "91.5  88.2 to 94.8   best 95.5   40 episodes, 0:34 old" in shown
+    assert "return 87.3  evaluated 91.5  length" in line(status)
+    single = run_status(evaluation=evaluation_status(low=None, high=None, episodes=1))
+    assert "91.5  1 episodes, 0:34 old" in text(render(single, COURSE))
+    assert "evaluation" not in text(render(run_status(), COURSE))
+
+
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("actors", [0, 1, 5, 6, 40])
 @pytest.mark.parametrize("warnings", [0, 9])
@@ -57,6 +69,7 @@ def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, wa
         network="dense " * 20,
         duplicates=10**9,
         refused=10**9,
+        evaluation=evaluation_status(),
     )
     rows = text(render(status, COURSE, HEIGHT), width).splitlines()
     assert len(rows) <= HEIGHT

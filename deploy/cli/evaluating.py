@@ -1,0 +1,45 @@
+"""The evaluator of a training on this machine: a process at the lowest priority, started once the run has lasted."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from common.errors import EXIT_DONE
+from common.host.addresses import Address
+from common.host.backoff import Backoff
+from common.settings.sections import Settings
+from deploy.children import Child
+
+AFTER_SECONDS = 20.0
+"""Of training: a shorter one would only pay for the start of a process, which takes its time from the actors."""
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
+"""Before one that ended is started again; twice as long each time."""
+NICENESS = "19"
+"""It takes what learner and actors leave of the processors."""
+
+
+class Evaluating:
+    """Nobody waits for its end: it has nothing to lose, and whoever owns the children ends it with them."""
+
+    def __init__(
+        self, start: Callable[..., Child], settings: Settings, address: Address, modules: Sequence[str], now: float
+    ) -> None:
+        """`start` starts `a3cd` with the words given, `modules` are options that allow it to import.
+
+        Nothing is ever started where evaluation.episodes is 0; at once where the run is to end by an evaluation.
+        """
+        self._start = start
+        self._words = ("evaluator", str(address), "--name", "here", "--nice", NICENESS, *modules)
+        self._pauses = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
+        self._child: Child | None = None
+        waited_for = settings.limits.until_return_of == "evaluation" and settings.limits.until_return is not None
+        self._due = now if waited_for else now + AFTER_SECONDS
+        if not settings.evaluation.episodes:
+            self._due = math.inf
+
+    def look(self, now: float) -> None:
+        """Starts it when it is time, and again if it ended before the run; to be called often."""
+        if self._child is not None and (code := self._child.exit_code) is not None:
+            self._child = None
+            self._due = math.inf if code == EXIT_DONE else now + self._pauses.next()
+        if self._child is None and now >= self._due:
+            self._child = self._start(*self._words)
