@@ -76,8 +76,6 @@ def run(env: str, algorithm: str, exchange: str, seed: int, seconds: float) -> d
     goal = ("--until-return", str(GOALS[env]))
     label = f"{env}, {algorithm}, {exchange}, seed {seed}"
     settings = {"exchange.kind": exchange}
-    if (algorithm, exchange) == ("ppo", "gradients"):
-        settings["staleness.policy"] = "synchronous"
     with Training(env, *arguments, *goal, label=label, settings=settings) as training:
         return training.finish(seconds + 60.0).summary
 

@@ -27,6 +27,7 @@ from common.rl.networks.model import build as build_model
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import resolve as resolve_exchange
+from common.settings.exchanges import staleness_policy
 from common.settings.sections import Optimizer, Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.core import LearnerCore
@@ -137,9 +138,10 @@ def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec
         )
     exchange = msgspec.structs.replace(settings.exchange, kind=kind)
     evaluation = msgspec.structs.replace(settings.evaluation, sampled=draws_actions(settings))
-    settings = msgspec.structs.replace(
-        settings, environment=environment, network=network, exchange=exchange, evaluation=evaluation
-    )
+    policy: Any = staleness_policy(settings)
+    staleness = msgspec.structs.replace(settings.staleness, policy=policy)
+    sections: dict[str, Any] = {"environment": environment, "network": network, "exchange": exchange}
+    settings = msgspec.structs.replace(settings, **sections, evaluation=evaluation, staleness=staleness)
     return settings, observation, action
 
 

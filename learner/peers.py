@@ -112,6 +112,8 @@ class Peers:
         self._by_role: dict[str, dict[bytes, Peer]] = {}
         self._actors: dict[bytes, Incarnation] = {}
         """Incarnations, by routing id."""
+        self.playing: set[Incarnation] = set()
+        """Of the actors, those that have sent what they played."""
         self.on_leave: list[Callable[[bytes], None]] = []
         """Whoever keeps something of a peer: called with the routing id of each that leaves."""
         self.near_actors = 0
@@ -162,6 +164,8 @@ class Peers:
         self._by_role.setdefault(peer.hello.role, {})[routing_id] = peer
         if peer.hello.role == "actor":
             self._actors[routing_id] = peer.incarnation
+            if peer.plays:
+                self.playing.add(peer.incarnation)
             self.near_actors += peer.near
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
@@ -200,6 +204,7 @@ class Peers:
         if peer is not None:
             if self._actors.pop(routing_id, None) is not None:
                 self.near_actors -= peer.near
+                self.playing.discard(peer.incarnation)
             self._by_process.pop(_process(peer.hello, peer.key_name), None)
             del self._by_role[peer.hello.role][routing_id]
             place = self._by_place[_place(peer.hello)]
@@ -243,6 +248,7 @@ class Peers:
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
         """Whether this contribution has been seen; it counts as seen from now on, also after a reconnect."""
+        self.playing.add(peer.incarnation)
         return self._window.is_duplicate(peer.incarnation, sequence)
 
     def took_part(self, peer: Peer) -> None:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from common.settings.exchanges import staleness_policy
 from common.settings.sections import Settings
 
 SMALLEST_LIMIT = 4
@@ -45,8 +46,8 @@ class StalenessRule:
 
 
 def staleness_rule(settings: Settings) -> StalenessRule:
-    section = settings.staleness
-    if section.policy == "synchronous":
+    section, policy = settings.staleness, staleness_policy(settings)
+    if policy == "synchronous":
         return StalenessRule(drop_above=0)
-    scale = section.scale if section.policy == "scale" else "none"
+    scale = section.scale if policy == "scale" else "none"
     return StalenessRule(scale, section.refuse_factor, section.drop_above)

@@ -142,6 +142,29 @@ def test_an_actor_that_hangs_holds_a_step_up_for_the_longest_wait_and_no_longer(
     assert [actor.core.state for actor in link.actors] == ["working"] * 3
 
 
+def test_who_joins_others_is_waited_for_once_it_plays() -> None:
+    link = Link("staleness.policy=synchronous", actors=2)
+    link.settle()
+
+    def steps_after_a_round() -> int:
+        for actor in link.actors[:2]:
+            link.play(actor)
+        link.settle(0.0)
+        return len(link.store.steps)
+
+    assert steps_after_a_round() == 1
+    new = link.join()
+    link.settle()
+    assert steps_after_a_round() == 2, "its environments may not be made yet"
+    link.play(new)
+    link.settle(0.0)
+    assert link.verdicts[-1][0::2] == (new.name, "stale")
+    assert steps_after_a_round() == 2
+    link.play(new)
+    link.settle(0.0)
+    assert [len(added) for added, _, _ in link.store.steps] == [2, 2, 3]
+
+
 @settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -105,10 +105,10 @@ def test_a_learner_takes_what_its_run_exchanges_and_shows_the_loss_it_computed()
 @pytest.mark.parametrize(
     "assignments",
     [
-        ("algorithm.kind=a2c", "staleness.policy=synchronous"),
+        ("algorithm.kind=a2c",),
         ("algorithm.kind=ppo", "exchange.entropy_coder=lz4"),
         ("algorithm.kind=ppo", "environment.id=Pendulum-v1", "network.lstm=4", "network.normalize=true"),
-        ("algorithm.kind=ppo", "exchange.kind=gradients", "staleness.policy=synchronous"),
+        ("algorithm.kind=ppo", "exchange.kind=gradients"),
     ],
 )
 @pytest.mark.slow

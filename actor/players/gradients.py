@@ -58,8 +58,7 @@ class GradientPlayer(RolloutPlayer):
         if self._epochs > 1:
             # The ratio is against the policy that acted, so the lag counts from the weights of this gradient.
             summary.version = self.weights.version
-        too_far = repeated is not None and 0 < self._algorithm.target_kl < statistics.kl
-        self._again = (rollout, left) if left and not too_far else None
+        self._again = (rollout, left) if left else None
         self._summary.add(summary)
         return True
 

@@ -1,4 +1,4 @@
-"""What actors send to the learner: the kinds each algorithm can use, and the one that `auto` becomes."""
+"""What actors send to the learner, and whether it waits for all of them: what each algorithm can use, and `auto`."""
 
 from common.settings.sections import Settings
 
@@ -15,6 +15,9 @@ EXCHANGES: dict[str, tuple[str, ...]] = {
     "ppo": ("trajectories", "gradients"),
 }
 """Values of exchange.kind that each algorithm can use, its usual one first."""
+
+SYNCHRONOUS = ("a2c", "ppo")
+"""Algorithms without a correction for actors that play on while the learner learns."""
 
 
 def resolve(settings: Settings, network: str, device: str) -> str:
@@ -47,9 +50,17 @@ def _asks_for_gradients(settings: Settings) -> bool:
     )
 
 
+def staleness_policy(settings: Settings) -> str:
+    """The staleness.policy of a run: "auto" is synchronous for algorithms whose batch is of one policy."""
+    policy = settings.staleness.policy
+    if policy == "auto":
+        return "synchronous" if settings.algorithm.kind in SYNCHRONOUS else "scale"
+    return policy
+
+
 def most_accumulated(settings: Settings) -> int:
     """Rollouts that an actor adds up while it waits for an answer; none where each step waits for it."""
-    return 0 if settings.staleness.policy == "synchronous" else settings.exchange.accumulate
+    return 0 if staleness_policy(settings) == "synchronous" else settings.exchange.accumulate
 
 
 def possible(settings: Settings) -> set[str]:

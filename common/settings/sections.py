@@ -115,7 +115,8 @@ class Algorithm(Section, frozen=True):
     minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
     """Parts of a batch, of whole environments, with an optimizer step each (ppo with trajectories only)."""
     target_kl: NonNegative = 0.0
-    """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo only)."""
+    """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo with trajectories
+    only)."""
     epsilon_finals: Fractions = msgspec.field(default_factory=lambda: [0.1, 0.01, 0.5])
     """Final exploration probabilities, one drawn for each environment (Q-learning and Sarsa only)."""
     epsilon_probabilities: Fractions = msgspec.field(default_factory=lambda: [0.4, 0.3, 0.3])
@@ -208,10 +209,11 @@ class Exchange(Section, frozen=True):
 class Staleness(Section, frozen=True):
     """How gradients of older weights are treated (lag: optimizer steps since the weights that acted)."""
 
-    policy: Literal["scale", "compensate", "synchronous"] = "scale"
+    policy: Literal["auto", "scale", "compensate", "synchronous"] = "auto"
     """scale: the step shrinks with the lag. compensate: the gradient is corrected to the newest weights, to first order
     (needs algorithm.refresh = false, exchange.accumulate = 1). synchronous: the learner waits for all actors, takes one
-    step with the mean of their gradients, and answers them; gradients of older versions are refused."""
+    step with the mean of their gradients, and answers them; gradients of older versions are refused. auto: synchronous
+    with a2c and with ppo (which can be nothing else), else scale."""
     scale: Literal["inverse-sqrt", "inverse", "none"] = "inverse-sqrt"
     """The step is multiplied by 1/sqrt(1+lag), 1/(1+lag), or not (policy scale only)."""
     refuse_factor: NonNegative = 4.0

@@ -8,7 +8,7 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.codec_names import COARSE
-from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, possible
+from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, possible, staleness_policy
 from common.settings.sections import Exchange, Network, Scaling, Settings
 
 INT64 = 2**63
@@ -93,16 +93,27 @@ def _algorithm(settings: Settings) -> Iterator[str]:
         )
     if algorithm.kind == "vtrace" and algorithm.correction == "none":
         yield f'algorithm.correction = "none" leaves nothing of {named}; use "a2c" for that'
-    if algorithm.kind == "ppo" and given == "gradients":
-        if settings.staleness.policy != "synchronous":
-            yield (
-                f'exchange.kind = "gradients" with {named} needs staleness.policy = "synchronous": '
-                "all actors take each epoch on the weights after the epoch before"
-            )
-        if not algorithm.refresh:
-            yield f'exchange.kind = "gradients" with {named} needs algorithm.refresh = true'
-        if algorithm.whole_episodes:
-            yield f'algorithm.whole_episodes = true does not go with {named}, only with "a3c"'
+    if algorithm.kind == "ppo":
+        yield from _ppo(settings, named)
+
+
+def _ppo(settings: Settings, named: str) -> Iterator[str]:
+    algorithm, policy = settings.algorithm, staleness_policy(settings)
+    if policy != "synchronous":
+        yield (
+            f'{named} needs staleness.policy = "synchronous", not "{policy}": a batch is what one policy played; '
+            'actors that play on meanwhile go with "vtrace"'
+        )
+    if settings.exchange.kind != "gradients":
+        return
+    given = f'exchange.kind = "gradients" with {named} needs'
+    if not algorithm.refresh:
+        yield f"{given} algorithm.refresh = true"
+    if algorithm.target_kl:
+        why = "an actor that left its rollout early would play while the others learn; trajectories have it"
+        yield f"{given} algorithm.target_kl = 0, not {algorithm.target_kl:g}: {why}"
+    if algorithm.whole_episodes:
+        yield f'algorithm.whole_episodes = true does not go with {named}, only with "a3c"'
 
 
 def _episodes(settings: Settings) -> Iterator[str]:
@@ -151,7 +162,7 @@ def _trajectories(settings: Settings) -> Iterator[str]:
         yield f'{why} packs nothing with loss: leave exchange.codec = "{exchange.codec}" out (or "none")'
     if exchange.error_feedback is True:
         yield f"{why} packs nothing with loss: leave exchange.error_feedback = true out"
-    if settings.staleness.policy == "compensate":
+    if staleness_policy(settings) == "compensate":
         yield f'{why}: staleness.policy = "compensate" corrects gradients of actors; use "scale" or "synchronous"'
 
 
@@ -163,7 +174,7 @@ def _robust(settings: Settings) -> Iterator[str]:
 
 
 def _actions(settings: Settings) -> Iterator[str]:
-    num_envs, groups, policy = settings.environment.num_envs, settings.exchange.groups, settings.staleness.policy
+    num_envs, groups, policy = settings.environment.num_envs, settings.exchange.groups, staleness_policy(settings)
     needs = 'exchange.kind = "actions" needs'
     if settings.algorithm.whole_episodes:
         why = "the learner trains on algorithm.rollout_length steps of a group"
@@ -190,14 +201,15 @@ def _return_to_best(settings: Settings) -> Iterator[str]:
 
 def _staleness(settings: Settings) -> Iterator[str]:
     staleness, exchange = settings.staleness, settings.exchange
-    policy = f'staleness.policy = "{staleness.policy}"'
-    if staleness.policy == "compensate":
+    chosen = staleness_policy(settings)
+    policy = f'staleness.policy = "{chosen}"'
+    if chosen == "compensate":
         why = f"{policy} must know the weights of each gradient"
         if settings.algorithm.refresh:
             yield f"{why}: it needs algorithm.refresh = false"
         if exchange.accumulate != 1:
             yield f"{why}: it needs exchange.accumulate = 1, not {exchange.accumulate}"
-    if staleness.policy == "synchronous":
+    if chosen == "synchronous":
         if exchange.weights == "delta":
             yield f'exchange.weights = "delta" is for broadcasts; {policy} has none, use "auto"'
         if exchange.credit != 1:

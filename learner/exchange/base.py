@@ -136,6 +136,8 @@ class ContributionExchange(Exchange):
         self._waiting: list[_Waiting] = []
         self._grown = False
         """Whether contributions have come since `step` was called last."""
+        self._stepped = False
+        """Whether a step was taken in this epoch."""
         paced = self._settings.exchange.credit > 0 and not self._step_rule.averages
         self._pace = Pace(run.peers) if paced else None
         self._held: list[_Waiting] = []
@@ -161,11 +163,13 @@ class ContributionExchange(Exchange):
 
     @property
     def is_ready(self) -> bool:
-        rule = self._step_rule
-        enough = len(self._waiting) >= rule.least(self._run.peers.actors)
+        rule, peers = self._step_rule, self._run.peers
+        # Who joins others makes its environments first, for seconds: only the first step waits for those.
+        here = peers.playing if rule.asks_who and self._stepped else peers.incarnations
+        enough = len(self._waiting) >= rule.least(len(here))
         if not (enough and rule.asks_who):
             return enough  # without a look at each, which with many actors takes long
-        return rule.is_full([one.peer.incarnation for one in self._waiting], self._run.peers.incarnations)
+        return rule.is_full([one.peer.incarnation for one in self._waiting], here)
 
     def begin(self) -> list[Effect]:
         return [] if self._recorder is None else [*self._recorder.began()]
@@ -238,7 +242,7 @@ class ContributionExchange(Exchange):
             return []
         stats = self._run.stats
         waiting, self._waiting = self._waiting, []
-        self._grown = False
+        self._grown, self._stepped = False, True
         self._deadline = math.inf
         scale = sum([one.weight for one in waiting]) / len(waiting)
         frames = stats.counters.frames + sum([one.header.steps for one in waiting])

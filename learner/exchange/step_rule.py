@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
+from common.settings.exchanges import staleness_policy
 from common.settings.sections import Settings
 from learner.parameters.publisher import Occasion
 from learner.replay_window import Incarnation
@@ -94,7 +95,7 @@ StepRule = AtOnce | AllThatWaits | Synchronous
 
 def step_rule(settings: Settings, device: str) -> StepRule:
     """`settings` are resolved; `device` is the learner's."""
-    if settings.staleness.policy == "synchronous":
+    if staleness_policy(settings) == "synchronous":
         return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
     if device != "cpu" and settings.exchange.kind != "gradients":
         return AllThatWaits()

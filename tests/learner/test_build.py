@@ -112,7 +112,7 @@ def test_what_was_left_open_is_resolved(start: Start) -> None:
     core = start()
     spec = core.run.spec
     assert (spec.settings.environment.observation, spec.settings.environment.frame_skip) == ("state", 1)
-    assert spec.settings.network.kind == "dense"
+    assert (spec.settings.network.kind, spec.settings.staleness.policy) == ("dense", "scale")
     assert (spec.weights_format, spec.device, spec.weights_port) == ("fp32", "cpu", 5556)
     assert spec.parameters == weights_of(core).vector.numel() == 4 * 8 + 8 + 8 * 3 + 3
     assert (spec.epoch, core.run.stats.counters.version, core.run.stats.decision.wanted) == (1, 0, 2)
@@ -359,7 +359,7 @@ def test_a_learner_that_acts_holds_the_network_and_takes_bodies_of_observations(
     ("assignment", "occasion"),
     [
         ("exchange.kind=gradients", "broadcast"),
-        ("staleness.policy=synchronous", "answer"),
+        ("algorithm.kind=ppo", "answer"),
         ("exchange.kind=actions", "never"),
     ],
 )

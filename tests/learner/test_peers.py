@@ -201,6 +201,20 @@ def test_bytes_under_way_are_a_sign_of_life() -> None:
     assert peers.silent(60.0, 20.0) == []
 
 
+def test_who_plays_is_known_until_it_leaves_and_when_it_connects_anew() -> None:
+    peers = Peers()
+    one, _ = peers.join(b"1", hello_of("one"), 0.0)
+    peers.join(b"2", hello_of("two"), 0.0)
+    assert peers.playing == set()
+    peers.is_duplicate(one, 1)
+    one.plays = True
+    assert peers.playing == {one.incarnation}
+    assert peers.moved(b"3", hello_of("one")) == b"1"
+    assert peers.playing == {one.incarnation}
+    peers.leave(b"3")
+    assert peers.playing == set()
+
+
 def test_whoever_keeps_something_of_a_peer_is_told_when_it_leaves_or_moves() -> None:
     peers, told = Peers(), list[bytes]()
     peers.on_leave.append(told.append)

@@ -51,7 +51,7 @@ METHODS: dict[str, Method] = {
     "one-step-sarsa": Method(_bound(q_learning.one_step_sarsa), has_target=True),
     "a2c": Method(_bound(a3c.loss, correction="none"), corrects=False),
     "vtrace": Method(_bound(a3c.loss, correction="vtrace")),
-    "ppo": Method(_bound(ppo.loss), repeats=True),
+    "ppo": Method(_bound(ppo.loss), corrects=False, repeats=True),
 }
 
 

@@ -15,7 +15,7 @@ from tests.helpers.environments import Scripted
 
 FOREVER, NO_TIME = math.inf, -math.inf
 SIZE = flat_of().size
-PPO = ("algorithm.kind=ppo", "exchange.kind=gradients", "staleness.policy=synchronous")
+PPO = ("algorithm.kind=ppo", "exchange.kind=gradients")
 Weights = Callable[[float], bytes]
 
 
@@ -161,19 +161,6 @@ def test_ppo_computes_gradients_of_a_rollout_several_times_on_ever_newer_weights
     player.restart()
     player.advance(FOREVER)
     assert player.pack(1)[0].steps > 0, "a restart drops the rollout that was to be used again"
-
-
-def test_ppo_leaves_a_rollout_whose_policy_is_too_far_from_the_newest(environments: Scripted, make: Make) -> None:
-    player = make(GradientPlayer, *PPO, "algorithm.epochs=50", "algorithm.target_kl=1e-6")
-    player.advance(FOREVER)
-    codec = make_codec("none", SIZE)
-    player.load(11, codec.encode(flat_of().vector.numpy() * np.float32(30)))
-    player.pack(1)
-    steps = []
-    for number in (2, 3):
-        player.advance(FOREVER)
-        steps.append(player.pack(number)[0].steps > 0)
-    assert steps == [False, True]
 
 
 def test_closing_closes_the_environments(environments: Scripted, make: Make) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.settings.exchanges import EXCHANGES, most_accumulated, possible, resolve
+from common.settings.exchanges import EXCHANGES, most_accumulated, possible, resolve, staleness_policy
 from common.settings.sections import Algorithm, Exchange, Network, Optimizer, Settings, Staleness
 
 NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
@@ -55,6 +55,16 @@ def test_what_auto_may_become(network: str, device: str, kinds: set[str]) -> Non
     assert possible(settings) == kinds
 
 
+@pytest.mark.parametrize("algorithm", EXCHANGES)
+def test_the_learner_waits_for_all_where_a_batch_is_of_one_policy(algorithm: Any) -> None:
+    chosen = Settings(algorithm=Algorithm(kind=algorithm))
+    assert staleness_policy(chosen) == ("synchronous" if algorithm in ("a2c", "ppo") else "scale")
+    assert (
+        staleness_policy(Settings(algorithm=Algorithm(kind=algorithm), staleness=Staleness(policy="scale"))) == "scale"
+    )
+
+
 def test_nothing_is_accumulated_where_each_step_waits_for_its_answers() -> None:
     assert most_accumulated(Settings()) == Settings().exchange.accumulate
     assert most_accumulated(Settings(staleness=Staleness(policy="synchronous"))) == 0
+    assert most_accumulated(Settings(algorithm=Algorithm(kind="ppo"))) == 0

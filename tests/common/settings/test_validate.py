@@ -157,8 +157,16 @@ def settings(**sections: dict[str, Any]) -> Settings:
             'algorithm.correction = "none" leaves nothing of algorithm.kind = "vtrace"; use "a2c" for that',
         ),
         (
-            {"algorithm": {"kind": "ppo"}, "exchange": {"kind": "gradients"}},
-            'with algorithm.kind = "ppo" needs staleness.policy = "synchronous"',
+            {"algorithm": {"kind": "ppo"}, "staleness": {"policy": "scale"}},
+            'algorithm.kind = "ppo" needs staleness.policy = "synchronous", not "scale": a batch is what one policy',
+        ),
+        (
+            {"algorithm": {"kind": "ppo"}, "exchange": {"kind": "gradients", "credit": 2}},
+            'staleness.policy = "synchronous" needs exchange.credit = 1, not 2',
+        ),
+        (
+            {"algorithm": {"kind": "ppo", "target_kl": 0.01}, "exchange": {"kind": "gradients"}},
+            'exchange.kind = "gradients" with algorithm.kind = "ppo" needs algorithm.target_kl = 0, not 0.01',
         ),
         (
             {
@@ -239,6 +247,8 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
             "exchange": {"kind": "gradients"},
             "staleness": {"policy": "synchronous", "share": 0.8},
         },
+        {"algorithm": {"kind": "ppo", "target_kl": 0.01}},
+        {"algorithm": {"kind": "a2c"}, "staleness": {"policy": "scale"}},
         {"exchange": {"codec": "ternary", "error_feedback": True, "credit": 2}},
         {"exchange": {"codec": "int8", "error_feedback": False, "credit": 0}},
         {"environment": {"num_envs": 1024}, "algorithm": {"rollout_length": 32}},
