@@ -84,9 +84,18 @@ class Admission:
             proven = self._peers.has_worked(hello)
             if reason := self._peers.quarantine.reason(now, place, hello.name, proven=proven):
                 return [refuse(routing_id, "quarantined", reason)]
+            if reason := self._complete(hello, key_name):
+                return [refuse(routing_id, "role", reason)]
         if (successor := self._peers.successor(hello)) is not None:
             return self._replaced(routing_id, hello, successor)
         return []
+
+    def _complete(self, hello: Hello, key_name: str) -> str:
+        """Why a run that is to be reproducible takes no other actor; empty if it takes this one."""
+        settings, joined = self._run.spec.settings, self._peers.joined
+        if not settings.reproducible or joined < settings.scaling.minimum or self._peers.knows(hello, key_name):
+            return ""
+        return f"reproducible = true: this run has had its {joined} actors (scaling.minimum), and takes no other"
 
     def _replaced(self, routing_id: bytes, hello: Hello, successor: Peer) -> list[Effect]:
         """Tells a launcher that still lives that the newer one of its name has its place."""

@@ -10,6 +10,8 @@ to `learner.fleet`. What is due at a time is here: metrics, checkpoints, silent 
 import math
 from collections.abc import Collection, Mapping
 
+import msgspec
+
 from common.errors import ProtocolError, WireError
 from common.host.service.logs import cut
 from common.run.folder import Checkpoint
@@ -34,6 +36,7 @@ from learner.connections import Progress
 from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
 from learner.evaluations import Evaluations
 from learner.exchange.base import Exchange
+from learner.exchange.rounds import Arrived, Rounds
 from learner.fleet import Fleet
 from learner.health import Health
 from learner.limits import ending
@@ -49,6 +52,8 @@ RECORD_SECONDS = 1.0
 TOLD_STALL_SECONDS = 10.0
 """A longer time in which the learner did not listen is told to the operator."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
+
+ONE_LEFT = "an actor has left, and reproducible = true needs the same ones from beginning to end: begin anew"
 
 
 class LearnerCore:
@@ -66,6 +71,7 @@ class LearnerCore:
         self._reports = Reports(run)
         self._fleet = Fleet(run)
         self.admission = Admission(run, exchange, self._publisher, self._fleet)
+        self._rounds = Rounds(self._settings.scaling.minimum) if self._settings.reproducible else None
         self._attention = Attention(now)
         self._record_due = now
         self._scale_due = now
@@ -113,6 +119,8 @@ class LearnerCore:
         if not may_send(peer.hello.role, message):
             return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
         match message:
+            case Contribution() if self._rounds is not None:
+                return self._in_order(now, self._rounds, Arrived(routing_id, peer, message, body))
             case Contribution() | Observe():
                 effects = self._exchange.handle(now, routing_id, peer, message, body)
                 effects = self._publisher.ahead_of_answers(now, effects)
@@ -133,6 +141,18 @@ class LearnerCore:
                 return self.admission.leave(now, routing_id, "info", cut(f"left: {message.reason}"))
             case _:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
+
+    def _in_order(self, now: float, rounds: Rounds, arrived: Arrived) -> list[Effect]:
+        """A step for each round, and the end of the run right after the step that reaches it."""
+        effects: list[Effect] = []
+        for one in rounds.add(arrived):
+            effects += self._exchange.handle(now, *one)
+        effects = self._publisher.ahead_of_answers(now, effects)
+        if not self._exchange.is_ready:
+            return effects
+        effects += self.flush(now)
+        over = ending(self.run.stats, now, self._settings.limits)
+        return effects if over is None else effects + self._finish(now, *over, final=True)
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
         if isinstance(error, ProtocolError):
@@ -174,10 +194,13 @@ class LearnerCore:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
         over = ending(self.run.stats, now, self._settings.limits)
+        if self._rounds is not None and self.run.peers.actors < self.run.peers.joined:
+            over = "failed", ONE_LEFT
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)
-            self.run.stats.window.look(now, {name for name, _ in self.run.peers.incarnations})
+            if self._rounds is None:  # else no clock decides whose episodes count
+                self.run.stats.window.look(now, {name for name, _ in self.run.peers.incarnations})
             if self._weights.finite:
                 told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
@@ -255,7 +278,9 @@ class LearnerCore:
         effects += self.remind()
         if ending != "failed":
             effects += [WriteMetrics(self.run.metrics(now)), self._checkpoint(now)]
-        return [*effects, Finish(ending, reason, self.run.status(now, whole_run=True))]
+        result = self.run.status(now, whole_run=True)
+        digest = self._weights.digest if ending != "failed" else ""
+        return [*effects, Finish(ending, reason, msgspec.structs.replace(result, weights=digest))]
 
     def _checkpoint(self, now: float) -> SaveCheckpoint:
         spec, stats = self.run.spec, self.run.stats

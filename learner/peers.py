@@ -127,6 +127,15 @@ class Peers:
     def get(self, routing_id: bytes) -> Peer | None:
         return self._by_id.get(routing_id)
 
+    @property
+    def joined(self) -> int:
+        """Actors that have joined since the learner started; the order of joining is their `seed`."""
+        return self._joined["actor"]
+
+    def knows(self, hello: Hello, key_name: str = "") -> bool:
+        """Whether this process is in the run, perhaps under another connection."""
+        return _process(hello, key_name) in self._by_process
+
     def with_keys(self, names: Collection[str]) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 

@@ -101,6 +101,9 @@ class RunStats:
         self._played = now if counters.actors_peak > 1 else -math.inf
         self._other_played = -math.inf
         """When another one did."""
+        # A round that comes late makes nobody alone where no clock may decide.
+        several = settings.reproducible and scaling.minimum > 1
+        self._alone_seconds = math.inf if several else ALONE_SECONDS
         self._beside = False
         """Whether an actor has joined another one since the last contribution."""
         self._lag = LagMeter()
@@ -135,7 +138,7 @@ class RunStats:
         if self._beside:
             self._beside, self._other_played = False, now
         self._played = now
-        self.window.alone = now - self._other_played > ALONE_SECONDS
+        self.window.alone = now - self._other_played > self._alone_seconds
         counters = self.counters
         counters.frames += message.steps
         counters.emulator_frames += message.emulator_frames

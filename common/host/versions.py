@@ -1,10 +1,18 @@
-"""Versions of Python and of the packages that matter."""
+"""Versions of Python, of the packages that matter, and of a3cd's own source."""
 
+import contextlib
+import json
 import platform
+import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
+from pathlib import Path
 
 PACKAGES = ("a3cd", "torch", "gymnasium", "numpy", "pyzmq")
+ENVIRONMENTS = ("ale-py", "flappy-bird-gymnasium", "box2d", "mujoco")
+"""Packages of environments, which decide how these play."""
+GIT_SECONDS = 5.0
+"""Longest wait for git, which takes some ten milliseconds."""
 
 
 @cache
@@ -13,12 +21,29 @@ def own_version() -> str:
     return versions().get("a3cd", "unknown")
 
 
-def versions() -> dict[str, str]:
-    """By name, without importing the packages; those that are not installed are left out."""
+def versions(*more: str) -> dict[str, str]:
+    """Of PACKAGES and `more`, without importing them; those that are not installed are left out."""
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
     return found
+
+
+def commit(source: Path = Path(__file__).parents[2]) -> str:
+    """The commit of a3cd's source, with `-dirty` where files were changed since; empty where nobody knows it.
+
+    source: the folder that a3cd is imported from: a clone, or where pip has put what it installed from one.
+    """
+    if (source / ".git").exists():
+        words = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=True)
+            return done.stdout.strip()
+        return ""
+    with contextlib.suppress(PackageNotFoundError, json.JSONDecodeError, KeyError, TypeError):
+        origin = distribution("a3cd").read_text("direct_url.json")
+        return str(json.loads(origin or "{}")["vcs_info"]["commit_id"])
+    return ""

@@ -49,6 +49,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """1 at first, raised by one whenever a learner resumes the run."""
     a3cd: str
     """The version of a3cd that created the folder."""
+    commit: str = ""
+    """Of the source of the learner that began the newest epoch, as the following; empty: it is not known."""
+    host: str = ""
+    versions: dict[str, str] = {}
+    """Of Python, and of the packages that compute and play."""
 
 
 class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):

@@ -162,6 +162,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with the learning, or with an actor's gradients, now, and what to try."""
     quarantined: list[QuarantineStatus] = []
     """Who is kept out for a while."""
+    weights: str = ""
+    """SHA-256 of the final weights, which two runs of the same settings with reproducible = true share; empty: the run
+    goes on."""
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
 
@@ -178,7 +181,7 @@ SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
     *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
     *("action_bytes", "lag_mean", "lag_p95", "actors_peak", "learner_busy", "run_dir", "run", "epoch", "state"),
-    *("checkpoint", "evaluations", *EVALUATED),
+    *("checkpoint", "weights", "evaluations", *EVALUATED),
 )
 
 

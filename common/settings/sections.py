@@ -316,6 +316,9 @@ class Settings(Section, frozen=True):
     """All settings of a run."""
 
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    reproducible: bool = False
+    """The same settings give the same weights to the last bit, with the same versions on the same kind of machine: a
+    fixed number of actors (scaling.minimum), and a step when each of them has sent (docs/operating.md)."""
     environment: Environment = Environment()
     network: Network = Network()
     algorithm: Algorithm = Algorithm()

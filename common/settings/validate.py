@@ -25,6 +25,8 @@ def _problems(settings: Settings) -> Iterator[str]:
     yield from _network(settings.network)
     yield from _algorithm(settings)
     yield from _episodes(settings)
+    if settings.reproducible:
+        yield from _reproducible(settings)
     yield from _exchange(settings.exchange)
     yield from _staleness(settings)
     exchange = settings.exchange
@@ -197,6 +199,34 @@ def _return_to_best(settings: Settings) -> Iterator[str]:
         yield f"{needs} checkpoint.every_seconds above 0: else nothing is saved before the end"
     if settings.record.gradients:
         yield f"{needs} record.gradients = false: weights that come from a checkpoint are no step of the record"
+
+
+def _reproducible(settings: Settings) -> Iterator[str]:
+    """Whatever lets the clock, or who comes first, decide what is learnt."""
+    needs = "reproducible = true needs"
+    staleness, scaling, limits = settings.staleness, settings.scaling, settings.limits
+    if settings.exchange.kind == "actions":
+        why = "the learner answers whoever asks first"
+        yield f'{needs} exchange.kind = "gradients" or "trajectories", not "actions": {why}'
+    if staleness_policy(settings) != "synchronous":
+        why = "each step takes one contribution of every actor"
+        yield f'{needs} staleness.policy = "synchronous", not "{staleness.policy}": {why}'
+    if staleness.share != 1:
+        yield f"{needs} staleness.share = 1, not {staleness.share:g}: else the last actors are left out"
+    if scaling.policy != "fixed":
+        yield f'{needs} scaling.policy = "fixed", not "{scaling.policy}": actors are added by the clock'
+    if not scaling.minimum:
+        yield f"{needs} scaling.minimum of at least 1, not 0: that many actors take part, no more and no fewer"
+    if settings.optimizer.device != "cpu":
+        why = "a GPU adds up in any order"
+        yield f'{needs} optimizer.device = "cpu", not "{settings.optimizer.device}": {why}'
+    if limits.seconds:
+        yield f"{needs} limits.seconds = 0, not {limits.seconds:g}: how far a run gets by then differs"
+    if limits.until_return is not None and limits.until_return_of != "training":
+        why = "evaluations come by the clock"
+        yield f'{needs} limits.until_return_of = "training", not "{limits.until_return_of}": {why}'
+    if settings.checkpoint.return_to_best:
+        yield f"{needs} checkpoint.return_to_best = false: it waits for minutes"
 
 
 def _staleness(settings: Settings) -> Iterator[str]:

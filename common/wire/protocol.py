@@ -79,7 +79,7 @@ REFUSALS: dict[RefusalCode, Refusal] = {
     "protocol": Refusal("its hello has another protocol number, or cannot be read", RefusedError),
     "codec": Refusal("it has no codec that this run allows", RefusedError),
     "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
-    "role": Refusal("it sent a message that its role may not send", RefusedError),
+    "role": Refusal("it sent a message that its role may not send, or the run takes no more actors", RefusedError),
     "quarantined": Refusal(
         "what it sent could not be used; holds for its name, for some minutes. A process that was a member ends; one "
         "that was not yet waits until it is let in",

@@ -88,6 +88,9 @@ def cli() -> None:
 @click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
 @click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
 @click.option("--network", help="network.kind.")
+@click.option(
+    "--reproducible", is_flag=True, help="The same command gives the same weights to the last bit, more slowly."
+)
 @limit_options("time")
 @set_option
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")

@@ -10,6 +10,16 @@ from common.run.folder import RunFolder, default_path
 from common.settings.sections import Settings
 from common.settings.toml import override, replace_at
 
+REPRODUCIBLE: dict[str, Any] = {
+    "staleness.policy": "synchronous",
+    "scaling.policy": "fixed",
+    "optimizer.device": "cpu",
+    "limits.seconds": 0.0,
+    "checkpoint.return_to_best": False,
+    "reproducible": True,
+}
+"""What --reproducible puts over a preset; what the command line says beside it is refused where it does not fit."""
+
 
 @dataclass(frozen=True)
 class TrainRequest:
@@ -30,6 +40,7 @@ def request(
     assignments: tuple[str, ...] = (),
     run_dir: Path | None = None,
     resume: bool = False,
+    reproducible: bool = False,
     **options: Any,
 ) -> TrainRequest:
     """Turn the command line into a request; assignments are put over options, and options over the preset.
@@ -45,6 +56,8 @@ def request(
         settings = RunFolder(run_dir).settings()
         if settings.environment.id != wanted:
             raise ConfigurationError(f"{run_dir}: the run is of {settings.environment.id}, not of {wanted}")
+    if reproducible:
+        settings = replace_at(settings, REPRODUCIBLE, "--reproducible")
     settings = asked(settings, actors=actors, assignments=assignments, **options)
     return TrainRequest(settings, run_dir or default_path(env), resume)
 

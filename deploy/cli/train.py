@@ -65,7 +65,7 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
     nothing = summary is not None and code == EXIT_DONE and not summary["frames"]
     if summary is not None:
         summary |= {"seconds": since_start(), "exit_code": EXIT_TRY_LATER if nothing else code}
-        click.echo(json.dumps(summary) if as_json else _text(summary))
+        click.echo(json.dumps(summary) if as_json else _text(summary, hashed=request.settings.reproducible))
     if nothing:
         raise UnavailableError("the run is over before its first frame: no actor played in that time; use a longer one")
     return code
@@ -301,7 +301,7 @@ def _command(*named: str) -> str:
     return f"PYTHONPATH={shlex.quote(path)} a3cd" if path and any(map(module_of, named)) else "a3cd"
 
 
-def _text(summary: dict[str, Any]) -> str:
+def _text(summary: dict[str, Any], *, hashed: bool) -> str:
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
     run = shlex.quote(summary["run_dir"])
     a3cd = _command(summary["env"], summary["network"])
@@ -313,6 +313,8 @@ def _text(summary: dict[str, Any]) -> str:
         f"  saved     {kept}",
         f"  curve     {summary['run_dir']}/curve.png",
     ]
+    if hashed and summary["weights"]:
+        lines.append(f"  weights   {summary['weights']} (SHA-256; the same again)")
     if playable:
         lines += [f"  evaluate  {a3cd} evaluate {run}", f"  record    {a3cd} record {run} --out agent.gif"]
     if summary["state"] == "stopped":  # at its limit or goal it would end at once

@@ -95,6 +95,8 @@ StepRule = AtOnce | AllThatWaits | Synchronous
 
 def step_rule(settings: Settings, device: str) -> StepRule:
     """`settings` are resolved; `device` is the learner's."""
+    if settings.reproducible:
+        return Synchronous(0.0, settings.staleness.wait_seconds)  # contributions come as whole rounds
     if staleness_policy(settings) == "synchronous":
         return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
     if device != "cpu" and settings.exchange.kind != "gradients":

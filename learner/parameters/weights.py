@@ -1,5 +1,6 @@
 """The weights of a run, and everything that changes with them."""
 
+import hashlib
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -124,6 +125,13 @@ class Weights:
     def checksum(self) -> int:
         """CRC-32 of the vector and the extras."""
         return zlib.crc32(self.extras.data, zlib.crc32(self.vectors()[0].data))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the vector and the extras, in hexadecimal digits."""
+        found = hashlib.sha256(self.vectors()[0].data)
+        found.update(self.extras.data)
+        return found.hexdigest()
 
     @property
     def finite(self) -> bool:

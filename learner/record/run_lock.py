@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator
@@ -16,7 +17,7 @@ import msgspec
 from common.errors import ConfigurationError, UnavailableError
 from common.host import file_lock
 from common.host.atomic_file import replace_file
-from common.host.versions import versions
+from common.host.versions import ENVIRONMENTS, commit, versions
 from common.run.folder import RunFolder, RunRecord
 from common.settings.sections import Settings
 from common.settings.toml import dump
@@ -81,9 +82,8 @@ def create(path: Path, settings: Settings) -> LockedRun:
     folder = RunFolder(path)
     with _locked(folder, require_empty, _OPERATORS) as lock:
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        record = RunRecord(
-            run=secrets.token_hex(8), created=created, epoch=1, a3cd=versions().get("a3cd", "not installed")
-        )
+        own = versions().get("a3cd", "not installed")
+        record = RunRecord(run=secrets.token_hex(8), created=created, epoch=1, a3cd=own, **_made_of())
         run = LockedRun(folder, record, settings, lock)
         run.begin()
         return run
@@ -100,10 +100,21 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
     folder = RunFolder(path)
     with _locked(folder, RunFolder.record, ()) as lock:
         own = folder.settings() if settings is None else fitted(settings, folder)
+        if own.reproducible:
+            raise ConfigurationError(
+                f"{folder.path}: reproducible = true: a run that is resumed is not the same as one that was not; begin "
+                "anew in another --run-dir, or go on with --set reproducible=false"
+            )
         record = folder.record()
-        run = LockedRun(folder, msgspec.structs.replace(record, epoch=record.epoch + 1), own, lock)
+        record = msgspec.structs.replace(record, epoch=record.epoch + 1, **_made_of())
+        run = LockedRun(folder, record, own, lock)
         run.begin()
         return run
+
+
+def _made_of() -> dict[str, Any]:
+    """What else the figures of a run depend on, for its record."""
+    return {"commit": commit(), "host": platform.node() or "unknown", "versions": versions(*ENVIRONMENTS)}
 
 
 @contextlib.contextmanager

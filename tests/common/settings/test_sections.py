@@ -16,7 +16,9 @@ from common.wire.frames import pack, unpack
 from common.wire.messages import Welcome
 
 SECTIONS: dict[str, type[Section]] = {
-    field.name: field.type for field in msgspec.structs.fields(Settings) if field.name != "seed"
+    field.name: field.type
+    for field in msgspec.structs.fields(Settings)
+    if isinstance(field.type, type) and issubclass(field.type, Section)
 }
 FIELDS = [(name, field.name) for name, kind in SECTIONS.items() for field in msgspec.structs.fields(kind)]
 

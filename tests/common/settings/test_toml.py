@@ -76,7 +76,9 @@ def test_dump_is_plain_toml_with_every_key_in_order() -> None:
     del plain["limits"]["until_return"], plain["staleness"]["drop_above"]
     assert document == plain
     assert list(document) == list(plain)
-    assert dump(settings).startswith('seed = 0\n\n[environment]\nid = "CartPole-v1"\nnum_envs = 16\n')
+    assert dump(settings).startswith(
+        'seed = 0\nreproducible = false\n\n[environment]\nid = "CartPole-v1"\nnum_envs = 16\n'
+    )
 
 
 def test_dump_writes_options_as_a_table() -> None:
@@ -105,7 +107,7 @@ def test_missing_keys_keep_their_defaults() -> None:
             "[staleness]\nqqq = 1",
             "run.toml: staleness.qqq is no setting; staleness has policy, scale, refuse_factor, drop_above,",
         ),
-        ("zzz = 1", "run.toml: zzz is no setting; the top has seed, environment, network, algorithm,"),
+        ("zzz = 1", "run.toml: zzz is no setting; the top has seed, reproducible, environment, network, algorithm,"),
         (
             '[scaling]\npolicy = "fix"',
             'run.toml: scaling.policy = "fix": must be one of episode-duration, fixed, load',

@@ -34,6 +34,31 @@ def settings(**sections: dict[str, Any]) -> Settings:
             {"algorithm": {"kind": "one-step-sarsa", "rollout_length": 1}},
             'algorithm.kind = "one-step-sarsa" needs algorithm.rollout_length of at least 2, not 1',
         ),
+        *(
+            (
+                {
+                    "reproducible": True,
+                    "staleness": {"policy": "synchronous"},
+                    "optimizer": {"device": "cpu"},
+                    **sections,
+                },
+                f"reproducible = true needs {cure}",
+            )
+            for sections, cure in (
+                ({"staleness": {}}, 'staleness.policy = "synchronous", not "auto"'),
+                ({"staleness": {"policy": "synchronous", "share": 0.5}}, "staleness.share = 1, not 0.5"),
+                ({"scaling": {"policy": "load"}}, 'scaling.policy = "fixed", not "load"'),
+                ({"scaling": {"minimum": 0}}, "scaling.minimum of at least 1, not 0"),
+                ({"optimizer": {}}, 'optimizer.device = "cpu", not "auto"'),
+                ({"limits": {"seconds": 5.0}}, "limits.seconds = 0, not 5"),
+                (
+                    {"limits": {"until_return": 5.0, "until_return_of": "evaluation"}},
+                    'limits.until_return_of = "training", not "evaluation"',
+                ),
+                ({"checkpoint": {"return_to_best": True}}, "checkpoint.return_to_best = false"),
+                ({"exchange": {"kind": "actions"}}, 'exchange.kind = "gradients" or "trajectories", not "actions"'),
+            )
+        ),
         (
             {"checkpoint": {"return_to_best": True, "best": False}},
             "checkpoint.return_to_best = true needs checkpoint.best = true",
@@ -231,6 +256,7 @@ def test_refused(sections: dict[str, dict[str, Any]], problem: str) -> None:
         {"scaling": {"policy": "fixed", "minimum": 8, "maximum": 2, "additions": []}},
         {"scaling": {"policy": "episode-duration", "form": "linear", "additions": []}},
         {"staleness": {"policy": "synchronous"}},
+        {"reproducible": True, "staleness": {"policy": "synchronous"}, "optimizer": {"device": "cpu"}},
         {
             "staleness": {"policy": "compensate", "drop_above": 3},
             "algorithm": {"refresh": False},

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,31 @@ def test_a_preset_is_taken_and_options_are_put_over_it() -> None:
     assert (settings.seed, settings.limits.frames, settings.limits.until_return) == (5, 1000, 100.5)
     assert (settings.network.kind, settings.optimizer.learning_rate) == ("dense", 0.5)
     assert str(one.run_dir).startswith(str(Path("runs", "CartPole-v1-")))
+
+
+def test_a_reproducible_run_has_what_it_needs_over_the_preset() -> None:
+    one, preset = planned(reproducible=True, frames=500).settings, planned().settings
+    assert (one.reproducible, preset.reproducible) == (True, False)
+    assert (one.staleness.policy, one.scaling.policy, one.scaling.minimum) == ("synchronous", "fixed", 2)
+    assert (one.optimizer.device, one.limits.frames) == ("cpu", 500)
+    assert one.environment == preset.environment and one.algorithm == preset.algorithm
+    assert planned(reproducible=True, actors=(1, 1)).settings.scaling.minimum == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"actors": (2, 8)}, "scaling.policy"),
+        ({"seconds": 10.0}, "limits.seconds"),
+        ({"assignments": ("staleness.policy=scale",)}, "staleness.policy"),
+        ({"assignments": ("exchange.kind=actions",)}, "exchange.kind"),
+        ({"assignments": ("exchange.credit=2",)}, "exchange.credit"),
+        ({"assignments": ("exchange.weights=delta",)}, "exchange.weights"),
+    ],
+)
+def test_what_a_reproducible_run_cannot_have_is_refused_by_its_name(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(named)):
+        planned(reproducible=True, **given)
 
 
 def test_an_algorithm_brings_what_the_preset_says_of_it() -> None:

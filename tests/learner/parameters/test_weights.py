@@ -38,12 +38,12 @@ def test_weights_that_are_no_numbers_are_seen(bad: float) -> None:
 
 def test_the_checksum_is_of_weights_and_extras() -> None:
     weights = weights_of(np.zeros(2, np.float32))
-    seen = {weights.checksum}
+    seen = {(weights.checksum, weights.digest)}
     for tensor in (weights.vector, weights.extras):
         tensor[1] += 1
-        seen.add(weights.checksum)
-        assert weights.checksum in seen
-    assert len(seen) == 3
+        seen.add((weights.checksum, weights.digest))
+        assert (weights.checksum, weights.digest) in seen
+    assert len(seen) == len({checksum for checksum, _ in seen}) == len({digest for _, digest in seen}) == 3
 
 
 def test_running_statistics_change_between_two_versions_only() -> None:

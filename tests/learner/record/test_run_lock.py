@@ -37,9 +37,22 @@ def test_create(tmp_path: Path) -> None:
     assert run.record.epoch == 1
     assert abs((datetime.now(UTC) - datetime.fromisoformat(run.record.created)).total_seconds()) < 60
     assert run.folder.record() == run.record
+    assert run.record.host and {"python", "torch", "gymnasium"} <= run.record.versions.keys()
     assert run.folder.settings() == SETTINGS == run.settings
     assert run.folder.lock_file.read_text() == f"{os.getpid()}\n"
     run.close()
+
+
+def test_a_run_that_is_to_be_reproducible_does_not_go_on_from_a_checkpoint(tmp_path: Path) -> None:
+    words = ("reproducible=true", "staleness.policy=synchronous", "optimizer.device=cpu")
+    settings = override(SETTINGS, words)
+    new_run(tmp_path / "a", settings)
+    for given in (None, settings):
+        with pytest.raises(ConfigurationError, match="reproducible = true: a run that is resumed is not the same"):
+            resume(tmp_path / "a", given)
+    run = resume(tmp_path / "a", override(settings, ["reproducible=false"]))
+    run.close()
+    assert run.record.epoch == 2
 
 
 def test_every_run_has_its_own_id(tmp_path: Path) -> None:
