@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from common.rl.moments import bytes_in_header
 from common.run.status import EvaluationStatus, RunStatus
 from common.settings.exchanges import MAX_LIST_ITEMS
@@ -65,7 +67,11 @@ class RunSpec:
         return HEADER_BYTES + episodes + accumulate * bytes_in_header(self.counted)
 
     def actor_seed(self, ordinal: int) -> int:
-        return self.settings.seed * SEEDS_PER_RUN + ordinal
+        """Of the actor that joined this epoch as the `ordinal`-th; after a restart others than before."""
+        seed = self.settings.seed * SEEDS_PER_RUN + ordinal
+        if self.epoch == 1:
+            return seed
+        return int(np.random.SeedSequence([seed, self.epoch]).generate_state(1, np.uint64)[0] >> 1)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from common.rl.episode import Episode
@@ -46,6 +48,14 @@ def test_a_row_of_metrics_has_the_figures_of_the_status_and_the_losses() -> None
 def test_actors_of_neighbouring_runs_share_no_seed() -> None:
     specs = [spec_of(settings_of(f"seed={seed}")) for seed in range(3)]
     assert len({spec.actor_seed(ordinal) for spec in specs for ordinal in range(1000)}) == 3000
+
+
+def test_after_a_restart_actors_have_seeds_that_none_had_before() -> None:
+    specs = [replace(spec_of(settings_of(f"seed={seed}")), epoch=epoch) for seed in (0, 1) for epoch in (1, 2, 3)]
+    seeds = [spec.actor_seed(ordinal) for spec in specs for ordinal in range(1000)]
+    assert len(set(seeds)) == 6000
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seeds[:3] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("counted", [0, 500])
