@@ -2,7 +2,8 @@
 
 GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that is trained, so the acting
 policy is never older than the last step; a rollout holds the probabilities of each step's own policy, which V-trace
-corrects.
+corrects. That of a group counts as the part of an actor's rollout that it is, so that what is played is worth as much
+in how many groups soever.
 """
 
 from collections.abc import Sequence
@@ -99,7 +100,7 @@ class PolicyServer:
             return None
         if completed.moments is not None:
             self._trainer.weights.merge(completed.moments, source)
-        self._trainer.add(completed.rollout)
+        self._trainer.add(completed.rollout, count=group.buffer.num_envs / self._settings.environment.num_envs)
         return completed.version
 
     def act(self, groups: Sequence[GroupBuffer], version: int) -> list[bytes]:

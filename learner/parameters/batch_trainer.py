@@ -26,7 +26,7 @@ class Waiting:
 
     rollout: Rollout
     weight: float
-    count: int
+    count: float
 
 
 class BatchTrainer:
@@ -51,10 +51,10 @@ class BatchTrainer:
         self._waiting: list[Waiting] = []
         self._finished = StepResult()
 
-    def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
+    def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
         """Adds a rollout on the CPU, `count` joined into one; it must not be written until `step`.
 
-        All rollouts of a step have equally many steps.
+        A part of an actor's environments counts as that part. All rollouts of a step have equally many steps.
         """
         self._waiting.append(Waiting(rollout, weight, count))
 

@@ -78,7 +78,7 @@ class DeviceTrainer(BatchTrainer):
         self._batch: _Batch | None = None
         self._troubles: list[str] = []
 
-    def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
+    def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
         """As `BatchTrainer.add`; observations that are on the device already are not moved."""
         super().add(self._moved(rollout), weight=weight, count=count)
 

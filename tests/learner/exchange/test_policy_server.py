@@ -58,9 +58,12 @@ class Kept(BatchTrainer):
         optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)
         super().__init__(model, Weights(optimizer, model.extras, model.normalization), settings.algorithm)
         self.taken: list[Rollout] = []
+        self.counts: list[float] = []
 
-    def add(self, rollout: Rollout, *, weight: float = 1.0, count: int = 1) -> None:
+    def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
+        assert weight == 1.0
         self.taken.append(rollout)
+        self.counts.append(count)
 
 
 def server_of(*assignments: str) -> tuple[PolicyServer, Kept, Settings]:
@@ -164,6 +167,12 @@ def test_the_same_seeds_give_the_same_actions_as_the_network_playing_by_itself(a
     every = [rollout for rollouts in found.values() for rollout in rollouts]
     assert any(not rollout.valid.all() for rollout in every) or assignments == ("environment.id='Acrobot-v1'",)
     assert {action for rollout in every for action in rollout.actions.flatten().tolist()} >= {0, 1}
+
+
+def test_the_rollouts_of_an_actors_groups_count_as_one_together() -> None:
+    server, trainer, settings = server_of()  # of five environments in two groups
+    exchanged(server, settings, trainer, ROLLOUT)
+    assert sorted(trainer.counts) == [2 / 5, 2 / 5, 3 / 5, 3 / 5]
 
 
 def test_what_running_statistics_are_of_is_counted_once_for_every_group() -> None:
