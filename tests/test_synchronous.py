@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from common.run.folder import RunFolder, RunRecord
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement
+from learner.build import assemble
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.weights import Weights
@@ -163,6 +166,23 @@ def test_who_joins_others_is_waited_for_once_it_plays() -> None:
     link.play(new)
     link.settle(0.0)
     assert [len(added) for added, _, _ in link.store.steps] == [2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "average"),
+    [
+        (("algorithm.kind=a2c",), True),
+        (("algorithm.kind=ppo",), True),
+        (("algorithm.kind=ppo", "exchange.kind=gradients"), True),
+        (("staleness.policy=synchronous",), True),
+        (("algorithm.kind=vtrace",), False),
+        ((), False),
+    ],
+)
+def test_a_learner_averages_where_it_waits_for_all(assignments: tuple[str, ...], average: bool) -> None:
+    record = RunRecord(run="", created="", epoch=1, a3cd="")
+    exchange = assemble(RunFolder(Path()), record, settings_of(*assignments), None).exchange
+    assert exchange._collected._average is average  # type: ignore[attr-defined]
 
 
 @settings(max_examples=examples(40))

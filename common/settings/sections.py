@@ -99,7 +99,8 @@ class Algorithm(Section, frozen=True):
     value_coef: NonNegative = 0.5
     """Coefficient of the squared value error."""
     max_grad_norm: NonNegative = 0.5
-    """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped."""
+    """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped. An
+    actor clips that of each rollout, a learner that of its batch."""
     normalize_advantages: bool = False
     """Standardise the advantages of a rollout before the policy loss."""
     refresh: bool = True

@@ -109,6 +109,57 @@ def test_losses_are_those_named_and_stay_finite() -> None:
     assert losses == {"entropy": pytest.approx(0.5 + 0.02 * 0.2), "value_loss": 2.0}
 
 
+def test_every_figure_is_the_one_that_its_name_says() -> None:
+    """All of them different, and those of the last seconds others than those of the whole run."""
+    stats = stats_of(now=100.0)
+    peer = Peer(hello_of(), 100.0, Rate(5.0, 100.0), claimed_steps=10_000)
+    for _ in range(1024):
+        stats.lagged(101.0, peer, 9)
+    for lag in [1] * 900 + [2] * 124:
+        stats.lagged(151.0, peer, lag)
+    stats.busy.working(120.0, 12.0)
+    stats.busy.working(151.0, 1.0)
+    stats.received(151.0, 700)
+    stats.sent_weights(151.0, 300)
+    stats.sent_actions(151.0, 500)
+    episodes = [(1.0, 40, 2.0), (2.0, 41, 3.0), (6.0, 42, 4.0), (1.0, 43, 6.0)]
+    stats.played(151.0, peer, gradient_of(steps=250, emulator_frames=1000, episodes=episodes))
+    stats.applied(peer, {"entropy": 0.5})
+    stats.joined(4)
+    for count, event in ((2, stats.stale), (3, stats.unknown)):
+        for _ in range(count):
+            event(peer)
+    for _ in range(4):
+        stats.refused(peer, "why not")
+    for _ in range(5):
+        stats.duplicate()
+    for _ in range(6):
+        stats.stepped({}, 250)
+    stats.decided(Decision(7, "because"))
+    recent, whole = stats.figures(152.0), stats.figures(152.0, whole_run=True)
+    assert {name: recent[name] for name in ("frames", "emulator_frames", "episodes", "version", "gradients")} == {
+        "frames": 250, "emulator_frames": 1000, "episodes": 4, "version": 6, "gradients": 1,
+    }  # fmt: skip
+    assert {name: recent[name] for name in ("stale", "unknown", "refused", "duplicates", "actors_peak")} == {
+        "stale": 2, "unknown": 3, "refused": 4, "duplicates": 5, "actors_peak": 4,
+    }  # fmt: skip
+    assert {name: recent[name] for name in ("gradient_bytes", "weight_bytes", "action_bytes")} == {
+        "gradient_bytes": 700, "weight_bytes": 300, "action_bytes": 500,
+    }  # fmt: skip
+    assert (recent["mean_return"], recent["best_return"]) == (3.0, 3.0)
+    assert (recent["episode_length"], recent["episode_seconds"]) == (42.0, pytest.approx(13 / 3))
+    assert recent["seconds"] == 52.0
+    assert recent["frames_per_second"] == pytest.approx(250 / 5, rel=0.1)
+    assert recent["gradients_per_second"] == pytest.approx(1024 / 5, rel=0.1)
+    assert recent["bytes_per_second"] == pytest.approx(1500 / 5, rel=0.1)
+    assert (recent["lag_mean"], recent["lag_p95"]) == (pytest.approx(1 + 124 / 1024), 2.0)
+    assert (whole["lag_mean"], whole["lag_p95"]) == (pytest.approx((9 * 1024 + 900 + 248) / 2048), 9.0)
+    assert (recent["learner_busy"], whole["learner_busy"]) == (pytest.approx(0.2, rel=0.1), pytest.approx(13 / 52))
+    assert (recent["actors_wanted"], recent["why"], recent["losses"]) == (7, "because", {"entropy": 0.5})
+    differing = {name for name in recent if recent[name] != whole[name]}
+    assert differing == {"lag_mean", "lag_p95", "learner_busy"}
+
+
 def test_policies_see_what_was_measured_since_the_last_actor_came() -> None:
     stats = stats_of()
     peers = [Peer(hello_of(name), 100.0, Rate(5.0, 100.0), claimed_steps=1000) for name in ("a", "b")]

@@ -185,7 +185,8 @@ def test_complete_rollouts_go_into_one_step_together() -> None:
     assert run.exchange.is_ready
     run.exchange.step(run.now)
     assert not run.exchange.is_ready
-    assert len(run.trainer.steps) == 1
+    ((_, scale, frames),) = run.trainer.steps
+    assert (scale, frames) == (1.0, 4 * ROLLOUT), "whole steps, annealed by the frames of the run"
     assert run.stats.counters.version == 1
     assert run.stats.counters.gradients == 2
     assert run.run.metrics(run.now)["entropy"] == 0.5

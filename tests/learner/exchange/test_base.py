@@ -113,6 +113,11 @@ def test_lag_scales_the_gradient_and_the_step_is_scaled_by_the_mean() -> None:
     ((added, scale, frames),) = run.sum.steps
     assert [weight for *_, weight in added] == pytest.approx([1.0, 0.5])
     assert (scale, frames) == (pytest.approx(0.75), 40)
+    several = Run(version=8, actors=10)
+    several.send("0", version=8, count=3)
+    several.send("1", version=5)
+    several.exchange.step(1.0)
+    assert several.sum.steps[0][1] == pytest.approx(0.75), "a mean of messages, as GradientSum takes it"
     unscaled = Run(("staleness.scale=none",), version=8)
     unscaled.send(version=5)
     unscaled.exchange.step(1.0)

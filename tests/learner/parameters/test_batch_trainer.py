@@ -69,6 +69,51 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
     assert not torch.equal(model.flat.vector, there.flat.vector)
 
 
+@pytest.mark.parametrize("kind", ["a3c", "ppo"])
+def test_a_part_of_an_actors_environments_makes_a_step_of_its_part(kind: str) -> None:
+    section = Algorithm(kind=kind, max_grad_norm=0.0, epochs=1, minibatches=1)  # type: ignore[arg-type]
+    moved = []
+    for count in (1, 0.25):
+        model, (rollout,) = rollouts(1)
+        before = model.flat.vector.clone()
+        trainer = trainer_of(model, section)
+        trainer.add(rollout, count=count)
+        trainer.step(scale=1.0, frames=0)
+        moved.append(model.flat.vector - before)
+    torch.testing.assert_close(moved[1], 0.25 * moved[0], rtol=1e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["a3c", "ppo"])
+@pytest.mark.parametrize("of", [1, 4])
+def test_a_step_on_n_rollouts_is_as_long_as_n_clipped_gradients_of_actors_at_most(kind: str, of: int) -> None:
+    """The gradient of a step, the mean of its rollouts, is clipped; actors clip that of each rollout."""
+    longest = 1e-3
+    section = Algorithm(kind=kind, max_grad_norm=longest, epochs=1, minibatches=1)  # type: ignore[arg-type]
+    model, parts = rollouts(of)
+    before, trainer = model.flat.vector.clone(), trainer_of(model, section)
+    for rollout in parts:
+        trainer.add(rollout)
+    told = trainer.step(scale=1.0, frames=0).statistics["gradient_norm"]
+    assert told > 0.05, "before it was clipped"
+    assert float((model.flat.vector - before).norm()) == pytest.approx(0.01 * of * longest, rel=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["a3c", "ppo"])
+def test_steps_shrink_with_the_frames_where_they_are_annealed(kind: str) -> None:
+    section = Algorithm(kind=kind, max_grad_norm=0.0, epochs=1, minibatches=1)  # type: ignore[arg-type]
+    moved = []
+    for frames in (0, 750, 1000):
+        model, (rollout,) = rollouts(1)
+        before = model.flat.vector.clone()
+        optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01, anneal="linear"), model.flat.vector, 1000)
+        trainer = BatchTrainer(model, Weights(optimizer, np.zeros(0, np.float32)), section)
+        trainer.add(rollout)
+        trainer.step(scale=1.0, frames=frames)
+        moved.append(model.flat.vector - before)
+    torch.testing.assert_close(moved[1], 0.25 * moved[0], rtol=1e-2, atol=1e-6)
+    assert not moved[2].any() and moved[0].any()
+
+
 def test_the_vector_that_is_stepped_is_the_network_s() -> None:
     model, parts = rollouts(1)
     trainer = trainer_of(model)

@@ -36,11 +36,11 @@ def trainers(section: Algorithm, optimizer: str = "adam", **options: Any) -> tup
     made: list[Any] = []
     for device in (False, True):
         model, _ = make(options.get("observation", BOX), algorithm=section.kind, lstm=options.get("lstm", 0))
-        settings = Optimizer(kind=optimizer, learning_rate=0.01, momentum=0.9)  # type: ignore[arg-type]
+        settings = Optimizer(kind=optimizer, learning_rate=0.01, momentum=0.9, anneal="linear")  # type: ignore[arg-type]
         target = None
         if model.target is not None:
             target = TargetNetwork(model.target.flat.vector, 100, model.frames, 0)
-        weights = Weights(make_optimizer(settings, model.flat.vector, 0), model.extras, target=target)
+        weights = Weights(make_optimizer(settings, model.flat.vector, 300), model.extras, target=target)
         given: Any = (model, weights, section)
         made.append(DeviceTrainer(*given, Transport(torch.device("cpu"))) if device else BatchTrainer(*given))
     return made[0], made[1]
