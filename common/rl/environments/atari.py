@@ -11,11 +11,12 @@ from common.settings.sections import Environment
 
 
 def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
-    """The game of `spec`: grey 84x84 frames, maximum over two, stacked; up to 30 no-ops at the start; raw rewards.
+    """The game of `spec`: grey 84x84 frames, maximum over two, stacked; raw rewards; an episode is a game.
 
-    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv. `repeat_action_probability`
-    defaults to that of the id, 0.25 for all of v5 (sticky actions, Machado et al. 2018,
-    https://arxiv.org/abs/1709.06009); A3C's own experiments had 0.
+    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, those of the protocol too
+    (docs/environments.md). `repeat_action_probability` is by default that of the id, 0.25 for all of v5 (sticky
+    actions, Machado et al. 2018, https://arxiv.org/abs/1709.06009); up to 30 no-ops and FIRE at the start are as in
+    what came before that paper, which has neither.
     Raises ConfigurationError for an option that the section itself or this batch sets.
     """
     from ale_py.vector_env import AtariVectorEnv
@@ -31,6 +32,7 @@ def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int)
         "grayscale": True,
         "continuous": False,
         "reward_clipping": False,
+        "episodic_life": False,
         "frameskip": section.frame_skip,
         "stack_num": section.frame_stack,
         "max_num_frames_per_episode": (
@@ -43,7 +45,13 @@ def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int)
             f"environment.options: {', '.join(taken)} cannot be set; environment.frame_skip, "
             "frame_stack and max_episode_steps can"
         )
-    usual = {"repeat_action_probability": spec.kwargs["repeat_action_probability"], "full_action_space": False}
+    usual = {
+        "repeat_action_probability": spec.kwargs["repeat_action_probability"],
+        "full_action_space": False,
+        "noop_max": 30,
+        "use_fire_reset": True,
+        "maxpool": True,
+    }
     vector: VectorEnv = AtariVectorEnv(**(usual | section.options | own))
     return VectorEnvironments(
         vector, name=section.id, seed=seed, frames_per_step=section.frame_skip, lives=section.terminal_on_life_loss

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+from typing import NoReturn
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,61 @@ def test_options_reach_the_emulator(options: dict[str, Scalar], actions: int) ->
     environments = atari(options=options)
     assert environments.action.width == actions
     environments.close()
+
+
+STILL: dict[str, Scalar] = {"repeat_action_probability": 0.0, "noop_max": 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "alike"), [(STILL, True), ({"noop_max": 0}, False), (STILL | {"noop_max": 30}, False)]
+)
+def test_games_differ_by_sticky_actions_and_by_no_ops(options: dict[str, Scalar], alike: bool) -> None:
+    """Of the same actions; the two copies have seeds of their own."""
+    environments = atari(options=options)
+    environments.reset()
+    for action in np.random.default_rng(0).integers(6, size=30):
+        observations = environments.step(np.full(2, action)).observations
+    assert np.array_equal(*observations) == alike
+    environments.close()
+
+
+def test_what_is_usual_is_sticky_and_begins_with_no_ops_and_fire(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+
+    def noted(**arguments: object) -> NoReturn:
+        given.update(arguments)
+        raise StopIteration
+
+    monkeypatch.setattr("ale_py.vector_env.AtariVectorEnv", noted)
+    with contextlib.suppress(EnvironmentMissingError, StopIteration):
+        atari()
+    assert given["repeat_action_probability"] == 0.25
+    assert (given["noop_max"], given["use_fire_reset"], given["maxpool"]) == (30, True, True)
+    assert (given["episodic_life"], given["full_action_space"], given["frameskip"]) == (False, False, 4)
+    assert given["max_num_frames_per_episode"] == 108_000
+
+
+@pytest.mark.parametrize("fire", [True, False])
+def test_fire_is_pressed_when_a_game_begins_unless_the_options_say_otherwise(fire: bool) -> None:
+    environments = atari("Breakout", terminal_on_life_loss=True, options=STILL | {"use_fire_reset": fire})
+    environments.reset()
+    lost = sum(environments.step(np.zeros(2, np.int64)).futureless.astype(int) for _ in range(100))
+    assert np.asarray(lost).tolist() == [int(fire)] * 2, "without another FIRE there is no second ball"
+    environments.close()
+
+
+def test_a_picture_is_the_larger_of_two() -> None:
+    pooled, plain = (atari("SpaceInvaders", options=STILL | {"maxpool": pooled}) for pooled in (True, False))
+    pooled.reset()
+    plain.reset()
+    largest = 0
+    for _ in range(60):
+        both = [one.step(np.ones(2, np.int64)).observations[:, -1].astype(int) for one in (pooled, plain)]
+        assert (both[0] >= both[1]).all()
+        largest = max(largest, int((both[0] - both[1]).max()))
+    assert largest > 50, "a shot is drawn in every other frame"
+    pooled.close()
+    plain.close()
 
 
 def test_options_that_are_settings_are_refused() -> None:
