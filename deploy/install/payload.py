@@ -17,7 +17,12 @@ from deploy.install.software import digest
 
 PYTHON = "python3"
 """Makes the virtual environment of a host that has none; another one is put in the place of what is there."""
-UNITS = ("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd.target", "a3cd.slice")
+UNITS = (
+    *("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd-evaluator.service"),
+    *("a3cd.target", "a3cd.slice"),
+)
+PLAYERS = ("a3cd-actor@.service", "a3cd-evaluator.service")
+"""Units that speak to a learner with the credential of their host; an evaluator is started by hand."""
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
@@ -151,7 +156,7 @@ def peers(
     words = " ".join([*(f"--allow-module {name}" for name in modules), *(["--insecure"] if insecure else [])])
     options = f"A3CD_ACTOR_OPTIONS={words}" if words else ""
     own = {"config/actor.env": _environment("actor.env", f"A3CD_LEARNER={learner}", options)}
-    instances, templates = [f"a3cd-actor@{slot}.service" for slot in range(slots)], ["a3cd-actor@.service"]
+    instances, templates = [f"a3cd-actor@{slot}.service" for slot in range(slots)], [*PLAYERS]
     if verb == "launcher":
         instances = ["a3cd-launcher.service"]
         templates += instances

@@ -254,7 +254,7 @@ restart() {
 again() { step "$1" ctl try-restart --no-block 'a3cd-actor@*.service'; }
 
 restart_what_runs() {
-    set -- $(at_work 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service')
+    set -- $(at_work 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' a3cd-evaluator.service)
     [ $# = 0 ] || restart "$@"
 }
 
@@ -279,15 +279,19 @@ beyond() {
 }
 
 stop_everything() {
-    ctl stop a3cd.target 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' a3cd.slice &&
+    ctl stop a3cd.target 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' 'a3cd-evaluator*.service' \
+        a3cd.slice &&
         ctl reset-failed 'a3cd-*.service' &&
         # Disabling a template disables all its instances.
-        ctl disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service
+        ctl disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service &&
+        # A host that was deployed to before there were evaluators has no such unit.
+        { [ ! -e "$units/a3cd-evaluator.service" ] || ctl disable a3cd-evaluator.service; }
 }
 
 remove() {
     [ ! -e "$units/a3cd.target" ] || step "nothing runs or starts at boot" stop_everything
-    for unit in a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service a3cd.slice a3cd.target; do
+    for unit in a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service a3cd-evaluator.service a3cd.slice \
+        a3cd.target; do
         set -- "$@" "$units/$unit" "$units/$unit.d/keys.conf"
     done
     for path in "$etc/polkit-1/rules.d/50-a3cd.rules" "$etc/sysusers.d/a3cd.conf" "$etc/tmpfiles.d/a3cd.conf" \

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from actor.core import Leave, Prepare
+from actor.evaluator.core import EvaluatorCore
 from common.errors import A3cdError
 from common.rl.episode import Episode
 from common.wire import messages
@@ -17,10 +18,10 @@ from common.wire.protocol import LEARNER, RULES
 from deploy.backends.background_loop import Report
 from deploy.backends.base import Ended, Observation
 from deploy.launcher.core import LauncherCore
-from learner.effects import Finish
+from learner.effects import Finish, SaveCheckpoint
 from tests.fuzz.choices import Choices
 from tests.helpers.link import ActorShell
-from tests.helpers.run import BAD, MODEL, learner_of
+from tests.helpers.run import BAD, MODEL, hello_of, learner_of
 
 BY_PEERS = tuple(kind for kind, rule in RULES.items() if rule.senders != LEARNER)
 BY_LEARNER = tuple(kind for kind, rule in RULES.items() if set(LEARNER) & set(rule.senders))
@@ -30,7 +31,7 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "codec": ("none", "int8", ""),
     "name": ("a", "b", "c"),
     "incarnation": ("1", "2"),
-    "role": ("actor", "launcher", "observer"),
+    "role": ("actor", "launcher", "observer", "evaluator"),
     "host": ("lab", "gpu-box"),
     "launcher": ("", "l"),
     "protocol": (messages.PROTOCOL,),
@@ -87,6 +88,7 @@ SETTINGS = (
     ("scaling.policy=load", "scaling.maximum=8"),
     ("scaling.policy=episode-duration", "scaling.maximum=8"),
     ("algorithm.kind=vtrace", "exchange.kind=trajectories"),
+    ("evaluation.episodes=1", "evaluation.every_seconds=1", "limits.until_return_of=evaluation"),
 )
 
 
@@ -103,6 +105,9 @@ def learner_sequence(data: bytes) -> None:
             body = choices.one_of((None, b"1", b"", BAD))
             effects += core.handle(now, choices.one_of((b"1", b"2", b"3")), sent, body)
         effects += core.answer(now) + core.flush(now) + core.tick(now)
+        for effect in effects:
+            if isinstance(effect, SaveCheckpoint):
+                core.saved(now, effect.version, choices.one_of(("", "disk full")))
         assert len(effects) < MOST_EFFECTS
         assert core.deadline > -math.inf
         if any(isinstance(effect, Finish) for effect in effects):
@@ -140,6 +145,38 @@ def actor_sequence(data: bytes) -> None:
             if core.player is not None and choices.byte() % 2:
                 shell.sum.append(1)
                 effects += core.advanced(now)
+            effects += core.tick(now)
+        except A3cdError:
+            return
+        assert len(effects) < MOST_EFFECTS
+        if any(isinstance(effect, Leave) for effect in effects):
+            return
+
+
+class _AnyBody:
+    """A player that evaluates at once whatever it is given."""
+
+    def load(self, body: Buffer) -> None: ...
+
+    def begin(self) -> None: ...
+
+
+def evaluator_sequence(data: bytes) -> None:
+    choices = Choices(data)
+    core, now = EvaluatorCore(hello_of("e", "evaluator"), 0.0), 0.0
+    for _ in range(200):
+        if not choices:
+            return
+        now += choices.one_of((0.0, 0.01, 1.0, 11.0, 40.0))
+        sent = message(choices, BY_LEARNER)
+        try:
+            effects: list[Any] = []
+            if sent is not None:
+                effects += core.handle(now, sent, choices.one_of((None, b"", bytes(8))))
+            if any(isinstance(effect, Prepare) for effect in effects):
+                core.player = cast(Any, _AnyBody())
+            if core.playing and choices.byte() % 2:
+                effects += core.played(now, [Episode(1.0, 1, 0.0)])
             effects += core.tick(now)
         except A3cdError:
             return

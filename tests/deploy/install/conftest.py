@@ -33,7 +33,7 @@ esac
 _ID = """#!/bin/sh
 case "$*" in
 -u) echo 0 ;;
-*) test "$*" = "a3cd a3cd-actor a3cd-launcher" -a -e "$FAKE_LOG.users" ;;
+*) test "$*" = "a3cd a3cd-actor a3cd-evaluator a3cd-launcher" -a -e "$FAKE_LOG.users" ;;
 esac
 """
 _SYSUSERS = """#!/bin/sh

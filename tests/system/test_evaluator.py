@@ -1,0 +1,70 @@
+"""An evaluator beside a learner and an actor, each started by hand; the learner is killed and comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import pytest
+
+from common.errors import EXIT_SIGTERM, DamagedCheckpointError
+from common.run.folder import RunFolder
+from common.run.status import RunStatus
+from tests.helpers.daemons import Daemons, free_address, status_when, terminate, until
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+SETTINGS = """
+[environment]
+id = "CartPole-v1"
+num_envs = 4
+step_seconds = 0.002 # a core is left for the tests
+[network]
+hidden = [8]
+[checkpoint]
+every_seconds = 1.0
+[evaluation]
+episodes = 4
+every_seconds = 1.0
+[limits]
+until_return = 1e9
+until_return_of = "evaluation"
+"""
+
+
+def confirmed(status: RunStatus) -> bool:
+    return status.best_evaluation is not None and status.evaluations > 1
+
+
+def test_the_best_weights_are_kept_by_their_evaluation(daemons: Daemons) -> None:
+    address, run_dir = free_address(), daemons.folder / "run"
+    evaluator = daemons.start("evaluator", address, "--name", "judge", "--nice", 19)
+    words = ("learner", "--bind", address, "--run-dir", run_dir)
+    learner = daemons.start(*words, "--config", daemons.config(SETTINGS))
+    actor = daemons.start("actor", address)
+    first = status_when(address, confirmed, "a best evaluation")
+    assert first.best_evaluation is not None
+    assert first.best_evaluation.episodes == 8, "two evaluations of the same weights"
+    assert 8 <= first.best_evaluation.mean <= 500
+
+    def kept() -> bool:
+        with contextlib.suppress(DamagedCheckpointError):  # one that is removed just now
+            best = RunFolder(run_dir).best()
+            return best is not None and best.read().evaluation is not None
+        return False
+
+    until(kept, "a checkpoint with its evaluation", of=learner)
+
+    learner.signal(signal.SIGKILL)
+    learner.wait()
+    learner = daemons.start(*words, "--resume")
+    again = status_when(address, lambda status: status.epoch == 2 and confirmed(status), "the learner that is back")
+    more = status_when(address, lambda status: status.evaluations > again.evaluations, "an evaluation of the new epoch")
+    assert more.best_evaluation is not None
+    assert terminate(learner, evaluator, actor) == [EXIT_SIGTERM] * 3
+    goal = ("--set", "limits.until_return=0")
+    learner = daemons.run(*words, "--config", daemons.config(SETTINGS), "--resume", *goal)
+    assert "reached 0" in learner.said, "by what was evaluated before"
+    best = RunFolder(run_dir).best()
+    assert best is not None
+    assert best.read().evaluation is not None
