@@ -204,7 +204,7 @@ class LearnerCore:
             if self._weights.finite:
                 told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
-                effects.append(WriteMetrics(self.run.metrics(now)))
+                effects.append(self._row(now))
                 effects += self._return_to_best.look(now, fallen=self._health.fallen)
             else:
                 over = "failed", NOT_FINITE
@@ -277,10 +277,15 @@ class LearnerCore:
         self._last_word = Stop(reason=told, final=final)
         effects += self.remind()
         if ending != "failed":
-            effects += [WriteMetrics(self.run.metrics(now)), self._checkpoint(now)]
+            effects += [self._row(now), self._checkpoint(now)]
         result = self.run.status(now, whole_run=True)
         digest = self._weights.digest if ending != "failed" else ""
         return [*effects, Finish(ending, reason, msgspec.structs.replace(result, weights=digest))]
+
+    def _row(self, now: float) -> WriteMetrics:
+        optimizer = self._weights.optimizer
+        steps = {"learning_rate": optimizer.learning_rate * optimizer.factor, "step_size": optimizer.step_size}
+        return WriteMetrics(self.run.metrics(now) | steps)
 
     def _checkpoint(self, now: float) -> SaveCheckpoint:
         spec, stats = self.run.spec, self.run.stats

@@ -47,6 +47,7 @@ from learner.effects import (
 from learner.ports import Ports
 from learner.record import run_lock
 from learner.record.gradient_log import GradientLog
+from learner.record.hyperparameters import hyperparameters
 from learner.record.run_lock import LockedRun
 from learner.record.run_writer import RunWriter
 
@@ -157,7 +158,7 @@ class _Daemon:
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings
         run.save_settings(settings)
-        self._writer = RunWriter(run.folder, settings.checkpoint, damaged)
+        self._writer = RunWriter(run.folder, settings.checkpoint, damaged, hyperparameters(settings))
         self._signals = signals
         self._draws_curve = curve
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)

@@ -139,7 +139,7 @@ class Smoothed:
             before = values[name]
             apart = value - before
             if spread.count == SEVERAL:
-                # Without max() and min(), which take longer than all else here; it is done six times a gradient.
+                # Without max() and min(), which take longer than all else here; it is done seven times a gradient.
                 least = before * 1e-3 if before > 0.0 else before * -1e-3
                 most = OUTLYING * (spread.mean if spread.mean > least else least)
                 if apart > most:

@@ -22,11 +22,15 @@ EPISODE_BYTES = 1 + 3 * 9
 SEEDS_PER_RUN = 100_003
 """Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 METRICS = (
-    "seconds", "frames", "episodes", "version", "gradients", "stale", "refused", "mean_return", "episode_length",
-    "episode_seconds", "frames_per_second", "gradients_per_second", "bytes_per_second", "lag_mean", "lag_p95",
-    "learner_busy", "actors_wanted", "why",
+    "seconds", "frames", "episodes", "version", "gradients", "stale", "refused", "mean_return", "best_return",
+    "episode_length", "episode_seconds", "frames_per_second", "gradients_per_second", "bytes_per_second",
+    "lag_mean", "lag_p95", "learner_busy", "actors_wanted", "why",
 )  # fmt: skip
-"""Figures in each row of metrics, besides the number of actors and the losses."""
+"""Figures in each row of metrics, besides the number of actors, the losses and the actors' paces."""
+ACTORS_COUNTED = 256
+"""Most actors whose frames per second are looked at for a row: each takes some microseconds."""
+ACTORS_NAMED = 16
+"""Most actors that a row names."""
 EVALUATED = {
     "evaluation_return": "mean", "evaluation_low": "low", "evaluation_high": "high",
     "evaluation_episodes": "episodes", "evaluation_version": "version", "evaluation_frames": "frames",
@@ -84,11 +88,29 @@ class Run:
     saves: SaveSchedule
 
     def metrics(self, now: float) -> dict[str, Any]:
+        """A row: figures by their names, and of losses and actors tables of figures."""
         figures = self.stats.figures(now)
         evaluation: EvaluationStatus | None = figures["evaluation"]
         evaluated = {} if evaluation is None else {key: getattr(evaluation, of) for key, of in EVALUATED.items()}
         row = {name: figures[name] for name in METRICS} | {"actors": self.peers.actors, **figures["losses"]}
-        return row | evaluated
+        return row | evaluated | {"raw": dict(self.stats.raw_losses)} | self._paces(now)
+
+    def _paces(self, now: float) -> dict[str, Any]:
+        """Frames a second of the actors that play: the least, the median and the most, and of a few actors each one's.
+
+        Of many, those that joined first stand for all.
+        """
+        playing = [peer for _, peer in self.peers.role("actor") if peer.plays][:ACTORS_COUNTED]
+        paces = {peer.hello.name: peer.rate.value(now) for peer in playing}
+        if not paces:
+            return {}
+        ordered = sorted(paces.values())
+        found: dict[str, Any] = {
+            "actor_frames_per_second_least": ordered[0],
+            "actor_frames_per_second_median": ordered[len(ordered) // 2],
+            "actor_frames_per_second_most": ordered[-1],
+        }
+        return found | ({"actor_frames_per_second": paces} if len(playing) <= ACTORS_NAMED else {})
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
         """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""

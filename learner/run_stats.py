@@ -108,6 +108,8 @@ class RunStats:
         """Whether an actor has joined another one since the last contribution."""
         self._lag = LagMeter()
         self._losses = Smoothed()
+        self.raw_losses: Mapping[str, float] = {}
+        """The figures of the last loss, as they came."""
         self._frames = Rate(WINDOW_SECONDS, now)
         self._received = Rate(WINDOW_SECONDS, now)
         self._bytes = Rate(WINDOW_SECONDS, now)
@@ -186,14 +188,20 @@ class RunStats:
         """A contribution, or a rollout of a group, went into the weights; `statistics` of its loss if it had them."""
         peer.gradients += 1
         self.counters.gradients += 1
-        self._losses.add(known(statistics))
+        self._lost(statistics)
 
     def stepped(self, statistics: Mapping[str, float], frames: int) -> None:
         """The weights changed, `frames` into the run; `statistics` of the loss where the learner computed it."""
         self.counters.version += 1
         self.counters.stepped_frames = frames
         if statistics:
-            self._losses.add(known(statistics))
+            self._lost(statistics)
+
+    def _lost(self, statistics: Mapping[str, float]) -> None:
+        """The figures of a loss."""
+        figures = known(statistics)
+        self._losses.add(figures)
+        self.raw_losses = figures or self.raw_losses
 
     def returned_to_best(self, factor: float) -> None:
         """Earlier weights are a new version; the learning rate is multiplied by `factor`."""

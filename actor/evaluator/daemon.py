@@ -13,6 +13,7 @@ from actor.daemon import REPEAT_SECONDS, WATCH_SECONDS
 from actor.evaluator.core import Effect, EvaluatorCore
 from actor.outbox import Send
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
+from common.host.heap import Heap
 from common.host.modules import check_module
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
@@ -47,6 +48,7 @@ class _Daemon:
         self._link = LearnerLink(self._context, access)
         self._core = EvaluatorCore(hello, time.monotonic())
         self._limited = Limited(REPEAT_SECONDS)
+        self._heap = Heap()
         self._left = ""
         self._notifier = Notifier()
         self._watch_due = -math.inf
@@ -99,6 +101,7 @@ class _Daemon:
             self._do(self._core.handle(time.monotonic(), message, body))
         now = time.monotonic()
         self._do(self._core.tick(now))
+        self._heap.look(now)
         self._notifier.watchdog(now)
         membership.give_up(now, self._wait_limit)
         self._tell(now, membership)

@@ -120,7 +120,7 @@ class Gradient(Contribution, frozen=True):
     """A gradient, summed over `count` rollouts."""
 
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
-    """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl."""
+    """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl, explained_variance, clip_fraction."""
 
 
 class Trajectory(Contribution, frozen=True):

@@ -20,6 +20,8 @@ class FlatOptimizer(abc.ABC):
         self._total_frames = total_frames if section.anneal == "linear" else 0
         self.learning_rate = section.learning_rate
         """Of the last step, annealed, without `scale` and `factor`; before the first, the one it starts with."""
+        self.step_size = 0.0
+        """Of the last step: the learning rate with all its factors."""
         self.factor = 1.0
         """On the learning rate of all further steps, beside annealing and `scale`."""
         self._state: dict[str, Tensor] = {}
@@ -32,7 +34,8 @@ class FlatOptimizer(abc.ABC):
         """
         if self._total_frames:
             self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
-        self._update(gradient, self.learning_rate * self.factor * scale, taken)
+        self.step_size = self.learning_rate * self.factor * scale
+        self._update(gradient, self.step_size, taken)
 
     @abc.abstractmethod
     def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:

@@ -4,16 +4,18 @@ import contextlib
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping
+import time as clock
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
 from common.run.folder import RunFolder
+from learner.record.hyperparameters import RESULTS
 from learner.record.metrics_file import repair, thin
 
-Value = float | int | str | None
+Value = float | int | str | None | Mapping[str, float]
 _log = logging.getLogger(__name__)
 
 GROWTH_BYTES = 2**21
@@ -29,8 +31,16 @@ class MetricsWriter:
     What the disk does not take is reported when that begins and when it is over; it does not end the run.
     """
 
-    def __init__(self, folder: RunFolder, report: Callable[[str], object]) -> None:
-        """`report` hears what is logged as a warning. Raises OSError if the file cannot be opened."""
+    def __init__(
+        self,
+        folder: RunFolder,
+        report: Callable[[str], object],
+        hyperparameters: Mapping[str, bool | float | str] | None = None,
+    ) -> None:
+        """`report` hears what is logged as a warning; `hyperparameters` are for TensorBoard, by their names.
+
+        Raises OSError if the file cannot be opened.
+        """
         # Not at the top: the daemon imports this file before it takes its ports.
         from tensorboardX.event_file_writer import EventsWriter
 
@@ -44,13 +54,25 @@ class MetricsWriter:
         try:
             folder.events.mkdir(exist_ok=True)
             self._events = EventsWriter(str(folder.events / "events"))
+            if hyperparameters is not None:
+                self._describe(hyperparameters)
         except OSError as error:
             self._end_events(error)
+
+    def _describe(self, hyperparameters: Mapping[str, bool | float | str]) -> None:
+        """At the beginning, so that a run that is killed has them too; its results are the rows' figures."""
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.summary import hparams
+
+        experiment, begins, _ = hparams(dict(hyperparameters), dict.fromkeys(RESULTS, 0.0))
+        for summary in (experiment, begins):
+            self._events.write_event(Event(wall_time=clock.time(), summary=summary))
 
     def row(self, time: float, values: Mapping[str, Value]) -> None:
         """Add a row. `time` is in seconds since 1970; `values` should have `frames`, TensorBoard's step, and `seconds`.
 
-        Numbers that are not finite are written as null, and left out for TensorBoard.
+        Numbers that are not finite are written as null, and left out for TensorBoard, where a number of a table is
+        called TABLE/NAME.
         """
         try:
             self._file.append(msgspec.json.encode({"time": time, **values}) + b"\n")
@@ -64,7 +86,7 @@ class MetricsWriter:
             self._failing = False
             if self._file.size > self._thinned_bytes + GROWTH_BYTES:
                 self._thin()
-        self._event(time, {name: float(value) for name, value in values.items() if isinstance(value, int | float)})
+        self._event(time, dict(_numbers(values)))
 
     def close(self) -> None:
         if self._events is not None:
@@ -108,6 +130,14 @@ class MetricsWriter:
         text = f"{text}: {error.strerror or error}"
         _log.warning("%s", text)
         self._report(text)
+
+
+def _numbers(values: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
+        elif isinstance(value, int | float):
+            yield name, float(value)
 
 
 class _LineFile:

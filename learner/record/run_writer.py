@@ -61,8 +61,14 @@ class RunWriter:
     disk but `wait` and `close`, and these only as long as they are told to.
     """
 
-    def __init__(self, folder: RunFolder, checkpoint: Checkpoint, damaged: Collection[str] = ()) -> None:
-        """`damaged`: names of checkpoints that are to be left alone.
+    def __init__(
+        self,
+        folder: RunFolder,
+        checkpoint: Checkpoint,
+        damaged: Collection[str] = (),
+        hyperparameters: Mapping[str, bool | float | str] | None = None,
+    ) -> None:
+        """`damaged`: names of checkpoints that are to be left alone; `hyperparameters`: as `MetricsWriter`.
 
         Raises UnavailableError if the disk does not take or give what it should.
         """
@@ -73,7 +79,7 @@ class RunWriter:
         self._troubles: deque[str] = deque(maxlen=10)
         try:
             self._checkpoints = CheckpointWriter(folder, keep=checkpoint.keep, best=checkpoint.best, damaged=damaged)
-            self._metrics = MetricsWriter(folder, self._troubles.append)
+            self._metrics = MetricsWriter(folder, self._troubles.append, hyperparameters)
         except OSError as error:
             raise UnavailableError(f"{error.filename or folder.path}: {error.strerror}") from error
         self._thread = threading.Thread(target=self._work, name="run-writer", daemon=True)

@@ -7,7 +7,7 @@ import pytest
 from common.rl.episode import Episode
 from common.wire.frames import pack
 from common.wire.messages import MAX_EVALUATED, Evaluation, Hello
-from learner.run import HEADER_BYTES, Run
+from learner.run import ACTORS_COUNTED, ACTORS_NAMED, HEADER_BYTES, Run
 from learner.run_stats import Counters
 from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
 
@@ -41,8 +41,40 @@ def test_a_row_of_metrics_has_the_figures_of_the_status_and_the_losses() -> None
     row, status = run.metrics(102.0), run.status(102.0)
     assert row.pop("entropy") == status.losses["entropy"] == 0.5
     assert row.pop("actors") == status.actors_now == 1
+    assert row.pop("raw") == {"entropy": 0.5}
+    (actor,) = status.actors
+    assert row.pop("actor_frames_per_second") == {"x": actor.frames_per_second}
+    paces = [row.pop(f"actor_frames_per_second_{which}") for which in ("least", "median", "most")]
+    assert paces == [actor.frames_per_second] * 3
     assert row == {name: getattr(status, name) for name in row}
     assert (row["frames"], row["mean_return"]) == (20, 1.0)
+
+
+@pytest.mark.parametrize("actors", [3, ACTORS_NAMED, ACTORS_NAMED + 1, ACTORS_COUNTED + 5])
+def test_a_row_names_a_few_actors_and_tells_the_spread_of_many(actors: int) -> None:
+    run = run_of(settings_of(), now=100.0)
+    assert not [name for name in run.metrics(100.0) if name.startswith("actor_")], "nobody plays"
+    for number in range(actors):
+        peer, _ = run.peers.join(str(number).encode(), hello_of(f"x{number}"), 100.0)
+        run.stats.played(101.0, peer, gradient_of(steps=5 * number))
+        run.stats.lagged(101.0, peer, 0)
+    run.peers.join(b"idle", hello_of("idle"), 100.0)
+    row = run.metrics(105.0)
+    counted = min(actors, ACTORS_COUNTED)
+    assert row["actor_frames_per_second_least"] == 0.0
+    assert row["actor_frames_per_second_median"] == pytest.approx(counted // 2)
+    assert row["actor_frames_per_second_most"] == pytest.approx(counted - 1)
+    assert len(row.get("actor_frames_per_second", {})) == (actors if actors <= ACTORS_NAMED else 0)
+
+
+def test_the_raw_losses_are_the_last_ones_that_came() -> None:
+    run = played()
+    peer = run.peers.role("actor")[0][1]
+    run.stats.applied(peer, {"entropy": 0.25, "kl": float("nan")})
+    run.stats.applied(peer, {})
+    row = run.metrics(102.0)
+    assert row["raw"] == {"entropy": 0.25}
+    assert 0.25 < row["entropy"] < 0.5, "smoothed"
 
 
 def test_actors_of_neighbouring_runs_share_no_seed() -> None:

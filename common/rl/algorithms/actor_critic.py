@@ -2,7 +2,7 @@
 
 from common.rl import arrays
 from common.rl.action_spec import ActionSpec
-from common.rl.algorithms.losses import Loss, squared_error
+from common.rl.algorithms.losses import Loss, explained_variance, squared_error
 from common.rl.algorithms.statistics import Statistics
 from common.rl.arrays import Array
 from common.rl.distributions.registry import distribution
@@ -44,9 +44,9 @@ class ActorCritic:
             slope: (N,): its derivative by the log-probabilities of the actions taken.
             targets: (T, B), constants.
         """
-        rows, weights = self._rows, self.weights
+        rows, weights, values, returns = self._rows, self.weights, self.values[:-1].ravel(), targets.ravel()
         assert slope.shape == (rows,) and targets.shape == self.valid.shape, (slope.shape, targets.shape)
-        value = squared_error(self.values[:-1].ravel(), targets.ravel(), weights)
+        value = squared_error(values, returns, weights)
         derivative = self._arrays.zeros_like(self._outputs)
         derivative[:rows, :-1] = self._policy.score(self._actions, slope)
         derivative[:rows, :-1] += self._policy.entropy_gradient(-entropy_coef * weights)
@@ -58,5 +58,6 @@ class ActorCritic:
             gradient_norm=0.0,
             ratio=self._arrays.number(weights @ self.ratio),
             kl=self._arrays.number(weights @ (self.ratio - 1 - self._log_ratio)),
+            explained_variance=explained_variance(values, returns, weights),
         )
         return Loss(derivative, statistics)

@@ -49,6 +49,20 @@ def squared_error(values: Array, targets: Array, weights: Array) -> Term:
     return Term(arrays.of(weighted).number(weighted @ errors), 2 * weighted)
 
 
+def explained_variance(values: Array, targets: Array, weights: Array) -> float:
+    """Return the share of the targets' variance that the values explain, -1 at least; all are (N,)."""
+    on = arrays.of(values)
+    left = _variance(targets - values, weights) / (_variance(targets, weights) + 1e-8)
+    explained: float = on.number(1 - on.clipped(left, None, 2.0))
+    return explained
+
+
+def _variance(x: Array, weights: Array) -> Array:
+    """Over the valid steps."""
+    centred = x - weights @ x
+    return weights @ (centred * centred)
+
+
 def normalized(advantages: Array, weights: Array) -> Array:
     """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps, whose weights (T B,) are."""
     centred = advantages - weights @ advantages.ravel()

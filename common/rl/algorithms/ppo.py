@@ -44,7 +44,10 @@ def loss(
     surrogate, slope = _clipped(now.ratio, advantages.ravel(), clip_range)
     policy_loss = arrays.of(outputs).number(-(now.weights @ surrogate))
     by_log_prob = -now.weights * slope * now.ratio
-    return now.loss(policy_loss, by_log_prob, targets, entropy_coef=entropy_coef, value_coef=value_coef)
+    whole = now.loss(policy_loss, by_log_prob, targets, entropy_coef=entropy_coef, value_coef=value_coef)
+    on = arrays.of(outputs)
+    clipped = on.number(now.weights @ on.kept(abs(now.ratio - 1) > clip_range, 1.0))
+    return whole._replace(statistics=whole.statistics._replace(clip_fraction=clipped))
 
 
 def _clipped(ratio: Array, advantages: Array, clip_range: float) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ The last column, the state value of actor-critic networks, is unused.
 """
 
 from common.rl import arrays
-from common.rl.algorithms.losses import Loss, discounts, squared_error
+from common.rl.algorithms.losses import Loss, discounts, explained_variance, squared_error
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.algorithms.statistics import Statistics
 from common.rl.arrays import Array
@@ -58,7 +58,9 @@ def _loss(outputs: Array, rollout: Rollout, returns: Array, counted: Array) -> L
     derivative = on.zeros_like(outputs)
     on.add_at(derivative[: len(values)], rollout.actions.ravel(), error.gradient)
     policy_loss = on.number(-(weights @ values))
-    return Loss(derivative, Statistics(policy_loss, error.value, entropy=0.0, gradient_norm=0.0, ratio=1.0, kl=0.0))
+    explained = explained_variance(values, returns.ravel(), weights)
+    figures = {"entropy": 0.0, "gradient_norm": 0.0, "ratio": 1.0, "kl": 0.0, "explained_variance": explained}
+    return Loss(derivative, Statistics(policy_loss, error.value, **figures))
 
 
 def _taken(outputs: Array, rollout: Rollout) -> Array:

@@ -23,6 +23,11 @@ class Statistics(NamedTuple):
     kl: float
     """Mean of pi / mu - 1 - log(pi / mu): an estimate of KL(mu, pi), where mu is the policy that acted, in nats
     (Schulman 2020, http://joschu.net/blog/kl-approx.html)."""
+    explained_variance: float
+    """1 - Var(target - value) / Var(target), -1 at least: 1 where the values are the targets but for a constant, 0
+    where they tell nothing of them."""
+    clip_fraction: float = 0.0
+    """Of the steps, those whose ratio is beyond the clipping range; 0 in a loss without one."""
 
 
 _NAMES = Statistics._fields

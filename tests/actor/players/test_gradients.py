@@ -38,7 +38,16 @@ def test_a_rollout_is_pending_until_it_is_packed(environments: Scripted, make: M
     summary, _ = player.pack(1)
     assert player.pending == 0
     assert (summary.version, summary.steps, summary.emulator_frames, summary.count) == (10, 10, 40, 1)
-    assert set(summary.statistics) == {"policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl"}
+    assert set(summary.statistics) == {
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "gradient_norm",
+        "ratio",
+        "kl",
+        "explained_variance",
+        "clip_fraction",
+    }
     assert summary.statistics["ratio"] == pytest.approx(1.0)
     assert summary.statistics["entropy"] == pytest.approx(math.log(3), abs=0.01)
 

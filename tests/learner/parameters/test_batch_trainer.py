@@ -62,7 +62,7 @@ def test_it_steps_as_with_the_gradients_that_actors_compute(
         trainer.add(rollout, weight=weight)
     store.step(scale=scale, frames=0)
     assert trainer.step(scale=scale, frames=0).statistics.keys() == {
-        *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl")
+        *("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl", "explained_variance", "clip_fraction")
     }
     tolerance = 1e-6 if kind == "sgd" else 1e-4  # Adam divides by what is small
     torch.testing.assert_close(model.flat.vector, vector, rtol=1e-3, atol=tolerance)

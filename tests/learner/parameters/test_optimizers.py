@@ -127,4 +127,5 @@ def test_the_factor_is_on_the_length_of_every_step() -> None:
             optimizer.factor = factor
             optimizer.step(torch.ones(2), scale=0.5, frames=500)
             moved.append(float(vector[0]))
+            assert optimizer.step_size == 0.5 * 0.5 * 0.5 * factor, "annealed, and scaled"
         assert moved[1] == pytest.approx(moved[0] / 4), kind

@@ -11,6 +11,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 from common.run.folder import RunFolder
 from learner.record import metrics
+from learner.record.hyperparameters import RESULTS
 from learner.record.metrics import MetricsWriter
 from learner.record.metrics_file import rows
 from tests.helpers.disks import lacking, small_disk
@@ -43,6 +44,30 @@ def test_rows_are_there_at_once(tmp_path: Path) -> None:
     assert [row["frames"] for row in rows(run.metrics_file)] == [10, 20]
     writer.close()
     assert events(run.events) == [(10, "frames", 10.0), (20, "frames", 20.0)]
+
+
+def test_a_table_of_figures_has_a_tag_for_each_in_tensorboard(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run, print)
+    writer.row(12.5, {"frames": 10, "raw": {"entropy": 0.5, "kl": NAN}})
+    writer.close()
+    (row,) = rows(run.metrics_file)
+    assert row["raw"] == {"entropy": 0.5, "kl": None}
+    assert events(run.events) == [(10, "frames", 10.0), (10, "raw/entropy", 0.5)]
+
+
+def test_the_hyperparameters_stand_before_the_first_row(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    writer = MetricsWriter(run, print, {"seed": 3, "optimizer.learning_rate": 0.5, "network.hidden": "[128]"})
+    writer.row(12.5, {"frames": 10})
+    writer.close()
+    assert [tag for _, tag, _ in events(run.events)] == [
+        *("_hparams_/experiment", "_hparams_/session_start_info"),
+        "frames",
+    ]
+    written = b"".join(file.read_bytes() for file in run.events.iterdir())
+    for name in (b"optimizer.learning_rate", b"[128]", *(one.encode() for one in RESULTS)):
+        assert name in written
 
 
 def test_rows_without_frames_are_at_step_0(tmp_path: Path) -> None:

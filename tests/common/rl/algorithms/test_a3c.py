@@ -54,7 +54,10 @@ def plain(network: PolicyValue, rollout: Rollout, section: Algorithm) -> tuple[t
     parts = torch.autograd.grad(loss, list(network.parameters()))
     vector = torch.cat([part.flatten() for part in parts])
     kl = (ratio - 1 - (log_probs - given.behaviour_log_probs))[valid].mean()
-    figures = [x.item() for x in (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl)]
+    returns = torch.from_numpy(targets)[valid]
+    explained = 1 - (returns - values[:-1][valid]).var(correction=0) / returns.var(correction=0)
+    known = (policy_loss, value_loss, entropy, vector.norm(), ratio[valid].mean(), kl, explained.clamp(min=-1))
+    figures = [x.item() for x in known]
     return vector, Statistics(*figures)
 
 

@@ -56,6 +56,8 @@ def test_the_loss_and_its_derivative_are_those_of_the_paper(changes: dict[str, A
     expected = (-surrogate, value_loss, entropy, ratio[valid].mean(), (ratio - 1 - log_ratio)[valid].mean())
     statistics = ours.statistics
     found = (statistics.policy_loss, statistics.value_loss, statistics.entropy, statistics.ratio, statistics.kl)
+    beyond = (ratio[valid] > 1 + section.clip_range) | (ratio[valid] < 1 - section.clip_range)
+    assert statistics.clip_fraction == pytest.approx(beyond.double().mean().item(), rel=1e-4) and beyond.any()
     np.testing.assert_allclose(found, [one.item() for one in expected], rtol=1e-4)
     moved = (ratio > 1 + section.clip_range) & (advantages > 0) & valid
     assert moved.any(), "the rollout holds steps that are clipped"
@@ -71,6 +73,7 @@ def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_act
     expected = model.flat.gradient.clone()
     statistics = gradient(model, rollout, Algorithm(kind="ppo", gae_lambda=0.9, max_grad_norm=0.0))
     assert (statistics.ratio, statistics.kl) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-6))
+    assert statistics.clip_fraction == 0.0
     torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
 
 
