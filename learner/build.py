@@ -26,8 +26,8 @@ from common.rl.networks.model import TorchModel
 from common.rl.networks.model import build as build_model
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
+from common.settings.exchanges import momentum, staleness_policy
 from common.settings.exchanges import resolve as resolve_exchange
-from common.settings.exchanges import staleness_policy
 from common.settings.sections import Optimizer, Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
 from learner.core import LearnerCore
@@ -140,7 +140,13 @@ def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec
     evaluation = msgspec.structs.replace(settings.evaluation, sampled=draws_actions(settings))
     policy: Any = staleness_policy(settings)
     staleness = msgspec.structs.replace(settings.staleness, policy=policy)
-    sections: dict[str, Any] = {"environment": environment, "network": network, "exchange": exchange}
+    optimizer = msgspec.structs.replace(settings.optimizer, beta1=momentum(settings, kind))
+    sections: dict[str, Any] = {
+        "environment": environment,
+        "network": network,
+        "exchange": exchange,
+        "optimizer": optimizer,
+    }
     settings = msgspec.structs.replace(settings, **sections, evaluation=evaluation, staleness=staleness)
     return settings, observation, action
 

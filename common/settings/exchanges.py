@@ -2,6 +2,8 @@
 
 from common.settings.sections import Settings
 
+ADAMS_BETA1 = 0.9
+"""Kingma and Ba 2014, https://arxiv.org/abs/1412.6980."""
 MAX_LIST_ITEMS = 2**16
 """Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
 
@@ -56,6 +58,14 @@ def staleness_policy(settings: Settings) -> str:
     if policy == "auto":
         return "synchronous" if settings.algorithm.kind in SYNCHRONOUS else "scale"
     return policy
+
+
+def momentum(settings: Settings, kind: str) -> float:
+    """The optimizer.beta1 of a run; kind: its resolved exchange.kind."""
+    beta1 = settings.optimizer.beta1
+    if beta1 is not None:
+        return beta1
+    return 0.0 if kind == "gradients" and staleness_policy(settings) != "synchronous" else ADAMS_BETA1
 
 
 def most_accumulated(settings: Settings) -> int:

@@ -136,7 +136,9 @@ class Optimizer(Section, frozen=True):
     learning_rate: Positive = 1e-3
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
-    beta1: Share = 0.9
+    beta1: Share | None = None
+    """Adam's momentum. Not set: 0.9, but 0 where gradients of actors are applied as they come: asynchrony by itself
+    acts as momentum (Mitliagkas et al. 2016, https://arxiv.org/abs/1605.09774)."""
     beta2: Share = 0.999
     decay: Share = 0.99
     """RMSProp's alpha."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from common.errors import ConfigurationError
+from common.settings.exchanges import ADAMS_BETA1
 from common.settings.sections import Optimizer
 
 
@@ -69,6 +70,7 @@ class Adam(FlatOptimizer):
             "square": torch.zeros_like(vector),
             "steps": torch.zeros((), device=vector.device),
         }
+        self._beta1 = ADAMS_BETA1 if section.beta1 is None else section.beta1
         self._vectors, *self._statistics = [[tensor] for tensor in (vector, *self._state.values())]
         steps = self._state["steps"]
         self._steps: Tensor | NDArray[Any] = steps.numpy() if steps.device.type == "cpu" else steps
@@ -90,7 +92,7 @@ class Adam(FlatOptimizer):
             [],
             steps,
             lr=learning_rate,
-            beta1=self.section.beta1,
+            beta1=self._beta1,
             beta2=self.section.beta2,
             weight_decay=0.0,
             eps=self.section.epsilon,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.settings.exchanges import EXCHANGES, most_accumulated, possible, resolve, staleness_policy
+from common.settings.exchanges import EXCHANGES, momentum, most_accumulated, possible, resolve, staleness_policy
 from common.settings.sections import Algorithm, Exchange, Network, Optimizer, Settings, Staleness
 
 NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
@@ -68,3 +68,19 @@ def test_nothing_is_accumulated_where_each_step_waits_for_its_answers() -> None:
     assert most_accumulated(Settings()) == Settings().exchange.accumulate
     assert most_accumulated(Settings(staleness=Staleness(policy="synchronous"))) == 0
     assert most_accumulated(Settings(algorithm=Algorithm(kind="ppo"))) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "beta1"),
+    [
+        (Settings(), "gradients", 0.0),
+        (Settings(), "trajectories", 0.9),
+        (Settings(algorithm=Algorithm(kind="ppo")), "gradients", 0.9),
+        (Settings(staleness=Staleness(policy="synchronous")), "gradients", 0.9),
+        (Settings(optimizer=Optimizer(beta1=0.5)), "gradients", 0.5),
+    ],
+)
+def test_there_is_no_momentum_where_gradients_are_applied_as_they_come(
+    settings: Settings, kind: str, beta1: float
+) -> None:
+    assert momentum(settings, kind) == beta1

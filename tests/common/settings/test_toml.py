@@ -73,7 +73,8 @@ def test_dump_is_plain_toml_with_every_key_in_order() -> None:
     settings = Settings()
     document = tomllib.loads(dump(settings))
     plain = msgspec.to_builtins(settings)
-    del plain["limits"]["until_return"], plain["staleness"]["drop_above"]
+    for section, key in (("limits", "until_return"), ("staleness", "drop_above"), ("optimizer", "beta1")):
+        del plain[section][key]
     assert document == plain
     assert list(document) == list(plain)
     assert dump(settings).startswith(

@@ -23,11 +23,12 @@ TOTAL = 1000
 
 
 def adam_reference(s: Optimizer, theta: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    beta1 = 0.9 if s.beta1 is None else s.beta1
     mean, square = np.zeros(SIZE), np.zeros(SIZE)
     for t, (d, rate) in enumerate(zip(GRADIENTS.astype(np.float64), rates, strict=True), start=1):
-        mean = s.beta1 * mean + (1 - s.beta1) * d
+        mean = beta1 * mean + (1 - beta1) * d
         square = s.beta2 * square + (1 - s.beta2) * d**2
-        corrected = mean / (1 - s.beta1**t), square / (1 - s.beta2**t)
+        corrected = mean / (1 - beta1**t), square / (1 - s.beta2**t)
         theta = theta - rate * corrected[0] / (np.sqrt(corrected[1]) + s.epsilon)
     return theta
 
