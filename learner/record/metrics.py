@@ -19,7 +19,7 @@ Value = float | int | str | None | Mapping[str, float]
 _log = logging.getLogger(__name__)
 
 GROWTH_BYTES = 2**21
-"""The file is thinned when it has grown by this: some seventy minutes at a row a second."""
+"""The file is thinned when it has grown by this: some half an hour at a row a second."""
 EVENTS_AGE = 5000.0
 """TensorBoard gets a row when the run has become older by one part in this: each second at first, in a week each two
 minutes."""
