@@ -144,6 +144,17 @@ def test_a_new_best_is_worth_a_checkpoint_of_its_own_while_the_agent_is_at_it() 
     assert saves == [False, True, False, True, False, False, True]
 
 
+def test_a_checkpoint_has_the_score_of_its_moment_and_not_the_best_one() -> None:
+    core, _ = learner_of("checkpoint.every_seconds=10", "limits.window=2", "checkpoint.best=false")
+    joined(core, "x")
+    scores = []
+    for sequence, value in enumerate([9.0, 9.0, 1.0, 1.0], start=1):
+        now = 20.0 * sequence
+        play(core, sequence, now, episodes=[(value, 10, 0.1)])
+        scores += [save.score for save in tick(core, now) if isinstance(save, SaveCheckpoint)]
+    assert scores == [None, 9.0, 5.0, 1.0]
+
+
 def test_actors_that_left_long_ago_do_not_hold_back_the_score() -> None:
     core, _ = learner_of("limits.window=10", "checkpoint.every_seconds=0")
     joined(core, "guest", "x", "y")
