@@ -15,8 +15,6 @@ from common.rl.episode import Episode
 from learner.bounded_dict import BoundedDict
 from learner.meters import LARGEST_FIGURE
 
-EARLIER = ""
-"""The source of the episodes that a checkpoint kept. They were judged when they came."""
 RECENT = 20
 """Episodes of each source by which the others are judged."""
 ENOUGH = 5
@@ -77,7 +75,7 @@ class EpisodeWindow:
         self._unseen = 0
         """Episodes since the score was computed."""
 
-    def add(self, episode: Episode, source: str = EARLIER) -> None:
+    def add(self, episode: Episode, source: str = "") -> None:
         """Counts a finished episode, unless a figure is impossible (NaN for example)."""
         usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
         if not usable or episode.length < 0:
@@ -106,12 +104,9 @@ class EpisodeWindow:
         return self._sources.keys()
 
     @property
-    def believed(self) -> list[Episode]:
-        """The episodes of the window, each figure as it counts in the means."""
-        returns = self._clipped(lambda one: one.episode_return)
-        lengths = map(int, self._clipped(lambda one: one.length))
-        seconds = self._clipped(lambda one: one.seconds)
-        return [Episode(*figures) for figures in zip(returns, lengths, seconds, strict=True)]
+    def names(self) -> list[str]:
+        """The source of each episode that is kept."""
+        return [name for name, _ in self._origins]
 
     @property
     def full(self) -> bool:
@@ -202,8 +197,6 @@ class EpisodeWindow:
         highs = sorted(((max(values), name) for name, values in judges.items()), reverse=True)[:2]
 
         def believed(name: str, judged: bool, value: float) -> float:
-            if name == EARLIER:
-                return value
             value = min(value, highs[highs[0][1] == name][0])
             return max(value, lows[lows[0][1] == name][0]) if judged else value
 

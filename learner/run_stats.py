@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
@@ -67,6 +68,8 @@ class Counters(msgspec.Struct, kw_only=True):
     """On the learning rate, from these."""
     recent: list[Episode] = []
     """The last episodes, so that means go on where they stopped."""
+    recent_sources: list[str] = []
+    """Who played each of these, so that they are judged as before."""
 
     @property
     def last_step_frames(self) -> int:
@@ -89,8 +92,9 @@ class RunStats:
             best_return=counters.best_return,
             lowest_return=counters.lowest_return,
         )
-        for episode in counters.recent:
-            self.window.add(episode)
+        sources = chain(counters.recent_sources, repeat(""))
+        for episode, source in zip(counters.recent, sources, strict=False):
+            self.window.add(episode, source)
         self._first = FirstEpisodes(
             max(window, FIRST_EPISODES * settings.environment.num_envs * max(1, scaling.minimum))
         )
@@ -261,7 +265,8 @@ class RunStats:
             "seconds": self.seconds(now),
             "best_return": self.window.best_return,
             "lowest_return": self.window.lowest_return,
-            "recent": msgspec.to_builtins(self.window.believed),
+            "recent": msgspec.to_builtins(list(self.window.kept)),
+            "recent_sources": self.window.names,
         }
 
     def measurement(self, now: float, actors: int, *, by_hand: int = 0, launchers: int = 0) -> Measurement:

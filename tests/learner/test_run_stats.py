@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from common.rl.episode import Episode
 from learner.meters import Rate
 from learner.peers import Peer
 from learner.run_stats import WARNINGS, Counters, RunStats
@@ -61,7 +62,7 @@ def test_all_that_is_saved_goes_on_after_a_restart() -> None:
     stats.decided(Decision(7, "more", crossed=1))
     again = restarted(stats, 130.0)
     before, after = msgspec.to_builtins(stats.counters), msgspec.to_builtins(again.counters)
-    for name in set(before) - {"seconds", "recent", "best_return", "lowest_return"}:
+    for name in set(before) - {"seconds", "recent", "recent_sources", "best_return", "lowest_return"}:
         assert after[name] == before[name], name
     assert again.decision.wanted == 7
     assert again.window.mean_return == pytest.approx(21.0)
@@ -84,6 +85,18 @@ def test_a_run_resumed_with_another_window_counts_each_episode_once(window: int)
     assert again.counters.episodes == again.window.episodes == 4
     played(again, 5.0)
     assert again.counters.episodes == 5
+
+
+def test_a_resumed_run_knows_who_played_what() -> None:
+    """A mean of episodes that others would judge differently is the same after it."""
+    stats = stats_of()
+    stats.window.alone = False
+    for number in range(60):
+        stats.window.add(Episode(1e9 if number % 3 == 0 else 40.0 + number, 10, 1.0), "lab"[number % 3])
+    again = restarted(stats, 130.0, window=60)
+    assert again.window.names == stats.window.names
+    again.window.alone = False
+    assert 40.0 < (again.window.mean_return or 0.0) < 110.0
 
 
 def test_without_episodes_there_is_no_mean() -> None:

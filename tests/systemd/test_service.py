@@ -8,10 +8,17 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers.daemons import until
-from tests.systemd.service import ACTORS, LAUNCHER, LEARNER, Service
+from tests.systemd.service import ACTORS, LAUNCHER, LEARNER, PYTHON, Service
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 DAEMONS = ("learner", "launcher", "actor")
+EXCHANGE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.renameat2(-100, os.fsencode("{}"), -100, os.fsencode("{}"), 2):
+    sys.exit(os.strerror(ctypes.get_errno()))
+"""
+"""Two paths change places (AT_FDCWD, RENAME_EXCHANGE)."""
 
 
 def test_all_is_up_and_says_what_it_does(service: Service) -> None:
@@ -77,7 +84,9 @@ def test_a_learner_whose_storage_is_away_for_a_while_comes_back(service: Service
         return int(shown["NRestarts"]) > 12
 
     until(often, "more than twelve starts in vain")
-    host.run("sh", "-c", f"rm /var/lib/a3cd {folder}/test.conf && mv /var/lib/away /var/lib/a3cd")
+    # At once: in between, a start would find no folder, make one and begin another run.
+    host.run(PYTHON, "-c", EXCHANGE.format("/var/lib/away", "/var/lib/a3cd"))
+    host.run("rm", "/var/lib/away", f"{folder}/test.conf")
     host.run("systemctl", "daemon-reload")
     after = service.training(lambda status: status.epoch > before.epoch)
     assert (after.run, after.frames >= before.frames) == (before.run, True)
