@@ -89,7 +89,7 @@ def test_a_run_resumed_with_another_window_counts_each_episode_once(window: int)
 
 def test_a_resumed_run_knows_who_played_what() -> None:
     """A mean of episodes that others would judge differently is the same after it."""
-    stats = stats_of()
+    stats = stats_of(window=60)
     stats.window.alone = False
     for number in range(60):
         stats.window.add(Episode(1e9 if number % 3 == 0 else 40.0 + number, 10, 1.0), "lab"[number % 3])
