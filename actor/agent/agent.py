@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from common.rl.algorithms.registry import exploration
 from common.rl.environments.base import Actions, MakeEnvironments, Observations
 from common.rl.environments.make import make as make_environments
+from common.rl.environments.names import draws_actions
 from common.rl.models import build
 from common.rl.rollout_buffer import masked_state
 from common.settings.sections import Settings
@@ -23,13 +24,14 @@ class Agent:
         *,
         num_envs: int,
         seed: int,
-        sampled: bool,
+        sampled: bool | None = None,
         render_mode: Literal["rgb_array"] | None = None,
         make: MakeEnvironments | None = None,
     ) -> None:
         """Make the network and `num_envs` environments; `seed` is 0 or more.
 
-        sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best.
+        sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best; None: as
+            the settings say (evaluation.sampled).
         make: makes the environments; None: `common.rl.environments.make`.
         Raises EnvironmentMissingError where the environment is missing, and as `common.rl.models.build`.
         """
@@ -39,7 +41,7 @@ class Agent:
             self.environments = make_environments(section, num_envs=num_envs, seed=seed, render_mode=render_mode)
         else:
             self.environments = make(section, num_envs=num_envs, seed=seed)
-        self._sampled = sampled
+        self.sampled = draws_actions(settings) if sampled is None else sampled
         try:
             self.model = build(settings, self.environments.observation, self.environments.action)
             rng = np.random.default_rng(seed)
@@ -61,7 +63,7 @@ class Agent:
         """Choose an action (B, *action.shape) for each of the observations (B, *shape)."""
         outputs, self._state = self.model.step(observations, self._state)
         numbers = outputs[:, :-1]
-        actions: Actions = self._exploration.draw(numbers)[0] if self._sampled else self._exploration.best(numbers)
+        actions: Actions = self._exploration.draw(numbers)[0] if self.sampled else self._exploration.best(numbers)
         return actions
 
     def close(self) -> None:

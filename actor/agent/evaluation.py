@@ -12,7 +12,6 @@ from actor.agent import EPISODE_STEPS
 from actor.agent.agent import Agent
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import UnavailableError
-from common.rl.environments.names import draws_actions
 from common.rl.episode_statistics import ReturnStatistics, return_statistics
 from common.rl.seeds import held_out_seeds
 
@@ -56,16 +55,15 @@ def evaluate(
     Raises ConfigurationError (no run, no checkpoint, no such environment) and UnavailableError (the environment fails).
     """
     trained = open_run(run, checkpoint)
-    drawn = draws_actions(trained.settings) if sampled is None else sampled
     seeds = held_out_seeds("report", seed)
-    with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=next(seeds), sampled=drawn)) as agent:
+    with closing(TrainedAgent(trained, num_envs=min(NUM_ENVS, episodes), seed=next(seeds), sampled=sampled)) as agent:
         played = play_episodes(agent, episodes=episodes, max_steps=max_steps, seeds=seeds)
     returns, lengths, capped = (list(column) for column in zip(*played, strict=True))
     return Evaluation(
         **msgspec.structs.asdict(return_statistics(returns)),
         env=trained.settings.environment.id,
         version=trained.checkpoint.version,
-        sampled=drawn,
+        sampled=agent.sampled,
         seed=seed,
         length_mean=float(np.mean(lengths)),
         capped=sum(capped),

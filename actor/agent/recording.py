@@ -13,7 +13,6 @@ from actor.agent import EPISODE_STEPS, GIF_STEPS
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError
-from common.rl.environments.names import draws_actions
 from common.rl.seeds import held_out_seeds
 
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
@@ -44,7 +43,6 @@ def record(
     write, default_steps = _writer(out)
     trained = open_run(run, checkpoint)
     rate = natural_rate(trained.settings.environment)
-    drawn = draws_actions(trained.settings) if sampled is None else sampled
     seeds = held_out_seeds("report", seed)
     returns: list[float] = []
 
@@ -56,7 +54,8 @@ def record(
             left -= picture.length
             returns.append(picture.episode_return)
 
-    with closing(TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=drawn, render_mode="rgb_array")) as agent:
+    agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
+    with closing(agent):
         try:
             out.write_bytes(b"")  # a file that cannot be written is told before anything is played
             write(out, frames(agent), rate)

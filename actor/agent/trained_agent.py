@@ -42,7 +42,7 @@ class TrainedAgent(Agent):
         *,
         num_envs: int,
         seed: int,
-        sampled: bool,
+        sampled: bool | None = None,
         render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         """As `Agent`; raises ConfigurationError if the checkpoint holds another network than the settings describe."""

@@ -16,7 +16,6 @@ from actor.agent import EPISODE_STEPS
 from actor.agent.rendering import Picture, natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, Which, open_run
 from common.errors import ConfigurationError, UnavailableError
-from common.rl.environments.names import draws_actions
 from common.rl.environments.quiet import quiet
 from common.rl.seeds import held_out_seeds
 
@@ -42,7 +41,6 @@ def play(
     trained = open_run(run, checkpoint)
     section = trained.settings.environment
     rate = natural_rate(section)
-    drawn = draws_actions(trained.settings) if sampled is None else sampled
     seeds = held_out_seeds("report", seed)
     pygame = _pygame()
     returns: list[float] = []
@@ -50,7 +48,7 @@ def play(
         stack.callback(pygame.quit)
         # The display comes first: making the environment keeps SDL off the screen from then on.
         window = _Window(pygame, section.id, rate)
-        agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=drawn, render_mode="rgb_array")
+        agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
         stack.enter_context(closing(agent))
         for episode in itertools.count() if episodes == 0 else range(episodes):
             for picture in pictures(agent, max_steps=max_steps, seed=next(seeds)):

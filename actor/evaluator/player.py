@@ -8,7 +8,6 @@ from actor.agent.agent import Agent
 from actor.agent.evaluation import PlayedEpisode, playing
 from common.errors import RefusedError
 from common.rl.environments.base import MakeEnvironments
-from common.rl.environments.names import draws_actions
 from common.rl.episode import Episode
 from common.rl.seeds import held_out_seeds
 from common.settings.sections import Settings
@@ -28,7 +27,6 @@ class EvaluationPlayer:
             settings,
             num_envs=min(settings.environment.num_envs, self._episodes),
             seed=next(self._seeds),
-            sampled=draws_actions(settings),
             make=make,
         )
         model = self._agent.model

@@ -34,6 +34,15 @@ def test_its_environments_may_be_made_by_somebody_else() -> None:
     agent.close()
 
 
+@pytest.mark.parametrize(
+    ("settings", "told", "drawn"), [("false", None, False), ("true", None, True), ("true", False, False)]
+)
+def test_actions_are_drawn_as_the_settings_say_unless_it_is_told(settings: str, told: bool | None, drawn: bool) -> None:
+    agent = Agent(settings_of(f"evaluation.sampled={settings}"), num_envs=1, seed=0, sampled=told)
+    assert agent.sampled is drawn
+    agent.close()
+
+
 def test_of_what_it_remembers_each_episode_has_its_own() -> None:
     agent = Agent(settings_of("network.lstm=4", "network.hidden=[8]"), num_envs=2, seed=0, sampled=False)
     observations = agent.environments.reset()
