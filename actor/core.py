@@ -16,9 +16,9 @@ import msgspec
 from actor.failure_rule import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
+from actor.refusals import not_understood
 from common.errors import A3cdError, CodecError, WireError
 from common.host.backoff import Backoff
-from common.host.versions import own_version
 from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
@@ -75,14 +75,6 @@ class Leave:
 
 
 Effect = Send | Prepare | Warn | Leave
-
-
-def not_understood(welcome: Welcome, error: Exception) -> str:
-    """Why a peer cannot take part in a run whose settings it does not know."""
-    return (
-        f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read by this actor (a3cd "
-        f"{own_version()}): {error}; install the same a3cd on both ends"
-    )
 
 
 class ActorCore:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actor.core import Leave, Prepare, Warn, not_understood
+from actor.core import Leave, Prepare, Warn
 from actor.failure_rule import FailureRule
 from actor.outbox import Send
+from actor.refusals import not_understood
 from common.errors import A3cdError, CodecError
 from common.rl.episode import Episode
 from common.settings.sections import Settings

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from actor.agent import EPISODE_STEPS
 from actor.agent.agent import Agent
 from actor.agent.evaluation import PlayedEpisode, playing
+from actor.refusals import other_network
 from common.errors import RefusedError
 from common.rl.environments.base import MakeEnvironments
 from common.rl.episode import Episode
@@ -32,11 +33,7 @@ class EvaluationPlayer:
         model = self._agent.model
         if model.hash != welcome.model:
             self.close()
-            raise RefusedError(
-                f"the network built here ({model.hash}) is not the learner's ({welcome.model}): "
-                f"{settings.environment.id}, the network {settings.network.kind} or a3cd differ between the two hosts; "
-                "install the same versions"
-            )
+            raise RefusedError(other_network(model.hash, welcome, settings))
         self._format = WeightsFormat(welcome.weights_format, model.size, len(model.vectors), model.extras.size)
         self._played: list[PlayedEpisode] = []
         self._steps: Iterator[None] = iter(())

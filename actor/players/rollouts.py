@@ -4,6 +4,7 @@ import numpy as np
 
 from actor.collector import Collector
 from actor.players.base import Player
+from actor.refusals import other_network
 from actor.rollout_summary import RolloutSummary
 from actor.weight_inbox import WeightInbox
 from common.errors import RefusedError
@@ -30,13 +31,9 @@ class RolloutPlayer(Player):
         self.action = self._environments.action
         self.observation = self._environments.observation
         self.model = build(settings, self.observation, self.action)
-        own = self.model.hash
-        if own != welcome.model:
+        if self.model.hash != welcome.model:
             self.close()
-            raise RefusedError(
-                f"the network built here ({own}) is not the learner's ({welcome.model}): {section.id}, "
-                f"the network {settings.network.kind} or a3cd differ between the two hosts; install the same versions"
-            )
+            raise RefusedError(other_network(self.model.hash, welcome, settings))
         self.weights = WeightInbox(self.model, welcome.weights_format, deltas=settings.exchange.weights == "delta")
         method = METHODS[algorithm.kind]
         per_step = method.has_target or (method.corrects and algorithm.correction == "vtrace")
