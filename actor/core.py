@@ -8,28 +8,28 @@ accumulates up to `accumulate` rollouts, then waits: this bound, not a smaller s
 drowning one learner (docs/decisions.md).
 """
 
-from dataclasses import dataclass
 from operator import attrgetter
 
 import msgspec
 
+from actor.effects import Effect as Effect
+from actor.effects import Leave as Leave
+from actor.effects import Prepare as Prepare
 from actor.failure_rule import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from actor.refusals import not_understood
+from actor.worker_core import WorkerCore
 from common.errors import A3cdError, CodecError, WireError
 from common.host.backoff import Backoff
 from common.settings.exchanges import most_accumulated
 from common.settings.sections import Settings
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.frames import Buffer
-from common.wire.membership import Membership
 from common.wire.messages import (
     Acknowledgement,
     Act,
     AnyMessage,
-    Goodbye,
-    Heartbeat,
     Hello,
     Pull,
     Stop,
@@ -53,45 +53,17 @@ _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings
 """A player made for one welcome serves another that agrees in these."""
 
 
-@dataclass(frozen=True)
-class Prepare:
-    """Close the player, if any, and build one for this run, with the weights in `body`."""
-
-    welcome: Welcome
-    settings: Settings
-    body: Buffer | None
-
-
-@dataclass(frozen=True)
-class Warn:
-    """Something failed and the actor goes on: log it."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Leave:
-    reason: str
-
-
-Effect = Send | Prepare | Warn | Leave
-
-
-class ActorCore:
+class ActorCore(WorkerCore):
     """One actor towards one learner."""
 
+    player: Player | None
+
     def __init__(self, hello: Hello, now: float) -> None:
-        self.membership = Membership(hello, now)
+        super().__init__(hello, now)
         self.outbox = Outbox()
         """Contributions by their sequence number, or the player's requests for actions by their group."""
-        self.player: Player | None = None
-        """Set by the shell when it has done `Prepare`."""
         self.version = 0
         """Of the newest weights received."""
-        self.last_error = ""
-        """For the next heartbeat."""
-        self._prepared: Welcome | None = None
-        """The last welcome that the player was made for."""
         self._newest = 0
         """Version of the newest weights the learner is known to have."""
         self._actors = self._credit = 1
@@ -101,7 +73,6 @@ class ActorCore:
         """Of this epoch: nothing can be played."""
         self._pull_due = 0.0
         self._pulls = Backoff(PULL_SECONDS, SLOW_PULL_SECONDS)
-        self._failures = FailureRule()
 
     @property
     def state(self) -> str:
@@ -112,6 +83,10 @@ class ActorCore:
         return "waiting" if self._lacks_weights or (full and not self._has_credit) else "working"
 
     @property
+    def ready(self) -> bool:
+        return self.player is not None and self.player.ready and self.state == "working"
+
+    @property
     def deadline(self) -> float:
         due = self.membership.deadline
         if not self.membership.member:
@@ -119,27 +94,18 @@ class ActorCore:
         return min(due, self.outbox.deadline, self._pull_due if self._lacks_weights else due)
 
     def connected(self, now: float) -> None:
-        """There is a new connection."""
-        self.membership.connected(now)
+        super().connected(now)
         self.outbox.disconnected()
 
     def unsent(self, now: float, send: Send) -> None:
-        """There was no connection to send this on."""
-        self.membership.unsent(now)
+        super().unsent(now, send)
         self.outbox.unsent(now, send)
-
-    def refuse(self, now: float, why: str) -> list[Effect]:
-        """This actor cannot play as the welcome says: it tells the learner, and asks again, ever more slowly."""
-        self._prepared = None
-        self.membership.refused(now, why)
-        return [Send(Goodbye(reason=why))]
 
     @property
     def _has_credit(self) -> bool:
         return self._credit == 0 or len(self.outbox) < self._credit
 
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from the learner. Raises UnavailableError when it is a refusal for good."""
         previous = self.membership.welcome
         self.membership.handle(now, message)
         match message:
@@ -178,32 +144,20 @@ class ActorCore:
         return self._weights(now, news.epoch, news.version, news.body, news.format == "delta")
 
     def advanced(self, now: float) -> list[Effect]:
-        """The player's `advance` was True: a rollout is sent if there is credit, a request for actions at once."""
+        """A rollout is sent if there is credit, a request for actions at once."""
         self._failures.succeeded()
         return [*self._contribute(now), *self._pull(now), *self.outbox.due(now)]
 
     def failed(self, now: float, error: A3cdError) -> list[Effect]:
-        """The player's `advance` raised: its rollout is dropped. Raises UnavailableError when it is time to give up."""
+        """The rollout is dropped."""
         self._failures.failed(now, error)
         if self.player is not None:
             self.player.restart()
         return self._warn(str(error))
 
-    def tick(self, now: float) -> list[Effect]:
-        """Sends what is due: hello, heartbeat, messages that nobody answered."""
-        effects: list[Effect] = []
-        if not self.membership.rests(now):
-            due = self.membership.tick(now, self.state, self.last_error)
-            if isinstance(due, Heartbeat):
-                self.last_error = ""
-            effects = [] if due is None else [Send(due)]
-            if not self.membership.member:
-                return effects
-        return [*effects, *self.outbox.due(now), *self._pull(now, behind=self._lacks_weights)]
-
-    def leave(self, reason: str) -> list[Effect]:
-        """Accumulated rollouts that were not sent are lost."""
-        return [Send(Goodbye(reason=reason)), Leave(reason)]
+    def _due(self, now: float) -> list[Effect]:
+        """Messages that nobody answered."""
+        return [*self.outbox.due(now), *self._pull(now, behind=self._lacks_weights)]
 
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
         self._credit, self._actors = welcome.credit, max(1, welcome.actors)
@@ -296,7 +250,3 @@ class ActorCore:
         if not self._lacks_weights:  # else they are under way, or wait for their turn
             self._pulls.reset()
         return [Send(Pull(version=self.version, whole=self._lacks_weights))]
-
-    def _warn(self, text: str) -> list[Effect]:
-        self.last_error = text
-        return [Warn(text)]

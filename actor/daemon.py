@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 import zmq
 
-from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore, Effect, Leave, Prepare, Warn
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore
+from actor.effects import Effect, Leave, Prepare, Warn
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build

@@ -17,7 +17,7 @@ import math
 from collections import deque
 from typing import Any
 
-from actor.core import Prepare
+from actor.effects import Prepare
 from benchmarks import tables
 from benchmarks.size import SteadyPlayer, gradient
 from common.run import presets

@@ -21,7 +21,7 @@ from random import Random
 
 import numpy as np
 
-from actor.core import Prepare
+from actor.effects import Prepare
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from benchmarks import tables

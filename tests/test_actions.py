@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from actor.core import ActorCore, Effect, Prepare
+from actor.core import ActorCore
+from actor.effects import Effect, Prepare
 from actor.outbox import Send
 from actor.players import base
 from actor.players.action_requests import RESEND_SECONDS, ActionRequests

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actor.core import RESEND_SECONDS, ActorCore, Effect
+from actor.core import RESEND_SECONDS, ActorCore
+from actor.effects import Effect
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary

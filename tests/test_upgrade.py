@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from actor.core import ActorCore, Prepare
+from actor.core import ActorCore
+from actor.effects import Prepare
 from common.errors import UnavailableError, WireError
 from common.host.versions import own_version
 from common.wire.frames import pack, unpack

@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from actor.core import Leave, Prepare, Warn
+from actor.effects import Effect, Prepare
 from actor.failure_rule import FailureRule
 from actor.outbox import Send
 from actor.refusals import not_understood
+from actor.worker_core import WorkerCore
 from common.errors import A3cdError, CodecError
-from common.rl.episode import Episode
 from common.settings.sections import Settings
 from common.wire.frames import Buffer
-from common.wire.membership import Membership
 from common.wire.messages import (
     AnyMessage,
     Evaluation,
-    Goodbye,
-    Heartbeat,
     Hello,
     Pull,
     Stop,
@@ -46,27 +43,20 @@ _epoch = attrgetter("run", "epoch")
 _work = attrgetter("model", "weights_format", "settings")
 """A player made for one welcome serves another that agrees in these."""
 
-Effect = Send | Prepare | Warn | Leave
 
-
-class EvaluatorCore:
+class EvaluatorCore(WorkerCore):
     """One evaluator towards one learner."""
 
+    player: EvaluationPlayer | None
+
     def __init__(self, hello: Hello, now: float) -> None:
-        self.membership = Membership(hello, now)
-        self.player: EvaluationPlayer | None = None
-        """Set by the shell when it has done `Prepare`."""
-        self.last_error = ""
-        """For the next heartbeat."""
+        super().__init__(hello, now)
         self.playing = False
         self.version: int | None = None
         """Of the weights that the player has; None: none of this epoch."""
-        self._prepared: Welcome | None = None
-        """The last welcome that the player was made for."""
         self._report: Evaluation | None = None
         """Not sent yet."""
         self._ask_due = math.inf
-        self._failures = FailureRule()
 
     @property
     def state(self) -> str:
@@ -76,28 +66,20 @@ class EvaluatorCore:
         return "playing" if self.playing else "waiting"
 
     @property
+    def ready(self) -> bool:
+        return self.playing
+
+    @property
     def deadline(self) -> float:
         due = self.membership.deadline
         return min(due, self._ask_due) if self.membership.member and not self.playing else due
 
-    def connected(self, now: float) -> None:
-        """There is a new connection."""
-        self.membership.connected(now)
-
     def unsent(self, now: float, send: Send) -> None:
-        """There was no connection to send this on."""
-        self.membership.unsent(now)
+        super().unsent(now, send)
         if isinstance(send.message, Evaluation):
             self._report = send.message
 
-    def refuse(self, now: float, why: str) -> list[Effect]:
-        """This evaluator cannot play as the welcome says: it tells the learner, and asks again, ever more slowly."""
-        self._prepared = None
-        self.membership.refused(now, why)
-        return [Send(Goodbye(reason=why))]
-
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from the learner. Raises UnavailableError when it is a refusal for good."""
         previous = self.membership.welcome
         self.membership.handle(now, message)
         match message:
@@ -111,38 +93,25 @@ class EvaluatorCore:
                 self.membership.lost(now)
         return []
 
-    def played(self, now: float, episodes: list[Episode]) -> list[Effect]:
-        """The player has completed an evaluation."""
+    def advanced(self, now: float) -> list[Effect]:
+        """An evaluation is complete: it is reported."""
         self._failures.succeeded()
         self.playing = False
-        welcome = self.membership.welcome
-        assert welcome is not None
-        assert self.version is not None
-        self._report = Evaluation(run=welcome.run, epoch=welcome.epoch, version=self.version, episodes=episodes)
+        player, welcome, version = self.player, self.membership.welcome, self.version
+        assert player is not None and welcome is not None and version is not None
+        self._report = Evaluation(run=welcome.run, epoch=welcome.epoch, version=version, episodes=player.episodes)
         return self._ask(now)
 
     def failed(self, now: float, error: A3cdError) -> list[Effect]:
-        """The player raised: it begins the evaluation anew. Raises UnavailableError when it is time to give up."""
+        """The evaluation begins anew."""
         self._failures.failed(now, error)
         if self.player is not None:
             self.player.begin()
         return self._warn(str(error))
 
-    def tick(self, now: float) -> list[Effect]:
-        """Sends what is due: hello, heartbeat, and the question for weights."""
-        effects: list[Effect] = []
-        if not self.membership.rests(now):
-            due = self.membership.tick(now, self.state, self.last_error)
-            if isinstance(due, Heartbeat):
-                self.last_error = ""
-            effects = [] if due is None else [Send(due)]
-        if self.membership.member and not self.playing and now >= self._ask_due:
-            effects += self._ask(now)
-        return effects
-
-    def leave(self, reason: str) -> list[Effect]:
-        """An evaluation under way is lost."""
-        return [Send(Goodbye(reason=reason)), Leave(reason)]
+    def _due(self, now: float) -> list[Effect]:
+        """The question for weights."""
+        return self._ask(now) if not self.playing and now >= self._ask_due else []
 
     def _ask(self, now: float) -> list[Effect]:
         """Tells what was played, and asks for what to play next."""
@@ -185,7 +154,3 @@ class EvaluatorCore:
         self.playing = True
         self.player.begin()
         return []
-
-    def _warn(self, text: str) -> list[Effect]:
-        self.last_error = text
-        return [Warn(text)]

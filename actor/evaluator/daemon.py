@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 import zmq
 
-from actor.core import SERVICE_SECONDS, WAIT_SECONDS, Leave, Prepare, Warn
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS
 from actor.daemon import REPEAT_SECONDS, WATCH_SECONDS
-from actor.evaluator.core import Effect, EvaluatorCore
+from actor.effects import Effect, Leave, Prepare, Warn
+from actor.evaluator.core import EvaluatorCore
 from actor.outbox import Send
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.host.heap import Heap
@@ -127,14 +128,14 @@ class _Daemon:
         player = self._core.player
         assert player is not None
         try:
-            episodes = player.advance(time.monotonic() + SERVICE_SECONDS)
+            complete = player.advance(time.monotonic() + SERVICE_SECONDS)
         except ConfigurationError:  # trying again would not help
             raise
         except A3cdError as error:
             self._do(self._core.failed(time.monotonic(), error))
         else:
-            if episodes is not None:
-                self._do(self._core.played(time.monotonic(), episodes))
+            if complete:
+                self._do(self._core.advanced(time.monotonic()))
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:

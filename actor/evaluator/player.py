@@ -50,14 +50,19 @@ class EvaluationPlayer:
             self._agent, self._played, episodes=self._episodes, max_steps=EPISODE_STEPS, seeds=self._seeds
         )
 
-    def advance(self, until: float) -> list[Episode] | None:
-        """Plays until the evaluation is complete, or until the time `until`, and then returns None.
+    def advance(self, until: float) -> bool:
+        """Plays until the evaluation is complete (True), or until the time `until`.
 
         Raises UnavailableError when an environment fails.
         """
-        for _ in self._steps:
+        for _ in self._steps:  # noqa: SIM110  each is a step of all environments
             if time.monotonic() >= until:
-                return None
+                return False
+        return True
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Of the evaluation, as far as it has been played."""
         return [Episode(episode_return, length, 0.0) for episode_return, length, _ in self._played]
 
     def close(self) -> None:

@@ -5,14 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from actor.core import (
-    PULL_SECONDS,
-    RESEND_SECONDS,
-    ActorCore,
-    Leave,
-    Prepare,
-    Warn,
-)
+from actor.core import PULL_SECONDS, RESEND_SECONDS, ActorCore
+from actor.effects import Leave, Prepare, Warn
 from actor.failure_rule import FAILURES_IN_A_ROW
 from actor.outbox import UNSENT_SECONDS, Send
 from common.errors import UnavailableError
@@ -69,8 +63,19 @@ def test_the_end_of_the_run_lets_the_actor_go_and_a_pause_makes_it_wait_for_the_
     assert isinstance(messages(core.tick(1.0))[0], Hello)
 
 
-def test_leaving_says_goodbye() -> None:
-    assert member().leave("a signal") == [Send(Goodbye(reason="a signal")), Leave("a signal")]
+def test_it_is_ready_to_play_when_its_player_is_and_something_is_to_be_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = ActorCore(hello_of("x"), 0.0)
+    core.handle(0.0, welcome_of(settings={}), BODY)
+    assert not core.ready, "no player"
+    core = member(accumulate=1)
+    assert core.ready
+    play(core, 1.0)
+    play(core, 2.0)
+    assert (core.state, core.ready) == ("waiting", False)
+    core.handle(3.0, answer(1), None)
+    assert core.ready
+    monkeypatch.setattr(NotingPlayer, "ready", False)
+    assert not core.ready
 
 
 def test_a_silent_learner_is_lost_after_its_expiry() -> None:

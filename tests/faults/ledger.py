@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from actor.core import Prepare
+from actor.effects import Prepare
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from common.run.folder import Checkpoint

@@ -10,7 +10,8 @@ import itertools
 import json
 from dataclasses import dataclass, field
 
-from actor.core import ActorCore, Effect, Leave, Prepare
+from actor.core import ActorCore
+from actor.effects import Effect, Leave, Prepare
 from actor.outbox import Outbox, Send
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actor.core import ActorCore, Effect
+from actor.core import ActorCore
+from actor.effects import Effect
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actor.core import Leave, Prepare, Warn
+from actor.effects import Leave, Prepare, Warn
 from actor.evaluator.core import ASK_SECONDS, EvaluatorCore
 from actor.failure_rule import FAILURES_IN_A_ROW
 from actor.outbox import Send
@@ -34,6 +34,8 @@ SETTINGS = msgspec.to_builtins(settings_of())
 
 
 class Player:
+    episodes = EPISODES
+
     def __init__(self) -> None:
         self.loaded: list[bytes] = []
         self.begun = 0
@@ -75,7 +77,7 @@ def playing(version: int = 5) -> tuple[EvaluatorCore, Player]:
 
 def test_it_plays_what_it_is_given_reports_it_and_asks_for_more() -> None:
     core, player = playing(version=5)
-    report, pull = messages(core.played(1.0, EPISODES))
+    report, pull = messages(core.advanced(1.0))
     assert report == Evaluation(run="a-run", epoch=1, version=5, episodes=EPISODES)
     assert pull == Pull(version=5)
     assert core.state == "waiting"
@@ -85,7 +87,7 @@ def test_it_plays_what_it_is_given_reports_it_and_asks_for_more() -> None:
 
 def test_weights_without_a_body_are_those_that_it_has() -> None:
     core, player = playing(version=5)
-    core.played(1.0, EPISODES)
+    core.advanced(1.0)
     core.handle(1.1, Weights(version=4, epoch=1), None)
     assert core.state == "waiting"
     core.handle(1.2, Weights(version=5, epoch=1), None)
@@ -118,7 +120,7 @@ def test_a_broken_connection_does_not_end_an_evaluation() -> None:
     core.connected(1.0)
     assert core.state == "joining"
     assert core.playing
-    assert messages(core.played(1.1, EPISODES)) == [], "nobody is there to be told"
+    assert messages(core.advanced(1.1)) == [], "nobody is there to be told"
     core.handle(2.0, welcome(), None)
     sent = messages(core.tick(2.0))
     assert [type(one).__name__ for one in sent] == ["Heartbeat", "Evaluation", "Pull"]
@@ -127,7 +129,7 @@ def test_a_broken_connection_does_not_end_an_evaluation() -> None:
 
 def test_a_report_that_could_not_be_sent_is_sent_later() -> None:
     core, _ = playing()
-    report, _ = core.played(1.0, EPISODES)
+    report, _ = core.advanced(1.0)
     assert isinstance(report, Send)
     core.unsent(1.0, report)
     core.handle(20.0, Heartbeat(), None)
