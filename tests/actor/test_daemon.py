@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,14 +26,10 @@ from common.wire import membership
 from common.wire.messages import Acknowledgement, Act, Goodbye, Gradient, Heartbeat, Hello, Observe, Refused, Stop
 from tests.helpers.daemons import BROKEN, free_address
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import PATIENCE_MS, Learner
+from tests.helpers.scripted import PATIENCE_MS, Learner, beside, interrupt
 
 SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.num_envs=2", "algorithm.rollout_length=5")
 COUNTER = (*SMALL, "environment.id='broken_environments:Counter-v0'")
-
-
-def interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture
@@ -45,23 +39,8 @@ def act(context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
 
     def one(script: Callable[[Learner], None], *assignments: str) -> int:
         learner = Learner(context, settings_of(*(assignments or COUNTER)))
-        failures: list[BaseException] = []
-
-        def play() -> None:
-            try:
-                script(learner)
-            except BaseException as error:
-                failures.append(error)
-                interrupt()
-
-        thread = threading.Thread(target=play)
-        thread.start()
-        try:
-            return run(LearnerEndpoint(learner.address), name="a", launcher="here", modules=["broken_environments"])
-        finally:
-            thread.join()
-            for failure in failures:
-                raise failure
+        where, modules = LearnerEndpoint(learner.address), ["broken_environments"]
+        return beside(lambda: script(learner), lambda: run(where, name="a", launcher="here", modules=modules))
 
     return one
 
@@ -268,12 +247,9 @@ def test_it_waits_no_longer_than_it_is_told_to(context: zmq.Context[zmq.Socket[b
         if refused:
             learner.say(Refused(code="protocol", reason="protocol 1 is not 2"))
 
-    thread = threading.Thread(target=script)
-    thread.start()
     why = "protocol 1 is not 2" if refused else "no answer"
     with pytest.raises(UnavailableError, match=rf"no learner let this actor in for 0.5 s: .*{why}"):
-        run(LearnerEndpoint(learner.address), wait=0.5)
-    thread.join()
+        beside(script, lambda: run(LearnerEndpoint(learner.address), wait=0.5))
 
 
 def test_a_networks_module_is_imported_only_where_it_may(act: Callable[..., int]) -> None:
@@ -347,9 +323,6 @@ def test_it_waits_for_a_learner_and_says_so(monkeypatch: pytest.MonkeyPatch, cap
             time.sleep(0.02)
         interrupt()
 
-    thread = threading.Thread(target=stop_when_said)
-    thread.start()
     with caplog.at_level(logging.WARNING, "actor"):
-        assert run(LearnerEndpoint(address)) == 143
-    thread.join()
+        assert beside(stop_when_said, lambda: run(LearnerEndpoint(address))) == 143
     assert f"no answer from the learner at {address} for" in caplog.text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from actor.effects import Leave, Prepare
 from actor.evaluator.core import EvaluatorCore
+from actor.worker_core import WorkerCore
 from common.errors import A3cdError
 from common.rl.episode import Episode
 from common.wire import messages
@@ -125,32 +127,14 @@ class _AnyWeights(ActorShell):
     def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
         return not delta
 
+    def advance(self, until: float) -> bool:
+        self.sum.append(1)
+        return True
+
 
 def actor_sequence(data: bytes) -> None:
-    choices = Choices(data)
     shell = _AnyWeights("a", 0.0)
-    core, now = shell.core, 0.0
-    for _ in range(200):
-        if not choices:
-            return
-        now += choices.one_of((0.0, 0.01, 1.0, 11.0, 40.0))
-        sent = message(choices, BY_LEARNER)
-        try:
-            effects: list[Any] = []
-            if sent is not None:
-                effects += core.handle(now, sent, choices.one_of((None, b"", bytes(8))))
-            for effect in effects:
-                if isinstance(effect, Prepare):
-                    core.player = shell
-            if core.player is not None and choices.byte() % 2:
-                shell.sum.append(1)
-                effects += core.advanced(now)
-            effects += core.tick(now)
-        except A3cdError:
-            return
-        assert len(effects) < MOST_EFFECTS
-        if any(isinstance(effect, Leave) for effect in effects):
-            return
+    _worker_sequence(data, shell.core, shell, lambda: shell.core.player is not None)
 
 
 class _AnyBody:
@@ -162,10 +146,17 @@ class _AnyBody:
 
     def begin(self) -> None: ...
 
+    def advance(self, until: float) -> bool:
+        return True
+
 
 def evaluator_sequence(data: bytes) -> None:
-    choices = Choices(data)
-    core, now = EvaluatorCore(hello_of("e", "evaluator"), 0.0), 0.0
+    core = EvaluatorCore(hello_of("e", "evaluator"), 0.0)
+    _worker_sequence(data, core, _AnyBody(), lambda: core.playing)
+
+
+def _worker_sequence(data: bytes, core: WorkerCore, player: Any, may_play: Callable[[], bool]) -> None:
+    choices, now = Choices(data), 0.0
     for _ in range(200):
         if not choices:
             return
@@ -176,8 +167,9 @@ def evaluator_sequence(data: bytes) -> None:
             if sent is not None:
                 effects += core.handle(now, sent, choices.one_of((None, b"", bytes(8))))
             if any(isinstance(effect, Prepare) for effect in effects):
-                core.player = cast(Any, _AnyBody())
-            if core.playing and choices.byte() % 2:
+                core.player = player
+            if may_play() and choices.byte() % 2:
+                player.advance(now)
                 effects += core.advanced(now)
             effects += core.tick(now)
         except A3cdError:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -18,13 +15,9 @@ from common.host.security.access import LearnerEndpoint
 from common.wire.messages import Evaluation, Goodbye, Pull, Stop, Weights
 from tests.helpers.daemons import BROKEN
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import Learner
+from tests.helpers.scripted import Learner, beside, interrupt
 
 SMALL = ("network.hidden=[4]", "environment.num_envs=2", "evaluation.episodes=3")
-
-
-def interrupt() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture
@@ -33,23 +26,7 @@ def evaluate(context: zmq.Context[zmq.Socket[bytes]]) -> Callable[..., int]:
 
     def one(script: Callable[[Learner], None], *assignments: str) -> int:
         learner = Learner(context, settings_of(*SMALL, *assignments))
-        failures: list[BaseException] = []
-
-        def play() -> None:
-            try:
-                script(learner)
-            except BaseException as error:
-                failures.append(error)
-                interrupt()
-
-        thread = threading.Thread(target=play)
-        thread.start()
-        try:
-            return run(LearnerEndpoint(learner.address), name="e")
-        finally:
-            thread.join()
-            for failure in failures:
-                raise failure
+        return beside(lambda: script(learner), lambda: run(LearnerEndpoint(learner.address), name="e"))
 
     return one
 
