@@ -10,12 +10,11 @@ import pytest
 import zmq
 
 from actor.evaluator.daemon import run
-from common.errors import EXIT_DONE, EXIT_SIGTERM, ConfigurationError
+from common.errors import EXIT_DONE
 from common.host.security.access import LearnerEndpoint
 from common.wire.messages import Evaluation, Goodbye, Pull, Stop, Weights
-from tests.helpers.daemons import BROKEN
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import Learner, beside, interrupt
+from tests.helpers.scripted import Learner, beside
 
 SMALL = ("network.hidden=[4]", "environment.num_envs=2", "evaluation.episodes=3")
 
@@ -70,27 +69,3 @@ def test_a_learner_that_comes_back_is_joined_again(evaluate: Callable[..., int])
         learner.hear(Goodbye)
 
     assert evaluate(script) == EXIT_DONE
-
-
-def test_a_signal_ends_it(evaluate: Callable[..., int]) -> None:
-    def script(learner: Learner) -> None:
-        learner.welcome(codec="")
-        learner.hear(Pull)
-        interrupt()
-        goodbye, _ = learner.hear(Goodbye)
-        assert goodbye.reason == "stopped by a signal"
-
-    assert evaluate(script) == EXIT_SIGTERM
-
-
-def test_a_module_that_is_not_allowed_is_not_imported(
-    evaluate: Callable[..., int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(BROKEN))
-
-    def script(learner: Learner) -> None:
-        learner.welcome(codec="")
-        learner.hear(Goodbye)
-
-    with pytest.raises(ConfigurationError, match="--allow-module broken_environments"):
-        evaluate(script, "environment.id='broken_environments:Counter-v0'")

@@ -1,0 +1,208 @@
+"""The shell of an actor's or an evaluator's core: one thread that plays, and between steps looks after its sockets.
+
+Each of the two daemons derives from it, and adds how its player is made and what it listens to besides.
+"""
+
+import importlib
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import ClassVar
+
+import zmq
+
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS
+from actor.effects import Effect, Leave, Prepare, Warn
+from actor.outbox import Send
+from actor.worker_core import Playing, WorkerCore
+from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
+from common.host.heap import Heap
+from common.host.modules import check_module
+from common.host.security.access import LearnerEndpoint
+from common.host.service.logs import Limited, again
+from common.host.service.notify import Notifier
+from common.host.service.signals import Signals
+from common.wire.client import LearnerLink
+from common.wire.membership import KEPT_OUT
+
+WATCH_SECONDS = 0.1
+"""Between two looks at the connection while it plays: a look costs as much as a step of a small network."""
+QUEUE_WAIT_MS = 1000
+"""Longest wait for room in the network's queue."""
+REPEAT_SECONDS = 60.0
+"""Interval between two log lines for the same failure; the second says how often it happened meanwhile."""
+
+
+class Shell(ABC):
+    """One daemon, from its first hello to its goodbye."""
+
+    players: ClassVar[str]
+    """The module of its players, with numpy and gymnasium: loaded while it is not welcome yet."""
+
+    def __init__(
+        self, core: WorkerCore, access: LearnerEndpoint, modules: Collection[str], wait: float, signals: Signals
+    ) -> None:
+        """modules, wait: as the daemons' `run`."""
+        self._core = core
+        self._access = access
+        self._modules = modules
+        self._wait_limit = wait
+        self._signals = signals
+        self._log = logging.getLogger(core.membership.hello.role)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._link = LearnerLink(self._context, access)
+        self._poller = zmq.Poller()
+        for one in (self._link.socket, self._link.monitor, signals):
+            self._poller.register(one, zmq.POLLIN)
+        self._limited = Limited(REPEAT_SECONDS)
+        self._heap = Heap()
+        self._notifier = Notifier()
+        self._left = ""
+        self._watch_due = -math.inf
+        """When the connection is looked at next; at once after a wait, which it may have ended."""
+        self._told = ""
+        """The service manager."""
+        self._doing = ""
+        """As the operator is told, while there is a learner."""
+
+    def run(self) -> int:
+        try:
+            self._service()
+            importlib.import_module(self.players)
+            while not self._left and self._signals.requested is None:
+                self._service()
+                player = self._core.player
+                if player is not None and self._core.ready:
+                    self._play(player)
+                else:
+                    self._wait()
+            if self._signals.requested is not None:
+                self._do(self._core.leave("stopped by a signal"))
+                return self._signals.exit_code
+            self._log.info("done: %s", self._left)
+            return EXIT_DONE
+        except A3cdError as error:
+            self._do(self._core.leave(str(error)))
+            raise
+        finally:
+            self._notifier.stopping(self._left)
+            self._close()
+
+    # -- for each daemon to give, or to add to -------------------------------------------------------------------------
+
+    @abstractmethod
+    def _make_player(self, prepare: Prepare) -> Playing:
+        """Raises EnvironmentMissingError where this host cannot play, RefusedError where it would play another run."""
+
+    @abstractmethod
+    def _begin(self, prepare: Prepare) -> tuple[str, str]:
+        """The player is made. Returns what it does now, and how, as the operator is told."""
+
+    def _watch(self, now: float) -> None:
+        """A look at the connection."""
+        if self._link.watch(now, self._core.membership):
+            self._core.connected(now)
+
+    def _listen(self) -> None:
+        """To the learner."""
+        for message, body in self._link.receive():
+            self._do(self._core.handle(time.monotonic(), message, body))
+
+    def _tell(self, now: float) -> None:
+        """The service manager and the operator, whether there is a learner and why not."""
+        membership = self._core.membership
+        membership.give_up(now, self._wait_limit)
+        obstacle = membership.obstacle
+        waiting = f"{KEPT_OUT}{obstacle}" if obstacle else f"waiting for the learner at {self._access.address}"
+        told = self._doing if membership.member else waiting
+        if told != self._told:
+            self._told = told
+            self._notifier.status(told)
+        waited = membership.notice(now)
+        if waited is None:
+            return
+        if obstacle:
+            self._log.warning("%s; trying again, ever more slowly", obstacle)
+        else:
+            where = self._access.address
+            self._log.warning("no answer from the learner at %s for %.0f s; waiting for it", where, waited)
+
+    def _close(self) -> None:
+        self._close_player()
+        self._link.close()
+        self._context.term()
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _service(self) -> None:
+        """Messages, heartbeats, the service manager, the operator."""
+        now = time.monotonic()
+        if now >= self._watch_due:
+            self._watch_due = now + WATCH_SECONDS
+            self._watch(now)
+        self._listen()
+        now = time.monotonic()
+        self._do(self._core.tick(now))
+        self._heap.look(now)
+        self._notifier.watchdog(now)
+        self._tell(now)
+
+    def _wait(self) -> None:
+        seconds = min(self._core.deadline, self._notifier.deadline) - time.monotonic()
+        self._poller.poll(max(1, math.ceil(1e3 * min(max(0.0, seconds), WAIT_SECONDS))))
+        self._watch_due = -math.inf
+
+    def _play(self, player: Playing) -> None:
+        try:
+            complete = player.advance(time.monotonic() + SERVICE_SECONDS)
+        except ConfigurationError:  # trying again would not help
+            raise
+        except A3cdError as error:
+            self._do(self._core.failed(time.monotonic(), error))
+        else:
+            if complete:
+                self._do(self._core.advanced(time.monotonic()))
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._send(effect)
+                case Warn():
+                    held = self._limited.admit(effect.text, time.monotonic())
+                    if held is not None:
+                        self._log.warning("%s%s", effect.text, again(held))
+                case Prepare():
+                    self._prepare(effect)
+                case Leave():
+                    self._left = effect.reason
+
+    def _send(self, effect: Send) -> None:
+        if self._link.send(effect.message, effect.body):
+            return
+        if effect.wait:
+            self._link.socket.poll(QUEUE_WAIT_MS, zmq.POLLOUT)
+            self._link.send(effect.message, effect.body)
+        else:
+            self._core.unsent(time.monotonic(), effect)
+
+    def _prepare(self, effect: Prepare) -> None:
+        for named in (effect.settings.environment.id, effect.settings.network.kind):
+            check_module(named, self._modules)
+        self._close_player()
+        try:
+            self._core.player = self._make_player(effect)
+        except RefusedError as error:
+            self._do(self._core.refuse(time.monotonic(), str(error)))
+            return
+        self._core.membership.alive(time.monotonic())  # it was not listened to meanwhile
+        self._doing, how = self._begin(effect)
+        self._log.info("%s, epoch %d, %s", self._doing, effect.welcome.epoch, how)
+        self._notifier.ready(self._doing)
+
+    def _close_player(self) -> None:
+        if self._core.player is not None:
+            self._core.player.close()
+        self._core.player = None
