@@ -16,9 +16,10 @@ from actor.daemon import run
 from actor.players.gradients import GradientPlayer
 from common.host.security.access import LearnerEndpoint
 from common.wire.messages import Acknowledgement, Act, Gradient, Heartbeat, Observe, Refused, Stop
+from tests.helpers.beside import beside
 from tests.helpers.daemons import BROKEN
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import Learner, beside
+from tests.helpers.scripted import Learner
 
 SMALL = ("network.kind='dense'", "network.hidden=[4]", "environment.num_envs=2", "algorithm.rollout_length=5")
 COUNTER = (*SMALL, "environment.id='broken_environments:Counter-v0'")

@@ -22,9 +22,10 @@ from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.wire import membership
 from common.wire.messages import Evaluation, Goodbye, Gradient, Heartbeat, Hello, Pull, Refused, Stop, Weights
+from tests.helpers.beside import beside, interrupt
 from tests.helpers.daemons import BROKEN, free_address
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import PATIENCE_MS, Learner, beside, interrupt
+from tests.helpers.scripted import PATIENCE_MS, Learner
 
 RUN: dict[str, Callable[..., int]] = {"actor": actor.daemon.run, "evaluator": actor.evaluator.daemon.run}
 REPORT: dict[str, Any] = {"actor": Gradient, "evaluator": Evaluation}

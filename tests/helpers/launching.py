@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -17,6 +14,7 @@ from common.wire.messages import AnyMessage, FleetOrder, Hello, Message, Welcome
 from deploy.backends.base import Backend, Ended, Observation, Place
 from deploy.backends.runner import ToolError
 from deploy.launcher import shell
+from tests.helpers.beside import beside
 
 M = TypeVar("M", bound=Message)
 
@@ -102,24 +100,5 @@ def launch(
     script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0, wait: float = 0.0
 ) -> int:
     """Exit code of a launcher in this thread, while `script` plays in another."""
-    failures: list[BaseException] = []
-    over = threading.Event()
-
-    def play() -> None:
-        try:
-            script()
-        except BaseException as error:
-            failures.append(error)
-            if not over.is_set():
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=play)
-    thread.start()
-    try:
-        places = [Place(backend, slots)]
-        return shell.run(LearnerEndpoint(address), places, name="lab", prestart=prestart, wait=wait)
-    finally:
-        over.set()
-        thread.join()
-        if failures:
-            raise failures[0]
+    where, places = LearnerEndpoint(address), [Place(backend, slots)]
+    return beside(script, lambda: shell.run(where, places, name="lab", prestart=prestart, wait=wait))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -93,35 +90,3 @@ class Learner:
     def publish(self, version: int, epoch: int = 1) -> None:
         frame = Broadcast(run_mark("a-run"), epoch, version, "fp32", self.weights(0.01 * version))
         self._publisher.send(frame.pack())
-
-
-def interrupt() -> None:
-    """As an operator does, with SIGTERM."""
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def beside(script: Callable[[], object], run: Callable[[], int]) -> int:
-    """Runs a daemon, in this thread, with `script` beside it; if the script fails, it interrupts the daemon.
-
-    The daemon's exit code.
-    """
-    failures: list[BaseException] = []
-    ended = threading.Event()
-
-    def play() -> None:
-        try:
-            script()
-        except BaseException as error:
-            failures.append(error)
-            if not ended.is_set():  # else the signal would end the tests
-                interrupt()
-
-    thread = threading.Thread(target=play)
-    thread.start()
-    try:
-        return run()
-    finally:
-        ended.set()
-        thread.join()
-        for failure in failures:
-            raise failure

@@ -13,8 +13,9 @@ from actor.evaluator.daemon import run
 from common.errors import EXIT_DONE
 from common.host.security.access import LearnerEndpoint
 from common.wire.messages import Evaluation, Goodbye, Pull, Stop, Weights
+from tests.helpers.beside import beside
 from tests.helpers.run import settings_of
-from tests.helpers.scripted import Learner, beside
+from tests.helpers.scripted import Learner
 
 SMALL = ("network.hidden=[4]", "environment.num_envs=2", "evaluation.episodes=3")
 
