@@ -37,6 +37,7 @@ QUICK = {
     "status tcp://127.0.0.1:1 --timeout 0.01": HEAVY - {"rich"},
     "train": HEAVY,
     "train CartPole-v1 --set nothing=1": HEAVY,
+    "tune --help": HEAVY | {"optuna"},
     "check-config --parse-only nothing.toml": HEAVY,
 }
 """Commands, and what they never load. `train` loads the rest when the learner is started."""

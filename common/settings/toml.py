@@ -63,16 +63,19 @@ NICKNAMES = {
 }
 """Values as other libraries call them."""
 
+_NAMED = ("environment", "id")
+"""Written also where it is the default: a file of settings says what it is for."""
 
-def read(path: Path) -> Settings:
-    """Read the settings file at `path`; raises ConfigurationError."""
+
+def read(path: Path, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}) -> Settings:
+    """Read the settings file at `path`, with tables for an algorithm as `parse`; raises ConfigurationError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: is no UTF-8 text (byte {error.start})") from error
-    return parse(text, str(path))
+    return parse(text, str(path), algorithm, wanted)
 
 
 def parse(
@@ -124,6 +127,19 @@ def dump(settings: Settings) -> str:
     for name, section in plain.items():
         if isinstance(section, dict):
             plain[name] = {key: value for key, value in section.items() if value is not None}
+    return tomli_w.dumps(plain)
+
+
+def dump_changed(settings: Settings) -> str:
+    """The environment's id and what differs from the defaults as TOML, as a preset has it; `parse` gives it back."""
+    usual: dict[str, Any] = msgspec.to_builtins(Settings())
+    plain: dict[str, Any] = {}
+    for name, value in msgspec.to_builtins(settings).items():
+        if isinstance(value, dict):
+            kept = {key: its for key, its in value.items() if its != usual[name][key] or (name, key) == _NAMED}
+            plain |= {name: kept} if kept else {}
+        elif value != usual[name]:
+            plain[name] = value
     return tomli_w.dumps(plain)
 
 

@@ -39,6 +39,7 @@ _ELSEWHERE = {
     "keys": "deploy.keys",
     "launcher": "deploy.launcher.command",
     "simulate": "deploy.cli.simulate",
+    "tune": "deploy.cli.tune.command",
 }
 """Commands by the module that has them: only who asks for one waits until it is loaded."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -85,6 +86,7 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("env", required=False)
+@click.option("--config", type=_FILE, help="Run settings (TOML) instead of the preset's.")
 @click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
 @click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
 @click.option("--network", help="network.kind.")
@@ -95,7 +97,9 @@ def cli() -> None:
 @set_option
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
+@click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
 @json_option
+@lifeline_option
 def train(env: str | None, as_json: bool, **given: Any) -> None:
     """Train on this machine: learner, launcher and actors as processes that talk over tcp.
 

@@ -1,4 +1,4 @@
-"""What `a3cd train` was asked for: its command line over the preset, or over the settings of a run that is resumed."""
+"""What `a3cd train` was asked for: its command line over the preset, a file, or the settings of a resumed run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ class TrainRequest:
     settings: Settings
     run_dir: Path
     resume: bool
+    no_curve: bool = False
 
     @property
     def slots(self) -> int:
@@ -38,20 +39,29 @@ def request(
     *,
     actors: tuple[int, int] | None = None,
     assignments: tuple[str, ...] = (),
+    config: Path | None = None,
     run_dir: Path | None = None,
     resume: bool = False,
     reproducible: bool = False,
+    no_curve: bool = False,
     **options: Any,
 ) -> TrainRequest:
-    """Turn the command line into a request; assignments are put over options, and options over the preset.
+    """Turn the command line into a request; assignments are put over options, and options over the preset or `config`.
 
     options: algorithm, network, seed, frames, episodes, seconds, until_return; None: not given.
     Raises ConfigurationError for settings that are not valid.
     """
-    settings = presets.for_environment(env, options["algorithm"])
+    if config is None:
+        settings = presets.for_environment(env, options["algorithm"])
+    else:
+        settings = presets.from_file(config, env, options["algorithm"])
     if resume:
         if run_dir is None:
             raise ConfigurationError("--resume needs --run-dir: which run is to go on?")
+        if config is not None:
+            raise ConfigurationError(
+                "--config with --resume: the run goes on with its own settings; --set changes them"
+            )
         wanted = settings.environment.id
         settings = RunFolder(run_dir).settings()
         if settings.environment.id != wanted:
@@ -59,7 +69,7 @@ def request(
     if reproducible:
         settings = replace_at(settings, REPRODUCIBLE, "--reproducible")
     settings = asked(settings, actors=actors, assignments=assignments, **options)
-    return TrainRequest(settings, run_dir or default_path(env), resume)
+    return TrainRequest(settings, run_dir or default_path(env), resume, no_curve)
 
 
 def asked(

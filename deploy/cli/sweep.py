@@ -106,7 +106,9 @@ def seeds_of(text: str | None, otherwise: int) -> list[int]:
         raise ConfigurationError(f"--seeds {text}: must be a range, as in 0..4, or a list, as in 0,3") from None
 
 
-def values_of(text: str) -> tuple[str, list[str]]:
+def values_of(
+    text: str, option: str = "--sweep", such_as: str = "scaling.maximum=4,10 or actors=1,2,4"
+) -> tuple[str, list[str]]:
     """The key and the values of `key=a,b,[c,d]`; raises ConfigurationError."""
     key, _, values = text.partition("=")
     found, depth = [""], 0
@@ -117,7 +119,7 @@ def values_of(text: str) -> tuple[str, list[str]]:
         else:
             found[-1] += character
     if not key or not all(found):
-        raise ConfigurationError(f"--sweep {text}: must be key=a,b,..., such as scaling.maximum=4,10 or actors=1,2,4")
+        raise ConfigurationError(f"{option} {text}: must be key=a,b,..., such as {such_as}")
     return key, found
 
 

@@ -121,7 +121,8 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
     summary = _summary(request.run_dir)
     if summary == earlier:  # a learner that was refused the folder leaves that of the run which the folder holds
         return code, None
-    _draw(request.run_dir)
+    if not request.no_curve:
+        _draw(request.run_dir)
     return code, summary
 
 

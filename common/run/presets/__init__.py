@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from common.errors import ConfigurationError
 from common.host.modules import bare
 from common.settings.sections import Environment, Settings
-from common.settings.toml import parse
+from common.settings.toml import parse, read
 
 ATARI = "ALE/Breakout-v5"
 """Its settings are used for all ALE games without a preset."""
@@ -66,6 +67,18 @@ def for_environment(environment: str, algorithm: str | None = None) -> Settings:
         settings = show(identifier).settings(algorithm)
         return settings if identifier == environment else _of(settings, environment)
     return _of(parse("", f"algorithm {algorithm}", algorithm, _wanted()), environment)
+
+
+def from_file(file: Path, environment: str, algorithm: str | None = None) -> Settings:
+    """The settings in `file` in the place of the preset for `environment`; for `algorithm`, else for the file's own.
+
+    Raises ConfigurationError, also where they are of another environment.
+    """
+    settings = read(file, algorithm, _wanted())
+    wanted = for_environment(environment, algorithm).environment.id
+    if settings.environment.id != wanted:
+        raise ConfigurationError(f"{file}: its settings are of {settings.environment.id}, not of {wanted}")
+    return settings
 
 
 def _exists(name: str) -> bool:

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
 from common.settings.sections import Environment, Limits, Network, Optimizer, Settings
-from common.settings.toml import ELSEWHERE, NICKNAMES, REMOVED, RENAMED, dump, override, parse, read, replace_at
+from common.settings.toml import (
+    ELSEWHERE,
+    NICKNAMES,
+    REMOVED,
+    RENAMED,
+    dump,
+    dump_changed,
+    override,
+    parse,
+    read,
+    replace_at,
+)
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -42,6 +53,7 @@ all_settings = st.builds(
 @given(all_settings)
 def test_round_trip(settings: Settings) -> None:
     assert parse(dump(settings), "run.toml") == settings
+    assert parse(dump_changed(settings), "run.toml") == settings
 
 
 @given(st.binary())
@@ -313,3 +325,9 @@ def test_the_nearest_value_is_named() -> None:
         override(Settings(), ["optimizer.kind=rmspro"])
     with pytest.raises(ConfigurationError, match=r"module:Class$"):
         override(Settings(), ["network.kind=xyzzy"])
+
+
+def test_only_what_differs_is_written_and_what_it_is_for() -> None:
+    assert dump_changed(Settings()) == '[environment]\nid = "CartPole-v1"\n'
+    text = dump_changed(override(Settings(), ["seed=3", "optimizer.beta1=0.5"]))
+    assert "seed = 3" in text and "beta1 = 0.5" in text and "learning_rate" not in text

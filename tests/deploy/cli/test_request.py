@@ -111,3 +111,19 @@ def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
     assert one.resume
     with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
         planned("Acrobot-v1", resume=True, run_dir=tmp_path)
+
+
+def test_a_file_takes_the_place_of_the_preset(tmp_path: Path) -> None:
+    file = tmp_path / "best.toml"
+    file.write_text('environment.id = "CartPole-v1"\noptimizer.learning_rate = 0.25\nlimits.frames = 7\n')
+    settings = planned(config=file, frames=9).settings
+    assert (settings.optimizer.learning_rate, settings.limits.frames) == (0.25, 9)
+    assert settings.environment.reward_scale == 1, "nothing is left of the preset"
+    assert planned(config=file, algorithm="ppo").settings.algorithm.normalize_advantages, "as ppo wants it"
+    with pytest.raises(ConfigurationError, match="--config with --resume"):
+        planned(config=file, resume=True, run_dir=tmp_path)
+
+
+def test_a_curve_is_drawn_unless_nobody_wants_it() -> None:
+    assert not planned().no_curve
+    assert planned(no_curve=True).no_curve

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -136,3 +137,14 @@ def test_a_preset_fits_its_environments_spaces(name: str) -> None:
     model = build(settings, environments.observation, environments.action)
     assert model.normalization.observations == environments.observation.shape[0]  # type: ignore[index]
     environments.close()
+
+
+def test_a_file_in_the_place_of_a_preset(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('environment.id = "FlappyBird-v0"\n[for.a2c.optimizer]\nlearning_rate = 0.5\n')
+    assert presets.from_file(file, "FlappyBird-v0").optimizer.learning_rate != 0.5
+    assert presets.from_file(file, "FlappyBird-v0-frames", "a2c").optimizer.learning_rate == 0.5
+    with pytest.raises(ConfigurationError, match=r"run\.toml: its settings are of FlappyBird-v0, not of CartPole-v1"):
+        presets.from_file(file, "CartPole-v1")
+    with pytest.raises(ConfigurationError, match=r"none\.toml: No such file"):
+        presets.from_file(tmp_path / "none.toml", "CartPole-v1")
