@@ -11,7 +11,7 @@ from common.run.folder import RunFolder
 from tests.helpers.daemons import Daemons, until
 
 pytest.importorskip("optuna")
-pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 WORDS = (
     *("tune", "CartPole-v1", "--study", "study.db", "--trials", 2, "--frames", 3000, "--json"),
@@ -40,7 +40,7 @@ def test_interrupted_it_goes_on_and_its_best_settings_can_be_trained_with(daemon
         assert others[0]["values"] == first["values"], "the same one again"
     finished = [one for one in by_number.values() if one["state"] == "finished"]
     assert len(finished) == 2
-    assert all(10 < one["score"] < 500 for one in finished), "returns of CartPole"
+    assert all(8 < one["score"] < 500 for one in finished), "returns of CartPole"
     seeds = {RunFolder(folder).settings().seed for folder in trials.glob("trial-*/seed-1000")}
     assert seeds == {1000}
 

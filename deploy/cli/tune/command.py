@@ -115,7 +115,8 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
                 task = bar.add_task("trials", total=trials, completed=study.done)
 
                 def hear(ended: Ended) -> None:
-                    bar.console.print(f"trial {ended.number}: {ended.outcome}", markup=False, highlight=False)
+                    line = f"trial {ended.number}: {ended.outcome}"
+                    bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
                     bar.advance(task)
 
                 over = search(tasks, hear, lambda: signals.requested is not None, LOOK_SECONDS)

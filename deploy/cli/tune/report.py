@@ -85,6 +85,7 @@ def text(found: Found) -> list[str]:
         states[one.state] = states.get(one.state, 0) + 1
     lines = [f"trials: {', '.join(f'{count} {state}' for state, count in states.items()) or 'none yet'}"]
     lines += [f"score: {measured(found.plan)}"]
+    lines += _unsearched(found)
     if found.importance:
         lines += ["mattered: " + ", ".join(f"{key} {share(its)}" for key, its in found.importance.items())]
     elif found.config:
@@ -92,6 +93,13 @@ def text(found: Found) -> list[str]:
     if found.config:
         lines += [f"train: a3cd train {found.plan.env} --config {shlex.quote(found.config)}"]
     return lines
+
+
+def _unsearched(found: Found) -> list[str]:
+    """How the settings did that there are without a search, where they were tried."""
+    own = {axis.key: axis.holds(found.plan.base) for axis in found.plan.axes}
+    tried = [one for one in found.trials if one.score is not None and one.values == own]
+    return [f"without a search: {number(tried[0].score)} (trial {tried[0].number})"] if tried else []
 
 
 def as_json(found: Found) -> str:

@@ -98,8 +98,12 @@ class Study:
     def __enter__(self) -> "Study":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Raises UnavailableError where the disk did not take a trial, or give one."""
         self.close()
+        if isinstance(error, self._optuna.exceptions.StorageInternalError):
+            why = str(error.__cause__ or error).splitlines()[0]
+            raise UnavailableError(f"{self.file}: cannot be used now: {why}") from error
 
     def close(self) -> None:
         self._storage.remove_session()

@@ -53,7 +53,8 @@ class ChildTraining:
     @property
     def last_line(self) -> str:
         lines = [line for line in self._child.last_lines if line.strip()]
-        return lines[-1].strip() if lines else "it said nothing"
+        said = lines[-1].strip() if lines else "it said nothing"
+        return said.partition(" error: ")[2] or said  # without time and name, which stand before an error
 
     def rows(self) -> list[dict[str, Any]]:
         return list(rows(self._folder.metrics_file))

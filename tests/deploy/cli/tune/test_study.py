@@ -180,6 +180,16 @@ def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, file
         open_study(plan(), file, seed=0)
 
 
+def test_a_disk_that_does_not_take_a_trial_is_named(file: Path) -> None:
+    with open_study(plan(), file, seed=0):
+        pass
+    with pytest.raises(UnavailableError, match=r"study\.db: cannot be used now: .*no such table"), Study(file) as one:
+        with sqlite3.connect(file) as database:
+            database.execute("DROP TABLE trials")
+        database.close()
+        one.ask()
+
+
 def test_the_plan_is_kept(study: Study) -> None:
     assert isinstance(study.plan, Plan)
     assert study.plan == plan()

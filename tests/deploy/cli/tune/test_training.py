@@ -27,9 +27,8 @@ def test_it_is_a_training_or_a_simulation_of_a_file() -> None:
 
 
 def test_the_file_has_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        training, "a3cd", lambda *words: [sys.executable, "-c", "print('a reason'); raise SystemExit(75)"]
-    )
+    said = "print('09:10:00 a3cd     error: a reason'); raise SystemExit(75)"
+    monkeypatch.setattr(training, "a3cd", lambda *words: [sys.executable, "-c", said])
     settings = plan().training(DRAWN, 0)
     with Children() as children:
         started = starter(plan(), children)(settings, tmp_path / "trial" / "seed-1000")
