@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from common.errors import EXIT_DONE, UnavailableError
+from common.errors import EXIT_DONE, ConfigurationError, UnavailableError
 from common.host.service import logs
 from common.run import presets
 from common.run.folder import default_path
@@ -64,7 +64,12 @@ def simulate(run: str, **given: Any) -> None:
 def settings_of(run: str, *, actors: tuple[int, int] | None, assignments: tuple[str, ...], **limits: Any) -> Settings:
     """Of the file, or of the preset, with what the command line says."""
     settings = read(Path(run)) if Path(run).exists() else presets.for_environment(run, None)
-    return asked(settings, actors=actors, assignments=assignments, algorithm=None, network=None, **limits)
+    settings = asked(settings, actors=actors, assignments=assignments, algorithm=None, network=None, **limits)
+    if settings.limits.until_return is not None and settings.limits.until_return_of == "evaluation":
+        raise ConfigurationError(
+            'limits.until_return_of is "evaluation", but nobody evaluates in a simulation: must be "training"'
+        )
+    return settings
 
 
 def world_of(world: Path | None, worldly: tuple[str, ...]) -> Simulation:

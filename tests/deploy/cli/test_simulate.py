@@ -56,6 +56,14 @@ def test_what_is_wrong_is_refused_before_a_folder_is_made(tmp_path: Path) -> Non
         assert not (tmp_path / "run").exists()
 
 
+def test_a_goal_by_evaluation_is_refused(tmp_path: Path) -> None:
+    words = ("--until-return", 400, "--set", 'limits.until_return_of="evaluation"', "--run-dir", tmp_path / "run")
+    result = a3cd("simulate", run_file(tmp_path, RUN + "evaluation.episodes = 5\n"), *words)
+    assert result.exit_code == EXIT_CONFIGURATION, result.output
+    assert "nobody evaluates in a simulation" in result.output
+    assert not (tmp_path / "run").exists()
+
+
 def test_settings_that_no_learner_can_begin_with_leave_no_folder(tmp_path: Path) -> None:
     result = a3cd("simulate", run_file(tmp_path, 'environment.id = "NoSuch-v0"'), "--run-dir", tmp_path / "run")
     assert result.exit_code == EXIT_CONFIGURATION
