@@ -12,9 +12,7 @@ from operator import attrgetter
 
 import msgspec
 
-from actor.effects import Effect as Effect
-from actor.effects import Leave as Leave
-from actor.effects import Prepare as Prepare
+from actor.effects import Effect, Prepare
 from actor.failure_rule import FailureRule
 from actor.outbox import Outbox, Send
 from actor.players.base import Player

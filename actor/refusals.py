@@ -8,7 +8,7 @@ from common.wire.messages import Welcome
 def not_understood(welcome: Welcome, error: Exception) -> str:
     """Of a run whose settings are not known here."""
     return (
-        f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read by this actor (a3cd "
+        f"the settings of the learner (a3cd {welcome.a3cd or 'unknown'}) cannot be read here (a3cd "
         f"{own_version()}): {error}; install the same a3cd on both ends"
     )
 

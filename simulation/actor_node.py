@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore, Effect, Leave, Prepare
+from actor.core import SERVICE_SECONDS, WAIT_SECONDS, ActorCore
+from actor.effects import Effect, Leave, Prepare
 from actor.outbox import Send
 from actor.players.base import Player
 from actor.players.build import build

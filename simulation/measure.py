@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 import msgspec
 import numpy as np
 
-from actor.core import Prepare
+from actor.effects import Prepare
 from actor.players.base import Player
 from actor.players.gradients import GradientPlayer
 from common.settings.sections import Settings

@@ -122,7 +122,7 @@ def test_one_that_is_refused_plays_when_the_learner_has_been_upgraded(
         first, _ = learner.hear(Hello)
         learner.say(Refused(code="protocol", reason="protocol 1 is not 2"))
         learner.welcome(settings={"environment": {"colour": "red"}}, a3cd="9.1")
-        assert "(a3cd 9.1) cannot be read by this actor" in learner.hear(Goodbye)[0].reason
+        assert "(a3cd 9.1) cannot be read here" in learner.hear(Goodbye)[0].reason
         learner.welcome(model="another")
         assert "is not the learner's (another)" in learner.hear(Goodbye)[0].reason
         again = begin(learner, role)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actor.core import SERVICE_SECONDS, Prepare
+from actor.core import SERVICE_SECONDS
+from actor.effects import Prepare
 from actor.players.base import Player
 from common.errors import EXIT_DONE, EnvironmentMissingError, RefusedError, UnavailableError
 from simulation.actor_node import ActorNode
