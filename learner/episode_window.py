@@ -10,6 +10,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from statistics import fmean
 
 from common.rl.episode import Episode
 from learner.bounded_dict import BoundedDict
@@ -22,7 +24,7 @@ ENOUGH = 5
 AWAY_SECONDS = 60.0
 """After which an actor that is not in the run is no source any more: restarts take less."""
 SIGMAS = 3.0
-"""Standard errors of a source's mean that the score may be above it."""
+"""Standard errors of the mean of those in the middle that the score may be above it."""
 SOURCES = 256
 """Remembered: those that finished an episode last."""
 REFRESHES = 100
@@ -35,9 +37,8 @@ class _Source:
     seen: float | None = None
     """When it was in the run last; None: nobody has looked."""
 
-    def mean_and_error(self) -> tuple[float, float]:
-        """Of its returns: the mean, and its standard error."""
-        return _mean_and_error([one.episode_return for one in self.recent])
+    def newest_returns(self, count: int) -> list[float]:
+        return [one.episode_return for one in self.recent][-count:]
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -164,11 +165,16 @@ class EpisodeWindow:
         mean = self.mean_return
         if self.alone or mean is None:
             return mean
-        sources = sorted(source.mean_and_error() for source in self._references().values())
-        if len(sources) < 2:
+        references = self._references().values()
+        if len(references) < 2:
             return None
-        others = sources[:-1]  # without the best one, which the others must confirm
-        likely, error = others[len(others) // 2]  # the median, the upper of two: one low liar holds nobody back
+        # No more of each than its part of the window: what many actors played before is of worse weights.
+        part = max(min(ENOUGH, self.size), math.ceil(self.size / len(references)))
+        ranked = sorted((source.newest_returns(part) for source in references), key=fmean)
+        others = ranked[:-1]  # without the best source, which the others must confirm
+        count = max(1, min(math.ceil(RECENT / part), len(others) // 4))
+        middle = others[len(others) // 2 - count // 2 :][:count]  # low liars, fewer than half, hold nobody back
+        likely, error = _mean_and_error(list(chain.from_iterable(middle)))
         return min(mean, likely + SIGMAS * error)
 
     def _references(self) -> dict[str, _Source]:

@@ -145,7 +145,7 @@ def test_who_floods_the_window_with_returns_that_are_possible_does_not_reach_the
             assert window.score < 475
 
 
-@pytest.mark.parametrize("sources", [1, 2, 3, 10])
+@pytest.mark.parametrize("sources", [1, 2, 3, 10, 40])
 def test_honest_sources_have_their_plain_mean(sources: int) -> None:
     generator, window = random.Random(2), window_of(100)
     window.alone = sources == 1
@@ -167,6 +167,17 @@ def test_an_agent_that_gets_better_within_a_window_is_not_said_to_be_better_than
         window.add(episode(500.0), "ab"[number % 2])
     plain = math.fsum(one.episode_return for one in window.kept) / 100
     assert window.mean_return == window.score == pytest.approx(plain, abs=1.0)
+
+
+def test_many_sources_confirm_what_an_agent_that_learns_fast_has_reached() -> None:
+    """Of forty, each has two or three episodes in the window; twenty of each go eight windows back."""
+    generator, window = random.Random(4), window_of(100)
+    for number in range(2000):
+        window.add(episode(generator.gauss(number / 4, 30.0)), str(number % 40))
+        if number >= 500:
+            mean, score = window.mean_return, window.score
+            assert mean is not None and score is not None
+            assert mean - 30.0 < score <= mean
 
 
 def test_a_slow_source_confirms_a_fast_one() -> None:
