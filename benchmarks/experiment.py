@@ -44,7 +44,13 @@ COSTS = Costs(
     gradient_step=0.0,
     optimizer_step=0.15,
 )
-EXCHANGES = {"without limits": UNLIMITED, "ours": OURS}
+LONGER = {"optimizer.learning_rate": 2.5e-4}
+EXCHANGES = {
+    "without limits": UNLIMITED,
+    "ours": OURS,
+    "without limits with longer steps": UNLIMITED | LONGER,
+    "ours with longer steps": OURS | LONGER,
+}
 FLEETS = "4,10,20,40,6..12,10..20,10..32"
 
 
@@ -108,16 +114,18 @@ def draw(rows: dict[str, list[Outcome]], file: Path) -> None:
     """Mean return by episodes and by time; above without limits, below with ours. A line for each fleet: the median."""
     from matplotlib.figure import Figure
 
-    exchanges = list(dict.fromkeys(name.split(", ")[0] for name in rows))
+    names = [name.split(", ") for name in rows]
+    exchanges = list(dict.fromkeys(exchange for exchange, _ in names))
+    colours = {fleet: f"C{number}" for number, fleet in enumerate(dict.fromkeys(fleet for _, fleet in names))}
     figure = Figure((10, 3.6 * len(exchanges)), layout="constrained")
-    axes = figure.subplots(len(exchanges), 2, squeeze=False, sharey=True)
+    axes = figure.subplots(len(exchanges), 2, squeeze=False, sharex="col", sharey=True)
     for line, exchange in zip(axes, exchanges, strict=True):
         for axis, what in zip(line, ("episodes", "seconds"), strict=True):
-            for name, found in rows.items():
-                if name.startswith(f"{exchange}, "):
+            for fleet, colour in colours.items():
+                if (found := rows.get(f"{exchange}, {fleet}")) is not None:
                     grid, returns = middle(found, what)
-                    axis.plot(grid, returns, label=name.removeprefix(f"{exchange}, "), linewidth=1.2)
-            axis.set_title(f"{exchange}", loc="left", fontsize=10)
+                    axis.plot(grid, returns, label=fleet, color=colour, linewidth=1.2)
+            axis.set_title(exchange, loc="left", fontsize=10)
             axis.set_xlabel("episodes" if what == "episodes" else "virtual seconds")
             axis.grid(alpha=0.3)
         line[0].set_ylabel("mean return of 100 episodes")
@@ -125,12 +133,17 @@ def draw(rows: dict[str, list[Outcome]], file: Path) -> None:
     figure.savefig(file, dpi=120)
 
 
-def middle(found: Sequence[Outcome], what: str, points: int = 200) -> tuple[list[float], list[float | None]]:
-    """The median over the seeds at equal distances, up to where half of the runs end."""
-    end = median(found, lambda one: float(getattr(one.end, what))) or 0.0
-    grid = [end * number / points for number in range(1, points + 1)]
-    places = [[one.at(**{what: at}) or one.end for one in found] for at in grid]
-    return grid, [tables.median(one.mean_return for one in at) for at in places]
+def middle(found: Sequence[Outcome], what: str, points: int = 80) -> tuple[list[float], list[float | None]]:
+    """The median over the seeds, of means over equal parts of the way to where half of the runs end."""
+    part = (median(found, lambda one: float(getattr(one.end, what))) or 0.0) / points
+    grid = [part * number for number in range(1, points + 1)]
+    return grid, [tables.median(mean(one, what, at - part, at) for one in found) for at in grid]
+
+
+def mean(one: Outcome, what: str, low: float, high: float) -> float | None:
+    """Of the mean returns while `what` was above `low` and up to `high`; None: there are none."""
+    there = [at.mean_return for at in one.curve if low < getattr(at, what) <= high and at.mean_return is not None]
+    return sum(there) / len(there) if there else None
 
 
 if __name__ == "__main__":

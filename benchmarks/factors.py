@@ -1,14 +1,16 @@
 """One factor at a time, from an exchange without limits to ours: frames until a score, for many actors.
 
     python -m benchmarks factors [--environments CartPole-v1,FlappyBird-v0] [--optimizers adam,rmsprop]
-                                 [--rates 0.001,...] [--actors 4,10,20,40] [--capacity N] [--seeds 0,1,2,3,4]
-                                 [--only NAME,...] [--folder FOLDER] [--jobs N]
+                                 [--rates 0.001,0.0025] [--actors 4,10,20,40] [--capacity N] [--delay SECONDS]
+                                 [--seeds 0,1,2,3,4] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
 Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients are pushed to a queue
 without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x"
-leave one out of ours. A rule may ask for another learning rate, so each row has the one of --rates that suits it best.
+leave one out of ours, and rows "with x" have another rule against staleness. A rule may ask for another learning rate,
+so each row has the one of --rates that suits it best.
 Each actor has one environment, whose rollouts of 16 steps take 0.16 s, more or less: hosts differ. An optimizer step
-takes a tenth of that, so that the learner keeps up with ten actors; or with as many as --capacity says.
+takes a tenth of that, so that the learner keeps up with ten actors; or with as many as --capacity says. --delay is that
+of each message.
 
 Cells: thousands of frames until the mean return of 100 episodes is at the score, median over the seeds ("-": half of
 them or more were not there after all frames of the budget), the virtual seconds, and the learning rate.
@@ -23,10 +25,10 @@ from typing import Any
 import msgspec
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, add_options, grouped, median_at, run_all
+from benchmarks.simulations import Case, Outcome, add_options, best_rate, grouped, run_all
 from common.run import presets
 from common.settings.toml import replace_at
-from simulation.settings import Costs, Host, Simulation
+from simulation.settings import Costs, Host, Link, Simulation
 
 STEP_SECONDS = 0.01
 ROLLOUT = 16
@@ -73,19 +75,26 @@ OURS: dict[str, Any] = {
 UNLIMITED = {key: value for rule in WITHOUT.values() for key, value in rule.items()}
 ADDED = {
     "credit": ("exchange.credit",),
-    "credit, accumulate": ("exchange.credit", "exchange.accumulate"),
+    "credit and accumulate": ("exchange.credit", "exchange.accumulate"),
     "coalesce": ("exchange.coalesce",),
     "refresh": ("algorithm.refresh",),
-    "refresh, V-trace": ("algorithm.refresh", "algorithm.correction"),
+    "refresh and V-trace": ("algorithm.refresh", "algorithm.correction"),
     "step scaling": ("staleness.scale",),
     "limit on lag": ("staleness.refuse_factor",),
     "no momentum": ("optimizer.beta1",),
+}
+INSTEAD: dict[str, dict[str, Any]] = {
+    "step by 1/(1 + lag)": {"staleness.scale": "inverse"},
+    "a lag of 4 at most": {"staleness.drop_above": 4},
+    "delay compensation": WITHOUT["refresh"] | WITHOUT["accumulate"] | {"staleness.policy": "compensate"},
+    "all wait for all": {"staleness.policy": "synchronous"},
 }
 EXCHANGES: dict[str, dict[str, Any]] = {
     "without limits": UNLIMITED,
     **{f"+ {name}": UNLIMITED | {key: OURS[key] for key in keys} for name, keys in ADDED.items()},
     "ours": OURS,
     **{f"- {name}": OURS | without for name, without in WITHOUT.items()},
+    **{f"with {name}": OURS | other for name, other in INSTEAD.items()},
 }
 
 
@@ -93,9 +102,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environments", default="CartPole-v1")
     parser.add_argument("--optimizers", default="adam,rmsprop")
-    parser.add_argument("--rates", default="0.001", help="learning rates")
+    parser.add_argument("--rates", default="0.001,0.0025", help="learning rates")
     parser.add_argument("--actors", default="4,10,20,40")
     parser.add_argument("--capacity", type=int, default=10, help="actors that the learner keeps up with")
+    parser.add_argument("--delay", type=float, default=0.0, help="of each message, in seconds")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--only", default="", help="rows, instead of all")
     add_options(parser, "runs/factors")
@@ -106,7 +116,7 @@ def main() -> None:
     for environment in arguments.environments.split(","):
         for optimizer in arguments.optimizers.split(","):
             cases = [
-                case(environment, optimizer, name, count, rate, seed, arguments.capacity)
+                case(environment, optimizer, name, count, rate, seed, world(arguments.capacity, arguments.delay))
                 for name in names
                 for count in actors
                 for rate in map(float, arguments.rates.split(","))
@@ -116,7 +126,17 @@ def main() -> None:
             show(f"{environment}, {optimizer}, a learner for {arguments.capacity} actors", environment, rows, actors)
 
 
-def case(environment: str, optimizer: str, name: str, actors: int, rate: float, seed: int, capacity: int) -> Case:
+def world(capacity: int, delay: float) -> Simulation:
+    costs = msgspec.structs.replace(PLAYING, optimizer_step=ROLLOUT * STEP_SECONDS / capacity)
+    if not delay:
+        return Simulation(costs=costs, hosts=HOSTS)
+    far = [msgspec.structs.replace(host, local=False, link=Link(delay=delay)) for host in HOSTS]
+    return Simulation(costs=costs, hosts=far)
+
+
+def case(
+    environment: str, optimizer: str, name: str, actors: int, rate: float, seed: int, simulation: Simulation
+) -> Case:
     score, frames = GOALS[environment]
     own = {
         "seed": seed,
@@ -129,26 +149,17 @@ def case(environment: str, optimizer: str, name: str, actors: int, rate: float, 
     }
     settings = presets.for_environment(environment)
     settings = replace_at(settings, COMMON | EXCHANGES[name] | own)
-    costs = msgspec.structs.replace(PLAYING, optimizer_step=ROLLOUT * STEP_SECONDS / capacity)
-    return Case(f"{name}, {actors}, {rate:g}", settings, Simulation(costs=costs, hosts=HOSTS))
+    return Case(f"{name}, {actors}, {rate:g}", settings, simulation)
 
 
 def show(title: str, environment: str, rows: dict[str, list[Outcome]], actors: Sequence[int]) -> None:
     score, _ = GOALS[environment]
     names = dict.fromkeys(name.rsplit(", ", 2)[0] for name in rows)
     columns = [f"{count} actors: {what}" for count in actors for what in ("k frames", "s", "rate")]
-    lines = [(name, *(cell for count in actors for cell in best(rows, name, count, score))) for name in names]
-    tables.show(f"{title}, to {score:g}", ("", *columns), lines)
-
-
-def best(rows: dict[str, list[Outcome]], name: str, actors: int, score: float) -> tuple[float | None, ...]:
-    """Thousands of frames, seconds and learning rate, of the rate that needs the fewest frames."""
-    found = [
-        (frames / 1000, median_at(outcomes, score, "seconds"), float(row.rsplit(", ", 1)[1]))
-        for row, outcomes in rows.items()
-        if row.startswith(f"{name}, {actors}, ") and (frames := median_at(outcomes, score, "frames")) is not None
+    lines = [
+        (name, *(cell for count in actors for cell in best_rate(rows, f"{name}, {count}", score))) for name in names
     ]
-    return min(found, default=(None, None, None), key=lambda one: one[0])
+    tables.show(f"{title}, to {score:g}", ("", *columns), lines)
 
 
 if __name__ == "__main__":

@@ -212,19 +212,10 @@ class Gathered(_Run):
     Started together, the first actors of many would have learnt the task before the last one has loaded its libraries.
     """
 
-    def __init__(
-        self,
-        preset: str,
-        actors: int,
-        *,
-        label: str,
-        settings: Mapping[str, object],
-        optimizer_seconds: float = 0.0,
-    ) -> None:
-        """Start the launcher with its actors; optimizer_seconds: least duration of each of the learner's steps."""
+    def __init__(self, preset: str, actors: int, *, label: str, settings: Mapping[str, object]) -> None:
+        """Start the launcher with its actors."""
         super().__init__(label)
         self.actors = actors
-        self._program = ["-P", str(Path(__file__).with_name("slow_learner.py")), str(optimizer_seconds)]
         fixed = {"scaling.policy": "fixed", "scaling.minimum": actors, "scaling.maximum": actors}
         assigned = [f"{key}={json.dumps(value)}" for key, value in {**fixed, **settings}.items()]
         self._config = self.folder.path.with_suffix(".toml")
@@ -243,7 +234,7 @@ class Gathered(_Run):
             time.sleep(0.1)
         self.say(f"{self.actors} actors ready")
         where = ("--bind", self._address, "--config", str(self._config), "--run-dir", str(self.folder.path))
-        with Command("learner", *where, "--lifeline", program=self._program) as learner:
+        with Command("learner", *where, "--lifeline") as learner:
             return self._finish(learner, limit)
 
     def _waiting(self) -> int:

@@ -142,6 +142,21 @@ def median_at(outcomes: Sequence[Outcome], score: float, figure: str) -> float |
     return median(outcomes, found)
 
 
+def best_rate(
+    rows: Mapping[str, Sequence[Outcome]], name: str, score: float
+) -> tuple[float | None, float | None, float | None]:
+    """Thousands of frames to the score, virtual seconds, and the learning rate that needs the fewest frames.
+
+    rows: by `name, learning rate`. None: no rate got there.
+    """
+    found = [
+        (frames / 1000, median_at(outcomes, score, "seconds"), float(row.rpartition(", ")[2]))
+        for row, outcomes in rows.items()
+        if row.rpartition(", ")[0] == name and (frames := median_at(outcomes, score, "frames")) is not None
+    ]
+    return min(found, default=(None, None, None), key=lambda one: one[0])
+
+
 def _run(case: Case, file: Path) -> None:
     """In a process of its own, whose interpreter's lock is nobody else's."""
     words = [sys.executable, "-m", "benchmarks.simulations", str(file)]

@@ -1,10 +1,12 @@
 """How much sooner more actors get to a score, for the four methods of Mnih et al. 2016 (table 2), on a small task.
 
-    python -m benchmarks speedup [--actors 1,2,4,8,16] [--seeds 0,1,2,3,4] [--score S] [--folder FOLDER] [--jobs N]
+    python -m benchmarks speedup [--actors 1,2,4,8,16] [--rates 0.0005,0.001,0.002] [--seeds 0,1,2,3,4] [--score S]
+                                 [--folder FOLDER] [--jobs N]
 
 Simulated, CartPole-v1: one environment per actor, as each thread of the paper had, steps of 10 ms, and a learner that
-is no bottleneck. A speed-up is the virtual time that one actor took over that of N, medians over the seeds; it is above
-N if more actors also need fewer frames, which the paper saw for one-step methods.
+is no bottleneck. Each row has the learning rate that suits it best. A speed-up is the virtual time that one actor took
+over that of N, medians over the seeds; it is above N if more actors also need fewer frames, which the paper saw for
+one-step methods.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 from typing import Any
 
 from benchmarks import tables
-from benchmarks.simulations import Case, Outcome, add_options, grouped, median_at, run_all
+from benchmarks.simulations import Case, Outcome, add_options, best_rate, grouped, run_all
 from common.run import presets
 from common.settings.toml import replace_at
 from simulation.settings import Costs, Simulation
@@ -27,16 +29,11 @@ PAPER: dict[str, dict[int, float]] = {
 """Speed-ups by the number of threads, means over seven Atari games: Mnih et al. 2016, https://arxiv.org/abs/1602.01783."""
 COMMON: dict[str, Any] = {
     "environment.num_envs": 1,
-    "limits.frames": 1_000_000,
+    "limits.frames": 300_000,
     "limits.seconds": 0.0,
 }
-OWN: dict[str, dict[str, Any]] = {
-    "a3c": {"algorithm.rollout_length": 20, "optimizer.learning_rate": 1e-3},
-    "n-step-q": {"algorithm.rollout_length": 20, "optimizer.learning_rate": 1e-3},
-    "one-step-q": {"algorithm.rollout_length": 5, "optimizer.learning_rate": 5e-4},
-    "one-step-sarsa": {"algorithm.rollout_length": 5, "optimizer.learning_rate": 5e-4},
-}
-"""Besides the preset's, which are for sixteen environments: rollouts, and steps as short as their noise asks for."""
+ROLLOUTS = {"a3c": 20, "n-step-q": 20, "one-step-q": 5, "one-step-sarsa": 5}
+"""Steps; the presets' are for sixteen environments."""
 COSTS = Costs(batch_step=0.01, environment_step=0.0, optimizer_step=1e-4, message=2e-5)
 
 
@@ -44,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algorithms", default=",".join(PAPER))
     parser.add_argument("--actors", default="1,2,4,8,16")
+    parser.add_argument("--rates", default="0.0005,0.001,0.002", help="learning rates")
     parser.add_argument("--seeds", default="0,1,2,3,4")
     parser.add_argument("--score", type=float, default=195.0, help="mean return of 100 episodes")
     add_options(parser, "runs/speedup")
@@ -52,35 +50,39 @@ def main() -> None:
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     algorithms = arguments.algorithms.split(",")
     cases = [
-        case(algorithm, count, seed, arguments.score) for algorithm in algorithms for count in counts for seed in seeds
+        case(algorithm, count, rate, seed, arguments.score)
+        for algorithm in algorithms
+        for count in counts
+        for rate in map(float, arguments.rates.split(","))
+        for seed in seeds
     ]
     tables.machine()
     rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
     title = f"CartPole-v1 to {arguments.score:g}, seeds {arguments.seeds}"
-    columns = ("", "actors", "k frames", "virtual s", "speed-up", "the paper's", "mean lag")
+    columns = ("", "actors", "k frames", "virtual s", "rate", "speed-up", "the paper's")
     tables.show(
         title, columns, [line(algorithm, count, arguments.score, rows) for algorithm in algorithms for count in counts]
     )
 
 
-def case(algorithm: str, actors: int, seed: int, score: float) -> Case:
-    settings = presets.for_environment("CartPole-v1", algorithm)
-    settings = replace_at(
-        settings,
-        COMMON
-        | OWN[algorithm]
-        | {"seed": seed, "scaling.minimum": actors, "scaling.maximum": actors, "limits.until_return": score},
-    )
-    return Case(f"{algorithm}, {actors}", settings, Simulation(costs=COSTS))
+def case(algorithm: str, actors: int, rate: float, seed: int, score: float) -> Case:
+    own = {
+        "seed": seed,
+        "algorithm.rollout_length": ROLLOUTS[algorithm],
+        "optimizer.learning_rate": rate,
+        "scaling.minimum": actors,
+        "scaling.maximum": actors,
+        "limits.until_return": score,
+    }
+    settings = replace_at(presets.for_environment("CartPole-v1", algorithm), COMMON | own)
+    return Case(f"{algorithm}, {actors}, {rate:g}", settings, Simulation(costs=COSTS))
 
 
 def line(algorithm: str, actors: int, score: float, rows: dict[str, list[Outcome]]) -> tuple[tables.Cell, ...]:
-    found = rows[f"{algorithm}, {actors}"]
-    frames, took = (median_at(found, score, figure) for figure in ("frames", "seconds"))
-    alone = median_at(rows.get(f"{algorithm}, 1", []), score, "seconds")
+    frames, took, rate = best_rate(rows, f"{algorithm}, {actors}", score)
+    _, alone, _ = best_rate(rows, f"{algorithm}, 1", score)
     speed_up = alone / took if alone and took else None
-    lag = tables.median(one.end.lag for one in found)
-    return algorithm, actors, frames and frames / 1000, took, speed_up, PAPER[algorithm].get(actors), lag
+    return algorithm, actors, frames, took, rate, speed_up, PAPER[algorithm].get(actors)
 
 
 if __name__ == "__main__":
