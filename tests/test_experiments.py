@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import experiment, factors, speedup
-from benchmarks.simulations import Outcome, Point
+from benchmarks.simulations import Outcome, Point, best_rate
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
+from simulation.cluster import Cluster
+from simulation.recorders import MemoryRecorder
 
 
 def test_ours_is_what_the_defaults_are() -> None:
@@ -32,9 +34,17 @@ def test_each_row_adds_one_rule_to_an_exchange_without_limits_or_leaves_one_out_
 
 @pytest.mark.parametrize("name", factors.EXCHANGES)
 def test_every_row_is_a_run_that_can_be(name: str) -> None:
-    one = factors.case("CartPole-v1", "rmsprop", name, 40, 1e-3, seed=3, capacity=10)
+    one = factors.case("CartPole-v1", "rmsprop", name, 40, 1e-3, seed=3, simulation=factors.world(10, 0.0))
     assert (one.settings.seed, one.settings.scaling.maximum) == (3, 40)
-    assert one.simulation.costs.optimizer_step == 0.016
+    assert Cluster(one.settings, one.simulation, MemoryRecorder()).settings.optimizer.learning_rate == 1e-3
+
+
+def test_a_world_is_as_near_and_its_learner_as_fast_as_one_says() -> None:
+    near, far = factors.world(10, 0.0), factors.world(4, 0.15)
+    assert (near.costs.optimizer_step, far.costs.optimizer_step) == (0.016, 0.04)
+    assert all(host.local for host in near.hosts)
+    assert all(not host.local and host.link.delay == 0.15 for host in far.hosts)
+    assert [host.speed for host in far.hosts] == [host.speed for host in near.hosts]
 
 
 def test_a_row_has_the_learning_rate_that_needs_the_fewest_frames() -> None:
@@ -44,8 +54,8 @@ def test_a_row_has_the_learning_rate_that_needs_the_fewest_frames() -> None:
         "ours, 4, 0.1": [outcome("", [0.0, 0.0])],
         "ours, 40, 0.1": [outcome("", [9.0])],
     }
-    assert factors.best(rows, "ours", 4, score=9.0) == (0.04, 6.0, 0.01)
-    assert factors.best(rows, "- credit", 4, score=9.0) == (None, None, None)
+    assert best_rate(rows, "ours, 4", score=9.0) == (0.04, 6.0, 0.01)
+    assert best_rate(rows, "- credit, 4", score=9.0) == (None, None, None)
 
 
 @pytest.mark.parametrize("exchange", experiment.EXCHANGES)
@@ -69,6 +79,7 @@ def test_the_experiments_lines_are_medians_over_the_seeds(tmp_path: Path) -> Non
     found = [outcome("ours, 4", returns) for returns in ([1.0, 2.0], [2.0, 4.0], [9.0, 9.0])]
     grid, returns = experiment.middle(found, "episodes", points=2)
     assert (grid, returns) == ([1.0, 2.0], [2.0, 4.0])
+    assert experiment.middle(found, "episodes", points=1) == ([2.0], [3.0])
     assert experiment.figures(found, score=4.0)[-1] == 2.0
     experiment.draw({"ours, 4": found}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
@@ -76,8 +87,9 @@ def test_the_experiments_lines_are_medians_over_the_seeds(tmp_path: Path) -> Non
 
 def test_a_speed_up_is_the_time_of_one_actor_over_that_of_several() -> None:
     rows = {
-        "a3c, 1": [outcome("a3c, 1", [0.0, 0.0, 9.0], seconds=4.0)],
-        "a3c, 2": [outcome("a3c, 2", [0.0, 9.0], seconds=3.0)],
+        "a3c, 1, 0.001": [outcome("", [0.0, 0.0, 9.0], seconds=4.0)],
+        "a3c, 1, 0.01": [outcome("", [0.0, 0.0, 0.0, 9.0], seconds=4.0)],
+        "a3c, 2, 0.001": [outcome("", [0.0, 9.0], seconds=3.0)],
     }
-    assert speedup.line("a3c", 2, 9.0, rows) == ("a3c", 2, 0.04, 6.0, 2.0, 2.1, 0.0)
-    assert speedup.line("a3c", 2, 99.0, rows)[2:5] == (None, None, None)
+    assert speedup.line("a3c", 2, 9.0, rows) == ("a3c", 2, 0.04, 6.0, 0.001, 2.0, 2.1)
+    assert speedup.line("a3c", 2, 99.0, rows)[2:6] == (None, None, None, None)
