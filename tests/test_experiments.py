@@ -79,10 +79,14 @@ def test_the_experiments_lines_are_medians_over_the_seeds(tmp_path: Path) -> Non
     found = [outcome("ours, 4", returns) for returns in ([1.0, 2.0], [2.0, 4.0], [9.0, 9.0])]
     grid, returns = experiment.middle(found, "episodes", points=2)
     assert (grid, returns) == ([1.0, 2.0], [2.0, 4.0])
-    assert experiment.middle(found, "episodes", points=1) == ([2.0], [3.0])
     assert experiment.figures(found, score=4.0)[-1] == 2.0
     experiment.draw({"ours, 4": found}, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_smoothed_curve_has_means_of_its_last_points() -> None:
+    curve = experiment.smoothed(outcome("", [1.0, 3.0, 8.0]), points=2).curve
+    assert [at.mean_return for at in curve] == [1.0, 2.0, 5.5]
 
 
 def test_a_speed_up_is_the_time_of_one_actor_over_that_of_several() -> None:
