@@ -169,7 +169,7 @@ class EpisodeWindow:
         if len(references) < 2:
             return None
         # No more of each than its part of the window: what many actors played before is of worse weights.
-        part = max(min(ENOUGH, self.size), math.ceil(self.size / len(references)))
+        part = max(self._enough, math.ceil(self.size / len(references)))
         ranked = sorted((source.newest_returns(part) for source in references), key=fmean)
         others = ranked[:-1]  # without the best source, which the others must confirm
         count = max(1, min(math.ceil(RECENT / part), len(others) // 4))
@@ -179,8 +179,12 @@ class EpisodeWindow:
 
     def _references(self) -> dict[str, _Source]:
         """The sources by which others are judged."""
-        enough = min(ENOUGH, self.size)
-        return {name: source for name, source in self._sources.items() if len(source.recent) >= enough}
+        return {name: source for name, source in self._sources.items() if len(source.recent) >= self._enough}
+
+    @property
+    def _enough(self) -> int:
+        """Episodes of a source by which others are judged."""
+        return min(ENOUGH, self.size)
 
     def _mean(self, figure: Callable[[Episode], float]) -> float | None:
         figures = self._clipped(figure)
