@@ -172,6 +172,14 @@ def replace_at(settings: Settings, values: Mapping[str, object], source: str = "
     return _build(document, source)
 
 
+def by_path(settings: Settings) -> dict[str, Any]:
+    """Each setting's plain value by its dotted path; a table within a section, such as environment.options, is one."""
+    found: dict[str, Any] = {}
+    for name, value in msgspec.to_builtins(settings).items():
+        found |= {f"{name}.{key}": its for key, its in value.items()} if isinstance(value, dict) else {name: value}
+    return found
+
+
 def _build(document: Mapping[str, Any], source: str) -> Settings:
     _refuse_wrong(document, Settings, "", source)
     settings = msgspec.convert(document, Settings)

@@ -8,7 +8,7 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.sections import Settings
-from common.settings.toml import dump, dump_changed, override, parse
+from common.settings.toml import by_path, dump, dump_changed, override, parse
 from deploy.cli.tune.space import Axis, assignments_of
 from deploy.cli.tune.space import parse as parse_axis
 
@@ -41,6 +41,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def axes(self) -> list[Axis]:
         return [parse_axis(text, self.base) for text in self.space]
+
+    @property
+    def unsearched(self) -> dict[str, Any]:
+        """What the settings have without a search, as it would be drawn; left out where that is outside its range."""
+        base = self.base
+        held = {axis.key: axis.holds(base) for axis in self.axes}
+        return {key: value for key, value in held.items() if value is not None}
 
     @property
     def measure(self) -> Literal["frames", "seconds"]:
@@ -110,7 +117,7 @@ def require_same(plan: Plan, kept: Plan, file: Path) -> None:
 
 def _differing(kept: Plan, plan: Plan) -> Iterator[tuple[str, str]]:
     """What is in the one and what is in the other, in words."""
-    its, wanted = dict(_flat(kept.base)), dict(_flat(plan.base))
+    its, wanted = by_path(kept.base), by_path(plan.base)
     for key in sorted(its.keys() | wanted.keys()):
         if its.get(key) != wanted.get(key):
             yield f"{key} = {its.get(key)!r}", repr(wanted.get(key))
@@ -121,11 +128,3 @@ def _differing(kept: Plan, plan: Plan) -> Iterator[tuple[str, str]]:
     for name in ("frames", "seconds", "seeds", "score", "simulate"):
         if getattr(kept, name) != getattr(plan, name):
             yield f"--{name} {getattr(kept, name)}", str(getattr(plan, name))
-
-
-def _flat(settings: Settings) -> Iterator[tuple[str, Any]]:
-    for name, value in msgspec.to_builtins(settings).items():
-        if isinstance(value, dict):
-            yield from ((f"{name}.{key}", its) for key, its in value.items())
-        else:
-            yield name, value

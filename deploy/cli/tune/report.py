@@ -45,7 +45,7 @@ def found(study: Study) -> Found:
 def told(plan: Plan, trials: list[Told]) -> list[str]:
     """What stands above the best settings."""
     best = trials[0]
-    over = sum(one.state in ("finished", "given up", "failed") for one in trials)
+    over = sum(one.over for one in trials)
     return [
         f"{plan.env}: trial {best.number}, the best of {over} by `a3cd tune`.",
         f"Score {number(best.score)}: {measured(plan)}. Report on other seeds.",
@@ -97,7 +97,7 @@ def text(found: Found) -> list[str]:
 
 def _unsearched(found: Found) -> list[str]:
     """How the settings did that there are without a search, where they were tried."""
-    own = {axis.key: axis.holds(found.plan.base) for axis in found.plan.axes}
+    own = found.plan.unsearched
     tried = [one for one in found.trials if one.score is not None and one.values == own]
     return [f"without a search: {number(tried[0].score)} (trial {tried[0].number})"] if tried else []
 

@@ -46,6 +46,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """It failed."""
 
+    @property
+    def over(self) -> bool:
+        """One that was interrupted is not: it is tried again."""
+        return self.state in ("finished", "given up", "failed")
+
 
 class Trial:
     """One that runs."""
@@ -140,7 +145,7 @@ class Study:
     @property
     def done(self) -> int:
         """Trials that are over; those that were interrupted do not count."""
-        return sum(one.state in ("finished", "given up", "failed") for one in self.trials())
+        return sum(one.over for one in self.trials())
 
     def trials(self) -> list[Told]:
         """All, the best first, then those without a score."""
@@ -197,8 +202,7 @@ def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
     storage = _storage(optuna, file)
     try:
         made = optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
-        held = {axis.key: axis.holds(plan.base) for axis in plan.axes}
-        if own := {key: value for key, value in held.items() if value is not None}:
+        if own := plan.unsearched:
             made.enqueue_trial(own)
         made.set_user_attr("plan", msgspec.to_builtins(plan))  # last: with it, it is a study
     finally:

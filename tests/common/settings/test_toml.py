@@ -17,6 +17,7 @@ from common.settings.toml import (
     NICKNAMES,
     REMOVED,
     RENAMED,
+    by_path,
     dump,
     dump_changed,
     override,
@@ -331,3 +332,10 @@ def test_only_what_differs_is_written_and_what_it_is_for() -> None:
     assert dump_changed(Settings()) == '[environment]\nid = "CartPole-v1"\n'
     text = dump_changed(override(Settings(), ["seed=3", "optimizer.beta1=0.5"]))
     assert "seed = 3" in text and "beta1 = 0.5" in text and "learning_rate" not in text
+
+
+def test_each_setting_has_its_path_and_these_make_the_settings_again() -> None:
+    settings = parse('seed = 3\nenvironment = { id = "A-v0", options = { wind = 2 } }', "a file")
+    found = by_path(settings)
+    assert (found["seed"], found["environment.id"], found["environment.options"]) == (3, "A-v0", {"wind": 2})
+    assert replace_at(Settings(), found) == settings
