@@ -11,7 +11,7 @@ WORKERS ?= 3
 TESTS := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 UNIT := not (slow or system or hosts or learning)
 
-.PHONY: install train quick test fuzz simulate-faults examples check audit format bench clean
+.PHONY: install engines train quick test fuzz simulate-faults examples check docs audit format bench clean
 
 install: $(INSTALLED)
 
@@ -19,6 +19,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,dev]'
 	touch $@
+
+# What the tests of other engines (Ray, Kubernetes, trackers, ONNX, notebooks) need; without it they are skipped.
+engines: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[engines]'
 
 train: install
 	$(BIN)/a3cd train $(ENV)
@@ -48,6 +52,11 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# docs/ as a site in dist/site; a link or an anchor that leads nowhere, or a page that the navigation lacks, fails.
+docs: install
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Known vulnerabilities in what is installed here. Asks a service on the internet, so it is no part of CI: a package that
 # cannot be asked about is a failure, too.

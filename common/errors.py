@@ -35,6 +35,10 @@ class EnvironmentMissingError(ConfigurationError):
     """The environment does not exist, cannot be made, or has spaces that no network here takes."""
 
 
+class ObservationError(ConfigurationError, ValueError):
+    """An observation that a loaded agent is asked about is none of its environment."""
+
+
 class RefusedError(A3cdError):
     """The learner and this peer do not fit (another version, keys). A daemon tries again; a command ends with it."""
 

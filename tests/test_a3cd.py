@@ -37,6 +37,32 @@ def test_modules_of_the_user_do_not_take_the_place_of_ours(crowded: dict[str, st
     assert "CartPole-v1" in done.stdout
 
 
+def test_nor_from_python(crowded: dict[str, str], tmp_path: Path) -> None:
+    code = "import a3cd\ntry: a3cd.load('nothing')\nexcept a3cd.ConfigurationError as error: print(error)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=crowded, capture_output=True, text=True)
+    assert done.stdout.startswith("nothing: there is no such folder"), done.stderr
+
+
+def test_a_users_module_that_was_imported_first_is_named(crowded: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "actor.py").write_text("")
+    code = "import actor, a3cd"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=crowded, capture_output=True, text=True)
+    assert "actor.py was imported as actor, the name of a part of a3cd: rename that file" in done.stderr
+
+
+def test_what_the_library_gives_is_there() -> None:
+    for name in a3cd.__all__:
+        assert getattr(a3cd, name).__doc__, name
+    assert dir(a3cd) == a3cd.__all__
+    with pytest.raises(AttributeError, match="has no attribute nothing"):
+        _ = a3cd.nothing
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    root = Path(a3cd.__file__).parents[1]
+    assert [room for room in ("a3cd", *ROOMS) if not (root / room / "py.typed").exists()] == []
+
+
 @pytest.mark.system
 def test_nor_in_the_daemons_that_it_starts(crowded: dict[str, str], tmp_path: Path) -> None:
     if "from a3cd import main" not in SCRIPT.read_text():

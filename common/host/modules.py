@@ -3,17 +3,21 @@
 Without gymnasium and torch, which take seconds to load.
 """
 
+import ast
 import importlib
+import importlib.util
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Collection
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
 from common.errors import A3cdError, ConfigurationError
 
-ROOMS = ("common", "actor", "learner", "deploy")
+ROOMS = ("common", "actor", "learner", "deploy", "simulation")
 """The packages of a3cd; a file of the user's with such a name is never imported."""
 MOST_TRACEBACKS = 16
 _log = logging.getLogger(__name__)
@@ -30,6 +34,55 @@ def bare(named: str) -> str:
     return named.rpartition(":")[2]
 
 
+def canonical(named: str) -> str:
+    """`module:Name` for `folder/file.py:Name`, of a file in the working folder or below; other names as they are.
+
+    Raises ConfigurationError for a file that is not there, or that could not be imported from there.
+    """
+    file, colon, name = named.rpartition(":")
+    if not colon and named.endswith(".py"):
+        there = ", ".join(classes_in(Path(named)))
+        raise ConfigurationError(
+            f"{named}: which of its classes? write {named}:NAME, or an id that it registers"
+            + (f"; it has {there}" if there else "")
+        )
+    if not file.endswith(".py"):
+        return named
+    here = Path.cwd()
+    path = Path(os.path.normpath(here / file))
+    if not path.is_relative_to(here):
+        raise ConfigurationError(f"{named}: it is not below {here}: go to its folder, and write {path.name}:{name}")
+    if not path.is_file():
+        near = get_close_matches(path.name, [one.name for one in path.parent.glob("*.py")], n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ConfigurationError(f"{named}: there is no file {path}{meant}")
+    parts = path.relative_to(here).with_suffix("").parts
+    for part in parts:
+        if not part.isidentifier():
+            raise ConfigurationError(f"{named}: Python cannot import {part!r}: rename it, to letters, digits and _")
+    return f"{'.'.join(parts)}:{name}"
+
+
+def classes_in(file: Path) -> list[str]:
+    """The classes that a file of Python defines, without importing it; none where it cannot be read."""
+    try:
+        found = ast.parse(file.read_bytes()).body
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return []
+    return [node.name for node in found if isinstance(node, ast.ClassDef)]
+
+
+def in_files(name: str) -> str:
+    """What to write for a name that is of a file in the working folder, or of a class in one; empty: it is of none."""
+    here = {file: classes_in(file) for file in sorted(Path.cwd().glob("*.py"))}
+    for file, classes in here.items():
+        if file.stem == name and classes:
+            return f"did you mean {file.name}:{classes[0]}?"
+        if found := [one for one in classes if one in (name, name.partition("-v")[0])]:
+            return f"did you mean {file.name}:{found[0]}?"
+    return ""
+
+
 def check_module(named: str, allowed: Collection[str]) -> None:
     """Raises ConfigurationError if the module of `module:Name` is not allowed here.
 
@@ -44,9 +97,16 @@ def check_module(named: str, allowed: Collection[str]) -> None:
 
 
 def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
-    """Import a module; raises `problem(reason)` if that fails."""
+    """Import a module that the operator has named; raises `problem(reason)` if that fails.
+
+    The working folder is searched after all others, for this module and from then on for what it imports. It never is
+    where nobody named such a module: a file there could take the place of a package that is not installed.
+    """
     if file := _hidden(module):
         raise problem(file)
+    top = module.partition(".")[0]
+    if not _known(top) and _in_working_folder(top):
+        sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(module)
     except (ImportError, AttributeError) as error:
@@ -56,15 +116,44 @@ def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
         if not isinstance(error, ModuleNotFoundError):
             log_traceback(error)
             raise problem(f"importing {module} failed: {error_text(error)}") from error
-        if error.name != module.partition(".")[0]:
+        if error.name != top:
             log_traceback(error)
+            raise problem(f"{module} imports {error.name}, which is not installed here") from error
+        near = get_close_matches(top, [file.stem for file in Path.cwd().glob("*.py")], n=1, cutoff=0.75)
         raise problem(
-            f"no module named {error.name} in this Python's path; install its package, or set PYTHONPATH to the "
-            "folder it is in (the working folder is not searched)"
+            f"no module named {top} in this Python's path or in the working folder {Path.cwd()}: "
+            + (f"did you mean {near[0]}? else " if near else "")
+            + f"start a3cd in the folder with {top}.py (each host with actors needs that file), or install its package"
         ) from error
     except Exception as error:
         log_traceback(error)
         raise problem(f"importing {module} failed: {error_text(error)}") from error
+
+
+def findable(module: str) -> bool:
+    """Whether `load` would find the top of this module; without importing it."""
+    top = module.partition(".")[0]
+    return bool(top) and (_known(top) or _in_working_folder(top))
+
+
+def missing(module: ModuleType, name: str, what: str, there: Collection[str]) -> str:
+    """What to say of a module that has no such `what`, environment for instance; `there`: the names of those it has."""
+    file = getattr(module, "__file__", None) or "built in"
+    top = module.__name__.partition(".")[0]
+    if _in_working_folder(top) and not Path(file).is_relative_to(Path.cwd()):
+        return f"{top} is {file}, not the file here, which has the same name: rename yours"
+    near = get_close_matches(name, there, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(sorted(there))}" if there else ""
+    return f"{module.__name__} ({file}) has no {what} {name}{hint}"
+
+
+def _known(top: str) -> bool:
+    return top in sys.modules or importlib.util.find_spec(top) is not None
+
+
+def _in_working_folder(top: str) -> bool:
+    here = Path.cwd()
+    return (here / f"{top}.py").is_file() or (here / top).is_dir()
 
 
 def _hidden(module: str) -> str:
@@ -73,7 +162,7 @@ def _hidden(module: str) -> str:
     if top not in ROOMS:
         return ""
     own = Path(__file__).parents[2]
-    for folder in map(Path, sys.path):
+    for folder in (*map(Path, sys.path), Path.cwd()):
         for file in (folder / f"{top}.py", folder / top / "__init__.py"):
             if file.is_file() and folder.resolve() != own:
                 return f"{file} cannot be imported, since {top} is the name of a part of a3cd: rename that file"

@@ -38,12 +38,22 @@ def commit(source: Path = Path(__file__).parents[2]) -> str:
     source: the folder that a3cd is imported from: a clone, or where pip has put what it installed from one.
     """
     if (source / ".git").exists():
-        words = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=True)
-            return done.stdout.strip()
+            return _commit(source)
         return ""
     with contextlib.suppress(PackageNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         origin = distribution("a3cd").read_text("direct_url.json")
         return str(json.loads(origin or "{}")["vcs_info"]["commit_id"])
     return ""
+
+
+def _commit(source: Path) -> str:
+    """As git says, which takes no lock: it would be left behind if git were ended. `describe` takes one."""
+    words = ["git", "--no-optional-locks", "-C", str(source)]
+    words += ["status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=True)
+    head, *rest = done.stdout.splitlines()
+    found = head.removeprefix("# branch.oid ")
+    if found == "(initial)":
+        return ""
+    return found if all(line.startswith("#") for line in rest) else f"{found}-dirty"

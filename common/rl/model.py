@@ -115,6 +115,7 @@ def plan(
 
     Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """
+    observation = observation.bare
     values = METHODS[settings.algorithm.kind].has_target
     if values and action.kind != "discrete":
         space = action.kind.title().replace("-", "")

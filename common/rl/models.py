@@ -11,9 +11,10 @@ from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Settings
 
 
-def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> Model:
+def build(settings: Settings, observation: ObservationSpec, action: ActionSpec, *, own_process: bool = True) -> Model:
     """The model of a run; raises as `common.rl.networks.model.build`.
 
+    own_process: nothing else computes here, so torch is set up for networks of this size.
     Raises TorchMissingError as well where the network needs torch.
     """
     if resolve(settings.network.kind, observation) == "dense" and not settings.network.lstm:
@@ -24,7 +25,8 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
         raise TorchMissingError(f"the run's network ({settings.network.kind})") from error
     from common.rl.networks import model
 
-    # More threads do not speed up networks this small, and slow down a training on the same cores.
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
+    if own_process:
+        # More threads do not speed up networks this small, and slow down a training on the same cores.
+        torch.set_num_threads(1)
+        torch.set_flush_denormal(True)
     return model.build(settings, observation, action)

@@ -1,5 +1,7 @@
 """The kind and shape of one observation."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +21,13 @@ class ObservationSpec:
     kind: Literal["box", "pixels", "discrete"]
     size: int
     """Inputs of a dense layer: the number of elements of `shape`, or of values of a discrete observation."""
+    seen: ObservationSpec | None = None
+    """Where the last numbers say which actions are allowed (`common.rl.action_masks`): what is before them."""
+
+    @property
+    def bare(self) -> ObservationSpec:
+        """What a network's layers see."""
+        return self.seen or self
 
     @property
     def dtype(self) -> DTypeLike:

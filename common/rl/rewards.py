@@ -63,7 +63,8 @@ class RewardTransform:
     ) -> Moments | None:
         columns = []
         if numbers := self.normalization.observations:
-            columns.append(observations[valid].reshape(-1, numbers).astype(np.float64))
+            rows = observations.reshape(*valid.shape, -1)[valid]
+            columns.append(rows[:, :numbers].astype(np.float64))  # masks of actions come behind them
         if self.normalization.rewards:
             columns.append(self._discounted(rewards, valid)[valid][:, np.newaxis])
         return Moments.from_rows(np.concatenate(columns, axis=1)) if columns and valid.any() else None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
 _DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """What reading a file of a checkpoint says when it is not there; any other OSError is the disk's, and may pass."""
+LAYOUT = "vector"
+"""The metadata of the weights that say how the vector is made of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -93,7 +95,8 @@ class CheckpointPaths:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.weights_file = folder / "weights.safetensors"
-        """One float32 vector named `weights`."""
+        """float32: named tensors in the shapes of PyTorch's layers, and how the vector is made of them; or, of earlier
+        versions and of what has no such names, the vector itself, as `weights`."""
         self.optimizer_file = folder / "optimizer.safetensors"
         self.state_file = folder / "state.json"
 
@@ -112,15 +115,13 @@ class CheckpointPaths:
         import numpy as np  # only who reads weights waits for it
 
         head = self.read_state()
-        weights = self._tensors(self.weights_file, head)
-        if list(weights) != ["weights"] or weights["weights"].dtype != np.float32 or weights["weights"].ndim != 1:
-            raise DamagedCheckpointError(f"{self.weights_file}: is not one float32 vector named weights")
-        optimizer = self._tensors(self.optimizer_file, head)
-        for file, tensors in ((self.weights_file, weights), (self.optimizer_file, optimizer)):
+        weights = _vector(self.weights_file, *self._tensors(self.weights_file, head))
+        optimizer, _ = self._tensors(self.optimizer_file, head)
+        for file, tensors in ((self.weights_file, {"weights": weights}), (self.optimizer_file, optimizer)):
             for name, array in tensors.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise DamagedCheckpointError(f"{file}: {name} is not finite (NaN or infinity)")
-        return Checkpoint(head.version, head.score, weights["weights"], optimizer, head.state, head.evaluation)
+        return Checkpoint(head.version, head.score, weights, optimizer, head.state, head.evaluation)
 
     def read_state(self) -> CheckpointState:
         """Read the state alone; raises as `read`."""
@@ -130,7 +131,8 @@ class CheckpointPaths:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise DamagedCheckpointError(f"{self.state_file}: {error}") from error
 
-    def _tensors(self, file: Path, head: CheckpointState) -> dict[str, NDArray[Any]]:
+    def _tensors(self, file: Path, head: CheckpointState) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+        """Those in a file, and its metadata."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -138,9 +140,34 @@ class CheckpointPaths:
         if zlib.crc32(data) != head.checksums.get(file.name):
             raise DamagedCheckpointError(f"{file}: checksum differs from the one in {self.state_file.name}")
         try:
-            return load(data)
-        except (SafetensorError, KeyError) as error:
+            tensors = load(data)
+            header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
+        except (SafetensorError, KeyError, msgspec.MsgspecError) as error:
             raise DamagedCheckpointError(f"{file}: {error}") from error
+        return tensors, header.metadata
+
+
+class _Header(msgspec.Struct):
+    """Of a file of tensors; there is no way to ask for it in memory."""
+
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
+
+
+def _vector(file: Path, tensors: dict[str, NDArray[Any]], metadata: dict[str, str]) -> NDArray[np.float32]:
+    """The flat vector of the weights."""
+    import numpy as np
+
+    from common.rl.named_tensors import NamedTensor, to_vector
+
+    if LAYOUT in metadata:
+        try:
+            return to_vector(tensors, msgspec.json.decode(metadata[LAYOUT], type=list[NamedTensor]))
+        except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+            raise DamagedCheckpointError(f"{file}: {error}") from error
+    vector = tensors.get("weights")
+    if vector is None or len(tensors) > 1 or vector.dtype != np.float32 or vector.ndim != 1:
+        raise DamagedCheckpointError(f"{file}: is neither named tensors nor one float32 vector named weights")
+    return vector
 
 
 def _bytes(file: Path) -> bytes:

@@ -45,6 +45,31 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     retry_seconds: int = 0
     """Until it tries again, where it gave up."""
+    restarts: dict[str, int] = {}
+    """How often each of its actors ended without being told to, and was started again, since the launcher started."""
+
+
+class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One host, as those on it tell."""
+
+    name: str
+    actors: int
+    processor: float
+    """Part of its processors' time that is used, 0 to 1, by all processes."""
+    memory: int
+    """Bytes in use."""
+    memory_total: int
+
+
+class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of the learner's list."""
+
+    name: str
+    roles: list[str]
+    peers: int
+    """In the run with it now."""
+    seen: float | None
+    """Seconds since the last message under it; None: none since this learner began."""
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +190,12 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     weights: str = ""
     """SHA-256 of the final weights, which two runs of the same settings with reproducible = true share; empty: the run
     goes on."""
+    disk_free: int | None = None
+    """Bytes that the disk of the run folder has left for this user; None: not looked at yet."""
+    hosts: list[HostStatus] = []
+    """Of actors, launchers and evaluators, and the learner's."""
+    keys: list[KeyStatus] = []
+    """Of the learner's list; empty without keys."""
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
 

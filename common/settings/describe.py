@@ -1,6 +1,12 @@
-"""The allowed values of a setting in words, from the types of the sections."""
+"""What settings may be, in words from the types of the sections, and what they mean, from the docstrings there."""
+
+import ast
+from inspect import getsource
+from itertools import pairwise
 
 from msgspec import inspect
+
+from common.settings import sections
 
 
 def describe(kind: inspect.Type) -> str:
@@ -31,6 +37,47 @@ def describe(kind: inspect.Type) -> str:
             return "a section"
         case _:
             raise TypeError(f"no words for {kind}")
+
+
+def choices(path: str) -> list[str]:
+    """The words that a setting may be; empty where all of a kind are allowed, or where there is no such setting."""
+    kind: inspect.Type = inspect.type_info(sections.Settings)
+    for name in path.split("."):
+        fields = {field.name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
+        if name not in fields:
+            return []
+        kind = fields[name]
+    return words_of(kind)
+
+
+def words_of(kind: inspect.Type) -> list[str]:
+    """The same of a type."""
+    match kind:
+        case inspect.Metadata(extra_json_schema={"description": str(words)}) if words.startswith("one of "):
+            return [word for word in words.removeprefix("one of ").split(", ") if not word.startswith("or ")]
+        case inspect.BoolType():
+            return ["false", "true"]
+        case inspect.LiteralType():
+            return [str(value) for value in kind.values]
+        case inspect.UnionType():
+            return [word for one in kind.types for word in words_of(one)]
+        case _:
+            return []
+
+
+def meanings() -> dict[str, str]:
+    """What each section and setting is for, by paths such as `algorithm` and `algorithm.gamma`: their docstrings."""
+    found: dict[str, str] = {}
+    kinds: dict[str, type[sections.Section]] = {"": sections.Settings, **sections.SECTIONS}
+    classes = {node.name: node for node in ast.parse(getsource(sections)).body if isinstance(node, ast.ClassDef)}
+    for name, kind in kinds.items():
+        node = classes[kind.__name__]
+        found[name] = ast.get_docstring(node) or ""
+        for field, words in pairwise(node.body):
+            match field, words:
+                case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[f"{name}.{key}".removeprefix(".")] = " ".join(text.split())
+    return found
 
 
 def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:

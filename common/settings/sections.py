@@ -13,8 +13,11 @@ Amount = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 Scalar = bool | int | float | str
 Fractions = Annotated[list[Fraction], Meta(min_length=1, max_length=16)]
+Named = Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:Class")]
 Widths = Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)]
 
+MAX_ACTORS = 4096
+"""That may be asked for, by a setting or an operator."""
 NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala")
 
 
@@ -26,7 +29,7 @@ class Environment(Section, frozen=True):
     """The environments of the actors."""
 
     id: Annotated[str, Meta(min_length=1)] = "CartPole-v1"
-    """Gymnasium id; `module:Id-v0` imports that module first."""
+    """Gymnasium id; `module:Id-v0` imports that module first, `module:Class` is a class in it (or `file.py:Class`)."""
     num_envs: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Environments per actor, stepped as one batch."""
     observation: Literal["auto", "state", "frames"] = "auto"
@@ -47,10 +50,16 @@ class Environment(Section, frozen=True):
     """Rewards are divided by the running deviation of their discounted sum, over all actors, before reward_scale."""
     action_bounds: Literal["clip", "tanh"] = "clip"
     """How sampled actions are mapped into a Box's bounds: clipped, or squashed by tanh."""
+    action_masks: bool = False
+    """Actions that `action_mask` in the environment's info forbids are never taken (docs/environments.md)."""
     terminal_on_life_loss: bool = False
     """For learning, the loss of a life is terminal; reported episodes are still whole games (ALE games only)."""
     options: dict[str, Scalar] = msgspec.field(default_factory=dict)
     """Keyword arguments for the environment."""
+    wrappers: list[Named] = msgspec.field(default_factory=list)
+    """Classes of gymnasium wrappers, each `module:Class` or `file.py:Class`, put round it in this order."""
+    wrapper_options: dict[str, dict[str, Scalar]] = msgspec.field(default_factory=dict)
+    """Keyword arguments for the wrappers, a table for each by its class's name."""
 
 
 class Network(Section, frozen=True):
@@ -92,6 +101,7 @@ class Algorithm(Section, frozen=True):
     whole_episodes: bool = False
     """One gradient per whole episode instead; needs environment.num_envs = 1."""
     gamma: Fraction = 0.99
+    """Discount of the rewards of later steps."""
     gae_lambda: Fraction = 1.0
     """Generalised advantage estimation; 1: plain n-step advantages."""
     entropy_coef: NonNegative = 0.01
@@ -108,7 +118,9 @@ class Algorithm(Section, frozen=True):
     correction: Literal["vtrace", "none"] = "vtrace"
     """Importance correction between the acting policy and the learning one (a3c; a2c never, vtrace always)."""
     rho_clip: Positive = 1.0
+    """Largest importance ratio of a step's own error (V-trace)."""
     c_clip: Positive = 1.0
+    """Largest importance ratio by which later errors are passed back (V-trace)."""
     clip_range: Positive = 0.2
     """The ratio of the probabilities under the new and the old policy is clipped to 1 +- this (ppo only)."""
     epochs: Annotated[int, Meta(ge=1, le=256)] = 4
@@ -134,12 +146,14 @@ class Optimizer(Section, frozen=True):
     kind: Literal["adam", "rmsprop", "sgd"] = "adam"
     """rmsprop is A3C's form: epsilon inside the root, statistics shared by all actors."""
     learning_rate: Positive = 1e-3
+    """Length of an optimizer step, before anneal and staleness shorten it."""
     anneal: Literal["constant", "linear"] = "constant"
     """linear: to 0 at limits.frames."""
     beta1: Share | None = None
     """Adam's momentum. Not set: 0.9, but 0 where gradients of actors are applied as they come: asynchrony by itself
     acts as momentum (Mitliagkas et al. 2016, https://arxiv.org/abs/1605.09774)."""
     beta2: Share = 0.999
+    """How slowly Adam's mean of the squared gradients moves."""
     decay: Share = 0.99
     """RMSProp's alpha."""
     momentum: Share = 0.0
@@ -174,6 +188,7 @@ class Exchange(Section, frozen=True):
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
     """Fraction of the elements that codec = top-k sends."""
     entropy_coder: Literal["auto", "none", "lz4", "zstd"] = "auto"
+    """What packs the codec's bytes once more, without loss; auto: as the codec and the link suggest."""
     error_feedback: bool | Literal["auto"] = "auto"
     """Actors add the error of packing to the next gradient; auto: with top-k, sign and ternary."""
     weights: Literal["auto", "fp32", "fp16", "delta"] = "auto"
@@ -199,6 +214,7 @@ class Exchange(Section, frozen=True):
     link_mbit: NonNegative = 0.0
     """The slowest link between actors and learner in Mbit/s, for codec = auto; 0: not known."""
     heartbeat_seconds: Positive = 2.0
+    """Longest silence of a peer that has nothing to send."""
     expiry_seconds: Positive = 30.0
     """A peer that is silent for longer is removed."""
     groups: Annotated[int, Meta(ge=1, le=8)] = 2
@@ -237,9 +253,11 @@ class Scaling(Section, frozen=True):
     """The number of actors that the learner asks launchers for."""
 
     policy: Literal["fixed", "episode-duration", "load"] = "fixed"
-    minimum: Annotated[int, Meta(ge=0, le=4096)] = 2
+    """fixed: always `minimum`. episode-duration: more as episodes grow longer. load: while the learner has time."""
+    minimum: Annotated[int, Meta(ge=0, le=MAX_ACTORS)] = 2
     """Actors at the start; with policy fixed, always."""
-    maximum: Annotated[int, Meta(ge=1, le=4096)] = 2
+    maximum: Annotated[int, Meta(ge=1, le=MAX_ACTORS)] = 2
+    """Most actors that are ever asked for (not with policy fixed)."""
     form: Literal["steps", "linear"] = "steps"
     """episode-duration: `steps`: each addition is that of the highest threshold passed; `linear`: one actor when the
     mean episode passes `first`, one more each time it has grown by another `every`."""
@@ -248,12 +266,17 @@ class Scaling(Section, frozen=True):
     thresholds_relative: list[Positive] = msgspec.field(default_factory=lambda: [2.0, 4.0, 6.0])
     """In multiples of the first episodes."""
     thresholds_seconds: list[Positive] = msgspec.field(default_factory=lambda: [20.0, 40.0, 60.0])
+    """The same in seconds."""
     additions: list[Count] = msgspec.field(default_factory=lambda: [1, 2, 3])
     """Actors for each threshold."""
     first_relative: Positive = 2.0
+    """`first` of form linear, in multiples of the first episodes."""
     first_seconds: Positive = 20.0
+    """The same in seconds."""
     every_relative: Positive = 1.0
+    """`every` of form linear, in multiples of the first episodes."""
     every_seconds: Positive = 10.0
+    """The same in seconds."""
     episodes_between: Amount = 100
     """Least number of episodes between two additions."""
     busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
@@ -306,19 +329,24 @@ class Limits(Section, frozen=True):
     """When the run ends: at the first limit reached; 0: no such limit."""
 
     frames: Amount = 0
+    """Steps of the agents in their environments, all together."""
     episodes: Amount = 0
+    """Finished episodes, all together."""
     seconds: NonNegative = 0.0
+    """Time that the learner has worked at the run."""
     until_return: float | None = None
     """Goal: a mean return; of what, `until_return_of` says."""
     until_return_of: Literal["training", "evaluation"] = "training"
     """training: the last `window` episodes. evaluation: two evaluations of the same weights (needs an evaluator)."""
     window: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    """Episodes that the mean training return is of."""
 
 
 class Settings(Section, frozen=True):
     """All settings of a run."""
 
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    """Of the network's first weights, the episodes and the drawn actions."""
     reproducible: bool = False
     """The same settings give the same weights to the last bit, with the same versions on the same kind of machine: a
     fixed number of actors (scaling.minimum), and a step when each of them has sent (docs/operating.md)."""
@@ -333,3 +361,11 @@ class Settings(Section, frozen=True):
     evaluation: Evaluation = Evaluation()
     record: Record = Record()
     limits: Limits = Limits()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    field.name: field.type
+    for field in msgspec.structs.fields(Settings)
+    if isinstance(field.type, type) and issubclass(field.type, Section)
+}
+"""The sections by their names in a file."""

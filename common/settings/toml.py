@@ -15,7 +15,8 @@ import tomli_w
 from msgspec import inspect
 
 from common.errors import ConfigurationError
-from common.settings.describe import describe
+from common.settings.describe import describe, words_of
+from common.settings.own_code import canonical
 from common.settings.sections import Algorithm, Section, Settings
 from common.settings.validate import check
 
@@ -34,6 +35,7 @@ RENAMED = {
     "optimizer.step_size": "optimizer.learning_rate",
 }
 """Keys of earlier versions, which are refused, and their names now."""
+RENAMED_KEYS = {old.rpartition(".")[2]: new for old, new in RENAMED.items()}
 REMOVED = {"exchange.learner_delay_ms"}
 ELSEWHERE = {
     "lr": "optimizer.learning_rate",
@@ -59,6 +61,10 @@ NICKNAMES = {
     "mlp": "dense",
     "fc": "dense",
     "resnet": "conv-impala",
+    "dqn": "n-step-q",
+    "q-learning": "one-step-q",
+    "sarsa": "one-step-sarsa",
+    "impala": "vtrace",
     "gpu": "cuda",
 }
 """Values as other libraries call them."""
@@ -72,7 +78,8 @@ def read(path: Path, algorithm: str | None = None, wanted: Mapping[str, Mapping[
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from error
+        cure = "; `a3cd init ENV` writes such a file" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigurationError(f"{path}: {error.strerror}{cure}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: is no UTF-8 text (byte {error.start})") from error
     return parse(text, str(path), algorithm, wanted)
@@ -181,6 +188,7 @@ def by_path(settings: Settings) -> dict[str, Any]:
 
 
 def _build(document: Mapping[str, Any], source: str) -> Settings:
+    document = canonical(document, source)
     _refuse_wrong(document, Settings, "", source)
     settings = msgspec.convert(document, Settings)
     check(settings, source)
@@ -201,8 +209,8 @@ def _refuse_wrong(document: Mapping[str, Any], section: type[Section], above: st
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            words = describe(inspect.type_info(kind))
-            problem = f"{name} = {_shown(value)}: must be {words}{_nearest(value, words)}"
+            info = inspect.type_info(kind)
+            problem = f"{name} = {_shown(value)}: must be {describe(info)}{_nearest(value, info)}"
             raise ConfigurationError(f"{source}: {problem}") from None
 
 
@@ -214,21 +222,28 @@ def _suggestion(key: str, known: list[str], above: str) -> str:
     if name in REMOVED:
         return "; it was removed, leave it out"
     if near := get_close_matches(key, known, n=1):
-        return f"; did you mean {near[0]}?"
-    if key in ELSEWHERE:
-        return f"; did you mean {ELSEWHERE[key]}?"
-    for section, keys in msgspec.to_builtins(Settings()).items():
-        if isinstance(keys, dict) and key in keys:
-            return f"; did you mean {section}.{key}?"
+        return f"; did you mean {above}{near[0]}?"
+    if meant := named_like(key):
+        return f"; did you mean {meant}?"
     return f"; {above.rstrip('.') or 'the top'} has {', '.join(known)}"
 
 
-def _nearest(value: object, words: str) -> str:
-    """The allowed value that was probably meant, if any; `words` as of `describe`."""
-    if not isinstance(value, str) or not words.startswith("one of "):
+def named_like(key: str) -> str:
+    """The path of the setting of this name in any section, or that other libraries call so; empty if there is none."""
+    if key in ELSEWHERE:
+        return ELSEWHERE[key]
+    paths = by_path(Settings())
+    return next((path for path in paths if path.rpartition(".")[2] == key), RENAMED_KEYS.get(key, ""))
+
+
+def _nearest(value: object, kind: inspect.Type) -> str:
+    """The allowed value that was probably meant, if any."""
+    if isinstance(kind, inspect.ListType) and not isinstance(value, list):
+        return f"; did you mean [{_shown(value)}]?" if isinstance(value, int | float) else ""
+    if not isinstance(value, str):
         return ""
-    allowed = words.removeprefix("one of ").split(", ")
-    near = [one for one in (NICKNAMES.get(value.lower()), *get_close_matches(value, allowed, n=1)) if one in allowed]
+    allowed, typed = words_of(kind), value.lower()
+    near = [one for one in (NICKNAMES.get(typed), *get_close_matches(typed, allowed, n=1)) if one in allowed]
     return f"; did you mean {near[0]}?" if near else ""
 
 

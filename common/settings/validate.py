@@ -9,7 +9,7 @@ import msgspec
 from common.errors import ConfigurationError
 from common.settings.codec_names import COARSE
 from common.settings.exchanges import EXCHANGES, MAX_LIST_ITEMS, possible, staleness_policy
-from common.settings.sections import Exchange, Network, Scaling, Settings
+from common.settings.sections import Environment, Exchange, Network, Scaling, Settings
 
 INT64 = 2**63
 
@@ -22,6 +22,8 @@ def check(settings: Settings, source: str = "settings") -> None:
 
 def _problems(settings: Settings) -> Iterator[str]:
     yield from _unusable_numbers("", msgspec.to_builtins(settings))
+    yield from _wrappers(settings.environment)
+    yield from _masks(settings.environment)
     yield from _network(settings.network)
     yield from _algorithm(settings)
     yield from _episodes(settings)
@@ -57,6 +59,27 @@ def _unusable_numbers(path: str, value: object) -> Iterator[str]:
             yield f"{path} = {value}: must be a finite number"
         case int() if not -INT64 <= value < INT64:
             yield f"{path}: must be a whole number of at most 64 bits"
+
+
+def _wrappers(environment: Environment) -> Iterator[str]:
+    named = [one.rpartition(":")[2] for one in environment.wrappers]
+    for name in sorted(environment.wrapper_options.keys() - named):
+        given = ", ".join(named) or "none"
+        yield f"environment.wrapper_options.{name}: environment.wrappers has no {name}, but {given}"
+
+
+def _masks(environment: Environment) -> Iterator[str]:
+    if not environment.action_masks:
+        return
+    asked = "environment.action_masks = true"
+    if environment.frame_stack > 1:
+        cure = "gymnasium.wrappers:FrameStackObservation in environment.wrappers stacks observations alone"
+        yield f"{asked} does not go with environment.frame_stack = {environment.frame_stack}; {cure}"
+    if environment.frame_skip > 1:
+        why = "an action may be forbidden before it is repeated"
+        yield f"{asked} does not go with environment.frame_skip = {environment.frame_skip}: {why}"
+    if environment.observation == "frames":
+        yield f'{asked} does not go with environment.observation = "frames"'
 
 
 def _network(network: Network) -> Iterator[str]:

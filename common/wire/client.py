@@ -6,16 +6,18 @@ import platform
 import secrets
 from collections.abc import Iterator
 
+import msgspec
 import zmq
 
-from common.errors import ConfigurationError, WireError
+from common.errors import ConfigurationError, UnavailableError, WireError
 from common.host.backoff import Backoff
+from common.host.load import LoadMeter
 from common.host.security.access import LearnerEndpoint
 from common.host.versions import own_version, versions
 from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack, split
 from common.wire.membership import HELLO_SECONDS, MAX_DRAIN, REFUSED_SECONDS, Membership
-from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Hello, Role
+from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Heartbeat, Hello, Role
 
 MAX_REPLY_BYTES = 2**30
 """Longest message that a peer takes from a learner: it does not know the model's size before the welcome."""
@@ -29,6 +31,14 @@ _WATCHED = (
     | zmq.EVENT_CONNECTED
     | zmq.EVENT_DISCONNECTED
 )
+
+
+def unanswered(where: object, seconds: float) -> UnavailableError:
+    """What to say where no learner has answered at this address for so long."""
+    return UnavailableError(
+        f"no learner answers at {where} (waited {seconds:g} s): is it running there? "
+        f"`a3cd doctor --learner {where}` checks the connection"
+    )
 
 
 def introduce(
@@ -60,8 +70,12 @@ def introduce(
 
 
 class LearnerLink:
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint) -> None:
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, load: LoadMeter | None = None
+    ) -> None:
+        """`load`: each heartbeat says how busy this host is."""
         self._access = access
+        self._load = load
         self._failures = 0
         """Failed handshakes in a row."""
         self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
@@ -81,6 +95,8 @@ class LearnerLink:
 
     def send(self, message: AnyMessage, body: Buffer | None = None) -> bool:
         """Send without waiting; False: there is no connection now, and nothing was queued."""
+        if isinstance(message, Heartbeat) and self._load is not None and (load := self._load.look()) is not None:
+            message = msgspec.structs.replace(message, **load._asdict())
         header = pack(message)
         frames: list[Buffer] = [header] if body is None else [header, body]
         try:
@@ -135,6 +151,11 @@ class LearnerLink:
         if connected:
             self.socket.get(zmq.EVENTS)  # takes the new connection over from ZeroMQ's own thread
         return connected
+
+    @property
+    def connected(self) -> bool:
+        """Whether there was a connection when `watch` last looked."""
+        return self._descriptor >= 0
 
     def arrived(self) -> int:
         """Bytes that the learner's host has received since the last call; 0 where the system does not say."""

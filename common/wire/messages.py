@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from common.rl.episode import Episode
 from common.settings.exchanges import MAX_LIST_ITEMS
+from common.settings.sections import MAX_ACTORS
 
 PROTOCOL = 2
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
@@ -29,9 +30,10 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Doubles = Annotated[list[float], Meta(max_length=MAX_LIST_ITEMS)]
 Seconds = Annotated[float, Meta(gt=0)]
-Role = Literal["actor", "launcher", "observer", "evaluator"]
+Actors = Annotated[int, Meta(ge=0, le=MAX_ACTORS)]
+Role = Literal["actor", "launcher", "observer", "evaluator", "operator"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
-RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown"]
+RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown", "order"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
@@ -219,6 +221,8 @@ class FleetReport(Message, frozen=True):
     why: Text = ""
     names: Annotated[list[Name], Meta(max_length=MAX_ACTORS_NAMED)] = []
     """Of the actors that run, without the names of keys: one that never joins the run hangs."""
+    restarts: Annotated[dict[Name, Natural], Meta(max_length=MAX_ACTORS_NAMED)] = {}
+    """How often each actor ended without being told to, since the launcher started; of many those with most."""
 
 
 class Heartbeat(Message, frozen=True):
@@ -228,6 +232,12 @@ class Heartbeat(Message, frozen=True):
     """What the peer does now."""
     last_error: Text = ""
     """The last error that the peer recovered from, such as an environment that raised."""
+    processor: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    """Part of the time of its host's processors that is used."""
+    memory: Natural = 0
+    """Bytes of its host's memory in use."""
+    memory_total: Natural = 0
+    """Bytes of that memory; 0: none of the three is known."""
 
 
 class Inspect(Message, frozen=True):
@@ -239,6 +249,43 @@ class Status(Message, frozen=True):
 
     report: dict[str, Any]
     """docs/operating.md names the keys."""
+
+
+class Halt(Message, frozen=True):
+    """Ends the learner after a checkpoint, as SIGTERM does: the run can be resumed."""
+
+
+class Save(Message, frozen=True):
+    """Asks for a checkpoint of the weights as they are."""
+
+
+class Saved(Message, frozen=True):
+    """What became of the checkpoint that an operator waits for."""
+
+    version: Natural
+    path: Text = ""
+    """On the learner's host."""
+    error: Text = ""
+    """Why it is not on the disk; empty: it is."""
+
+
+class Scale(Message, frozen=True):
+    """Other bounds on the number of actors, for this run, in the place of those in its settings."""
+
+    minimum: Actors
+    maximum: Actors
+    """Not below `minimum`. Equal: so many actors, whatever scaling.policy says."""
+
+
+class Scaled(Message, frozen=True):
+    """The bounds that are in force."""
+
+    minimum: Actors
+    maximum: Actors
+    wanted: Natural
+    """Actors that the learner wants now."""
+    room: Natural
+    """Actors that the launchers can run."""
 
 
 class Stop(Message, frozen=True):
@@ -256,5 +303,5 @@ class Goodbye(Message, frozen=True):
 
 AnyMessage = (
     Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Evaluation | Observe | Act
-    | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Stop | Goodbye
+    | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Halt | Save | Saved | Scale | Scaled | Stop | Goodbye
 )  # fmt: skip

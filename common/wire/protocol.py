@@ -13,11 +13,12 @@ from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused,
 State = Literal["joining", "member"]
 """Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
 Side = Role | Literal["learner"]
-PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator")
+PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator", "operator")
 ACTOR: tuple[Role, ...] = ("actor",)
 LAUNCHER: tuple[Role, ...] = ("launcher",)
 OBSERVER: tuple[Role, ...] = ("observer",)
 EVALUATOR: tuple[Role, ...] = ("evaluator",)
+OPERATOR: tuple[Role, ...] = ("operator",)
 PLAYERS: tuple[Role, ...] = ("actor", "evaluator")
 LEARNER: tuple[Side, ...] = ("learner",)
 EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
@@ -54,6 +55,11 @@ RULES: dict[type[Message], Rule] = {
     messages.Heartbeat: Rule(EVERYONE, EVERYONE, answers=(messages.Heartbeat,)),
     messages.Inspect: Rule(OBSERVER, LEARNER, answers=(messages.Status,)),
     messages.Status: Rule(LEARNER, OBSERVER),
+    messages.Halt: Rule(OPERATOR, LEARNER, answers=(messages.Saved, Refused)),
+    messages.Save: Rule(OPERATOR, LEARNER, answers=(messages.Saved, Refused)),
+    messages.Saved: Rule(LEARNER, OPERATOR),
+    messages.Scale: Rule(OPERATOR, LEARNER, answers=(messages.Scaled, Refused)),
+    messages.Scaled: Rule(LEARNER, OPERATOR),
     messages.Stop: Rule(LEARNER, PEERS),
     messages.Goodbye: Rule(PEERS, LEARNER),
 }
@@ -79,7 +85,11 @@ REFUSALS: dict[RefusalCode, Refusal] = {
     "protocol": Refusal("its hello has another protocol number, or cannot be read", RefusedError),
     "codec": Refusal("it has no codec that this run allows", RefusedError),
     "name": Refusal("its name is not the name of its key, and does not begin with `KEY/`", RefusedError),
-    "role": Refusal("it sent a message that its role may not send, or the run takes no more actors", RefusedError),
+    "role": Refusal(
+        "its key, or without keys its address, may not have this role; it sent a message that its role may not send; "
+        "or the run takes no more actors",
+        RefusedError,
+    ),
     "quarantined": Refusal(
         "what it sent could not be used; holds for its name, for some minutes. A process that was a member ends; one "
         "that was not yet waits until it is let in",
@@ -87,5 +97,6 @@ REFUSALS: dict[RefusalCode, Refusal] = {
         passes=False,
     ),
     "replaced": Refusal("a launcher of its name came later, and is a member", None),
+    "order": Refusal("an operator's order that cannot be carried out, or be read: nothing has changed", RefusedError),
     "unknown": Refusal("it is not a member, or its message is of another run or epoch", None),
 }

@@ -110,10 +110,11 @@ def events_with_values(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:
         yield _EVENT.unpack(monitor.recv_multipart()[0])
 
 
-def reserve(address: Address) -> socket.socket:
+def reserve(address: Address, option: str = "--bind") -> socket.socket:
     """A listening TCP socket for `bind` to give to ZeroMQ; peers that connect before wait.
 
-    The learner takes its ports first, since loading torch and building the model take seconds.
+    The learner takes its ports first, since loading torch and building the model take seconds. `option` is what the
+    operator may choose another address with.
     Raises UnavailableError for a port in use, ConfigurationError for an address that is not this machine's.
     """
     if address.port > LAST_PORT:
@@ -124,7 +125,7 @@ def reserve(address: Address) -> socket.socket:
         return socket.create_server((host, address.port), family=family, backlog=_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            why = f"{address} is in use: stop what listens there, or choose another port with --bind"
+            why = f"{address} is in use: stop what listens there, or choose another port with {option}"
             raise UnavailableError(why) from None
         reason = (error.strerror or str(error)).partition(" (")[0]
         raise ConfigurationError(f"cannot listen on {address}: {reason}") from None

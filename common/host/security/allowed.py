@@ -10,11 +10,14 @@ from common.host import file_lock
 from common.host.atomic_file import replace_file
 from common.host.security.keys import check_key, check_name
 
-ROLES = ("actor", "launcher", "observer", "evaluator")
-"""An observer asks for the status and does nothing else; an evaluator asks for weights and tells how they play."""
+USUAL_ROLES = ("actor", "launcher", "observer", "evaluator")
+"""Of a key for which none are written. An observer asks for the status and does nothing else; an evaluator asks for
+weights and tells how they play."""
+ROLES = (*USUAL_ROLES, "operator")
+"""An operator ends the run, saves it, and says how many actors it has: only where that is written."""
 _HEADER = (
     "# Peers that may speak to the learner: PUBLICKEY name [roles]. Read again whenever it changes.\n"
-    f"# Roles: some of {','.join(ROLES)}, with commas between; all of them where none is written.\n"
+    f"# Roles: some of {','.join(ROLES)}, with commas between; where none is written, all but operator.\n"
 )
 
 
@@ -23,11 +26,11 @@ class Allowed:
     """The holder of one key."""
 
     name: str
-    roles: tuple[str, ...] = ROLES
+    roles: tuple[str, ...] = USUAL_ROLES
     """In the order of ROLES."""
 
     def __str__(self) -> str:
-        return self.name if self.roles == ROLES else f"{self.name} {','.join(self.roles)}"
+        return self.name if self.roles == USUAL_ROLES else f"{self.name} {','.join(self.roles)}"
 
 
 def parse(text: str, path: Path) -> dict[str, Allowed]:
@@ -40,12 +43,12 @@ def parse(text: str, path: Path) -> dict[str, Allowed]:
         where = f"{path}, line {number}"
         if len(words) not in (2, 3):
             raise ConfigurationError(
-                f"{where}: write a public key, a name, and roles if not all: KEY NAME actor,observer"
+                f"{where}: write a public key, a name, and roles if not the usual ones: KEY NAME actor,observer"
             )
         key, name = check_key(words[0], f"{where}: {words[0]!r}"), check_name(words[1])
         if key in peers or any(name == other.name for other in peers.values()):
             raise ConfigurationError(f"{where}: the key or the name {name!r} stands in the list already")
-        peers[key] = Allowed(name, check_roles(words[2].split(","), where) if len(words) == 3 else ROLES)
+        peers[key] = Allowed(name, check_roles(words[2].split(","), where) if len(words) == 3 else USUAL_ROLES)
     return peers
 
 
@@ -72,7 +75,7 @@ def read(path: Path) -> dict[str, Allowed]:
         raise UnavailableError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def allow(path: Path, key: str, name: str, roles: Sequence[str] = ROLES) -> bool:
+def allow(path: Path, key: str, name: str, roles: Sequence[str] = USUAL_ROLES) -> bool:
     """Add a peer; False: it was in the list. Raises ConfigurationError for a name that has another key."""
     peer = Allowed(check_name(name), check_roles(roles))
     with _editing(path) as peers:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from common.rl.action_masks import FORBIDDEN
 from common.rl.action_spec import ActionSpec
 from common.rl.distributions.base import Actions, Floats
 from common.rl.distributions.registry import distribution
@@ -41,7 +42,7 @@ class Sampling(Exploration):
 
 
 class EpsilonGreedy(Exploration):
-    """The action of the highest value, or with probability epsilon any action, all with the same probability.
+    """The action of the highest value, or with probability epsilon any that is allowed, all with the same probability.
 
     Each environment's epsilon falls linearly from 1 to a final value drawn for it once. See Mnih et al. 2016,
     https://arxiv.org/abs/1602.01783, section 4.
@@ -69,12 +70,22 @@ class EpsilonGreedy(Exploration):
         return self.finals + min(max(0.0, left), 1.0) * (1 - self.finals)
 
     def draw(self, outputs: Floats) -> tuple[Actions, Floats]:
-        epsilons, width = self.epsilons, outputs.shape[1]
-        best = self.best(outputs)
+        epsilons, best = self.epsilons, self.best(outputs)
         explores = self._rng.random(len(best)) < epsilons
-        actions = np.where(explores, self._rng.integers(width, size=len(best)), best)
-        probabilities = epsilons / width + np.where(actions == best, 1 - epsilons, 0.0)
+        any_one, choices = self._any(outputs)
+        actions = np.where(explores, any_one, best)
+        probabilities = epsilons / choices + np.where(actions == best, 1 - epsilons, 0.0)
         return actions, np.log(probabilities).astype(np.float32)
+
+    def _any(self, outputs: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64] | int]:
+        """An action (B,) of those that are not FORBIDDEN, and of how many it is one."""
+        count, width = outputs.shape
+        allowed = outputs != np.float32(FORBIDDEN)
+        if allowed.all():
+            return self._rng.integers(width, size=(count,)), width
+        ranks = allowed.cumsum(axis=1)
+        chosen = self._rng.integers(ranks[:, -1])
+        return np.count_nonzero(ranks <= chosen[:, np.newaxis], axis=1), ranks[:, -1]
 
     def best(self, outputs: Floats) -> Actions:
         actions: Actions = outputs.argmax(axis=1)

@@ -60,10 +60,13 @@ class DenseLayout:
     shared: bool
     normalized: bool
     """Whether running statistics normalise the observations first."""
+    masked: bool = False
+    """Whether observations end with a mask of actions (`common.rl.action_masks`); the trunk's is without it."""
 
     @property
     def architecture(self) -> str:
-        return f"{'normalized ' if self.normalized else ''}{heads(self.trunk.architecture, self.shared, self.action)}"
+        around = ("masked " if self.masked else "") + ("normalized " if self.normalized else "")
+        return around + heads(self.trunk.architecture, self.shared, self.action)
 
     @property
     def parameters(self) -> Layout:
@@ -78,7 +81,8 @@ class DenseLayout:
             for name, units, inputs in self.trunk.layers():
                 own.append((f"trunks.{number}.{name}_weight", (units, inputs)))
                 own.append((f"trunks.{number}.{name}_bias", (units,)))
-        return tuple((f"inner.{name}" if self.normalized else name, shape) for name, shape in own)
+        around = (self.normalized + self.masked) * "inner."
+        return tuple((around + name, shape) for name, shape in own)
 
 
 def trunk_layout(section: Network, observation: ObservationSpec) -> TrunkLayout:

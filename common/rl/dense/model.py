@@ -73,6 +73,7 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     """The model of a run whose network is dense and feed-forward; raises as `common.rl.networks.model.build`."""
     decided, normalization, extras = plan(settings, observation, action)
     section = settings.network
-    layout = DenseLayout(trunk_layout(section, observation), decided, section.shared, section.normalize)
+    masked = observation.seen is not None
+    layout = DenseLayout(trunk_layout(section, observation.bare), decided, section.shared, section.normalize, masked)
     target = DenseModel(layout, extras, normalization) if METHODS[settings.algorithm.kind].has_target else None
     return DenseModel(layout, extras, normalization, target)

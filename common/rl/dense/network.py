@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from common.rl.action_masks import FORBIDDEN, split
 from common.rl.dense.heads import Heads
 from common.rl.dense.inputs import Inputs
 from common.rl.dense.layout import CHUNK, DenseLayout
@@ -44,6 +45,7 @@ class DenseNetwork:
         """Largest number of observations of a pass."""
         self._width = layout.action.width + 1
         self._inputs = Inputs(layout, extras)
+        self._masked = layout.trunk.observation if layout.masked else None
         values, slopes = _views(self.vector, parameters), _views(self.gradient, parameters)
         self._heads = Heads(layout, values, slopes)
         prefixes = ["trunks.0."] if layout.shared else ["trunks.0.", "trunks.1."]
@@ -87,12 +89,21 @@ class DenseNetwork:
                 add.first = False
 
     def _run(self, observations: NDArray[Any], memory: _Memory) -> Floats:
+        allowed = None
+        if self._masked is not None:
+            observations, allowed = split(self._masked, observations)
         inputs = self._inputs.encode(observations, memory.inputs)
         features = [one.forward(inputs, kept) for one, kept in zip(self._trunks, memory.activations, strict=True)]
         self._heads.forward(features, memory.outputs)
+        if allowed is not None:
+            memory.outputs[:, :-1][~allowed] = FORBIDDEN
         return memory.outputs
 
     def _back(self, observations: NDArray[Any], derivative: Floats, memory: _Memory, add: Accumulator) -> None:
+        if self._masked is not None:
+            observations, allowed = split(self._masked, observations)
+            derivative = derivative.copy()
+            derivative[:, :-1][~allowed] = 0
         inputs = memory.inputs if self._inputs.copies else self._inputs.encode(observations, memory.inputs)
         slopes = [[layer[: len(derivative)] for layer in trunk] for trunk in self._slopes]
         features, by_features = ([trunk[-1] for trunk in part] for part in (memory.activations, slopes))
@@ -134,7 +145,7 @@ def _views(vector: Floats, layout: Layout) -> dict[str, Floats]:
     views, first = {}, 0
     for name, shape in layout:
         last = first + math.prod(shape)
-        views[name.removeprefix("inner.")] = vector[first:last].reshape(shape)
+        views[name.replace("inner.", "")] = vector[first:last].reshape(shape)
         first = last
     return views
 

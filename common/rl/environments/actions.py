@@ -1,6 +1,7 @@
 """Maps the actions of a policy to those of an environment."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -27,6 +28,7 @@ class ActionMap:
 
     def __init__(self, space: gymnasium.Space[Any], bounds: Bounds = "clip") -> None:
         """Raises EnvironmentMissingError for a space that is none of the three."""
+        self.space = space
         self.same = isinstance(space, Discrete) and not space.start
         """Whether the policy's actions are the environment's own."""
         if isinstance(space, Discrete):
@@ -45,23 +47,41 @@ class ActionMap:
                 f"action space {space} is not supported; Discrete, MultiDiscrete and Box are, of one number or more"
             )
 
+    def bypass(self) -> None:
+        """From now on the environment's own actions are given, not a policy's."""
+        self.same, self.own = True, np.asarray
 
-def _into_box(
-    space: Box, both: NDArray[np.bool_], squashed: NDArray[np.bool_]
-) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    low = np.where(both, space.low.astype(np.float64), -1)
-    high = np.where(both, space.high.astype(np.float64), 1)
-    centre = high / 2 + low / 2  # halved first: no overflow
-    half = high / 2 - low / 2
-    whole = np.issubdtype(space.low.dtype, np.integer)
 
-    def own(actions: NDArray[Any]) -> NDArray[Any]:
-        if squashed.any():
-            actions = np.where(squashed, np.tanh(actions), actions)
-        scaled = centre + half * actions
-        if whole:
+@dataclass(frozen=True, eq=False)
+class BoxMap:
+    """From the numbers of a policy to those of a Box; every array has the Box's shape."""
+
+    centre: NDArray[np.float64]
+    """Between two bounds; 0 where a bound is missing."""
+    half: NDArray[np.float64]
+    """Of the distance between two bounds; 1 where a bound is missing."""
+    low: NDArray[Any]
+    high: NDArray[Any]
+    squashed: NDArray[np.bool_]
+    """What goes through tanh first."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the Box is of integers."""
+        return np.issubdtype(self.low.dtype, np.integer)
+
+    def __call__(self, actions: NDArray[Any]) -> NDArray[Any]:
+        if self.squashed.any():
+            actions = np.where(self.squashed, np.tanh(actions), actions)
+        scaled = self.centre + self.half * actions
+        if self.whole:
             scaled = np.rint(scaled)
-        clipped: NDArray[Any] = np.clip(scaled, space.low, space.high).astype(space.dtype, copy=False)
+        clipped: NDArray[Any] = np.clip(scaled, self.low, self.high).astype(self.low.dtype, copy=False)
         return clipped
 
-    return own
+
+def _into_box(space: Box, both: NDArray[np.bool_], squashed: NDArray[np.bool_]) -> BoxMap:
+    low = np.where(both, space.low.astype(np.float64), -1)
+    high = np.where(both, space.high.astype(np.float64), 1)
+    # Halved first: no overflow.
+    return BoxMap(high / 2 + low / 2, high / 2 - low / 2, space.low, space.high, squashed)

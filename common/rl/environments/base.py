@@ -4,12 +4,14 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Protocol
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import UnavailableError
 from common.host.modules import error_text, log_traceback
 from common.rl.action_spec import ActionSpec
+from common.rl.environments.actions import ActionMap
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
 
@@ -65,12 +67,18 @@ class Environments(ABC):
     observation: ObservationSpec
     action: ActionSpec
     """Of the actions that `step` takes: choices counted from 0; numbers of a Box without bounds."""
+    actions: ActionMap
+    """To the environment's own; of environments that `make` made, like `space`."""
+    space: gymnasium.Space[Any]
+    """Of one observation before it is stacked, in the environment's own form."""
     frames_per_step: int
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
     pace: float = 0.0
     """Least seconds from one step to the next; 0: as fast as possible."""
     clock: Clock = time
     """In whose time they are stepped."""
+    masks_unused: bool = False
+    """Whether the info of a reset said which actions are allowed, and nobody asked."""
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> Observations:

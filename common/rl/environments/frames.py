@@ -17,7 +17,11 @@ _MASKS = (0xFF, 0xFF00, 0xFF0000, 0)
 
 def grey_frame(environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
     """The current picture of an environment that was made with render_mode='rgb_array'."""
-    picture = np.asarray(environment.render())
+    return grey(np.asarray(environment.render()))
+
+
+def grey(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """As FRAME_SPACE has it, of a picture (height, width, 3)."""
     # pygame's arrays are views of column-major surfaces; Pillow reads them ten times as fast in the order of memory.
     sideways = picture.strides[0] < picture.strides[1]
     frame = _shrunk(Image.fromarray(picture.swapaxes(0, 1) if sideways else picture))

@@ -6,7 +6,7 @@ import os
 from typing import Any, Literal
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import FlattenObservation
@@ -17,6 +17,7 @@ from common.rl.environments.atari import make_atari
 from common.rl.environments.base import OLD_INTERFACE, Environments
 from common.rl.environments.frames import can_draw, flappy_frame, grey_frame
 from common.rl.environments.names import ATARI, find_spec, is_atari, own_cure, resolve
+from common.rl.environments.own import wrapped
 from common.rl.environments.quiet import quiet
 from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.environments.spaces import COMPOSED
@@ -53,6 +54,8 @@ def make(
     except DependencyNotInstalled as error:
         raise EnvironmentMissingError(f"environment {section.id} cannot be made: {own_cure(str(error))}") from error
     except Exception as error:
+        if taken := _options_taken(error, section, spec):
+            raise EnvironmentMissingError(f"environment.options: {taken}") from error
         log_traceback(error)
         raise EnvironmentMissingError(f"environment {section.id} cannot be made: {error_text(error)}") from error
     if section.step_seconds:
@@ -63,7 +66,9 @@ def make(
 def _batch(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render_mode: str | None) -> Environments:
     if is_atari(section.id):
         return make_atari(section, spec, num_envs=num_envs, seed=seed)
-    plain = section.observation == "state" and section.frame_skip == 1 and render_mode is None
+    usual = section.observation == "state" and section.frame_skip == 1
+    usual &= not section.wrappers and not section.action_masks
+    plain = usual and render_mode is None
     vector = _vector(section, spec, num_envs, seed) if plain and num_envs >= VECTOR_ENVS else None
     environments = vector or _sequential(section, spec, num_envs, seed, render_mode)
     return StackedEnvironments(environments, section.frame_stack) if section.frame_stack > 1 else environments
@@ -94,6 +99,7 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         options: dict[str, Any] = section.options | ({"render_mode": mode} if mode else {})
         environment = gymnasium.make(spec, disable_env_checker=True, **options)
         _refuse_old_interface(environment.unwrapped)
+        environment = wrapped(environment, section.wrappers, section.wrapper_options)
         if section.frame_skip > 1:
             environment = RepeatAction(environment, section.frame_skip)
         if isinstance(environment.observation_space, COMPOSED) and not frames:
@@ -116,7 +122,23 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         limit=limit,
         camera=camera,
         bounds=section.action_bounds,
+        masks=section.action_masks,
     )
+
+
+def _options_taken(error: Exception, section: Environment, spec: EnvSpec) -> str:
+    """Which of the options it does not take, and which it does, if that is what went wrong; else empty."""
+    if not isinstance(error, TypeError) or "unexpected keyword argument" not in str(error) or is_atari(section.id):
+        return ""
+    entry = spec.entry_point
+    creator: Any = load_env_creator(entry) if isinstance(entry, str) else entry
+    parameters = inspect.signature(creator).parameters.values()
+    known = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    wrong = sorted(section.options.keys() - known)
+    if not wrong:
+        return ""
+    takes = ", ".join(name for name in known if name != "render_mode") or "none"
+    return f"{section.id} takes no {', '.join(wrong)}, but {takes}"
 
 
 def _refuse_raw_pictures(section: Environment, spec: EnvSpec) -> None:
@@ -145,12 +167,16 @@ def _refuse_old_interface(environment: gymnasium.Env[Any, Any]) -> None:
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
     """The registration to make environments from, and the limit in the agent's steps that the batch keeps; 0: none.
 
-    Gymnasium's TimeLimit, a microsecond a step, stays only where it counts other steps than the agent's: under repeated
-    actions and under wrappers of the registration itself, unless the section sets a limit.
+    Gymnasium's TimeLimit, a microsecond a step, stays only where it counts other steps than the agent's (under repeated
+    actions and under wrappers of the registration itself, unless the section sets a limit), and under wrappers of the
+    section, which may ask for it.
     """
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
     limit = section.max_episode_steps
+    if section.wrappers and section.frame_skip == 1:
+        spec.max_episode_steps = limit or spec.max_episode_steps
+        return spec, 0
     if not limit and section.frame_skip == 1 and not spec.additional_wrappers:
         limit = spec.max_episode_steps or 0
     if limit:

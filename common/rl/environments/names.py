@@ -9,8 +9,8 @@ import msgspec
 from gymnasium.envs.registration import EnvSpec
 
 from common.errors import ConfigurationError, EnvironmentMissingError
-from common.host.modules import bare, load, module_of
-from common.rl.environments.quiet import quiet
+from common.host.modules import bare, in_files, missing, module_of
+from common.rl.environments.own import class_spec, environments, imported
 from common.settings.sections import Environment, Scalar, Settings
 
 ATARI = "ALE/"
@@ -43,13 +43,18 @@ def draws_actions(settings: Settings) -> bool:
 def resolve(section: Environment) -> Environment:
     """The section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
 
-    Raises ConfigurationError for the state of an ALE game, and for the lives of another environment.
+    Raises ConfigurationError for the state, wrappers or action masks of an ALE game, and for the lives of another
+    environment.
     """
     atari = is_atari(section.id)
     if atari and section.observation == "state":
         raise ConfigurationError(f"environment.observation: {section.id} gives frames only; use 'frames' or 'auto'")
     if section.terminal_on_life_loss and not atari:
         raise ConfigurationError(f"environment.terminal_on_life_loss: ALE games have lives, {section.id} has none")
+    if section.wrappers and atari:
+        raise ConfigurationError("environment.wrappers: ALE games take none, since they are stepped many at a time")
+    if section.action_masks and atari:
+        raise ConfigurationError(f"environment.action_masks: {section.id} does not say which actions are allowed")
     observation = section.observation
     if observation == "auto":
         observation = "frames" if atari else "state"
@@ -78,8 +83,7 @@ def longest_episode(section: Environment) -> int:
 def find_spec(identifier: str) -> EnvSpec:
     """The registration of an id, after importing the module it is in; raises EnvironmentMissingError without it."""
     module, name = module_of(identifier), bare(identifier)
-    if module:
-        _import(module, identifier)
+    own = imported(module, f"environment {identifier}") if module else None
     for prefix, (package, extra) in PACKAGES.items():
         if name.startswith(prefix) and not module:
             if not importlib.util.find_spec(package):
@@ -87,19 +91,35 @@ def find_spec(identifier: str) -> EnvSpec:
                     f"environment {name} needs the package {package}, which is not installed: "
                     f"pip install 'a3cd[{extra}]'"
                 )
-            _import(package, identifier)
+            imported(package, f"environment {identifier}")
     spec = gymnasium.registry.get(name)
+    if spec is None and own is not None:
+        spec = class_spec(own, name)
     if spec is None:
-        alike = _alike(name)
-        hint = f"did you mean {' or '.join(alike)}?" if alike else "the module it is in goes before it: module:Id-v0"
+        there = [] if own is None else environments(own)
+        alike = [] if there else _alike(name)
+        if own is not None and not alike:
+            raise EnvironmentMissingError(f"environment {identifier}: {missing(own, name, 'environment', there)}")
+        hint = f"did you mean {' or '.join(alike)}?" if alike else in_files(name)
+        hint = hint or "the module it is in goes before it: module:Id-v0, or the file: my_envs.py:Class"
         raise EnvironmentMissingError(f"environment {name} does not exist; {hint}")
     return spec
 
 
 def _alike(name: str) -> list[str]:
-    """Known ids like `name`; of an ALE game the preprocessed ones only, which begin as it does."""
-    ids = [one for one in known() if one.startswith(ATARI) == name.startswith(ATARI)]
-    return difflib.get_close_matches(name, ids, n=3, cutoff=0.75)
+    """Known ids like `name`; of an ALE game the preprocessed one only."""
+    ids = known()
+    game = ATARI + re.sub(r"(NoFrameskip|Deterministic|-ram|-v\d+)+$", "", name.removeprefix(ATARI)) + "-v5"
+    if game in ids:
+        return [game]
+    usual = [one for one in ids if one.startswith(ATARI) == name.startswith(ATARI) and not _raw(one)]
+    return difflib.get_close_matches(name, usual, n=3, cutoff=0.75)
+
+
+def _raw(identifier: str) -> bool:
+    """Whether it is an ALE game under another id than ALE/..., of its whole screen."""
+    entry = str(gymnasium.registry[identifier].entry_point)
+    return entry.startswith("ale_py") and not identifier.startswith(ATARI)
 
 
 def extra(section: Environment) -> str:
@@ -129,10 +149,5 @@ def known() -> list[str]:
     """The ids registered in this process and by the packages above, sorted."""
     for prefix, (package, _) in PACKAGES.items():
         if importlib.util.find_spec(package):
-            _import(package, prefix)
+            imported(package, f"environment {prefix}")
     return sorted(gymnasium.registry)
-
-
-def _import(module: str, identifier: str) -> None:
-    with quiet():
-        load(module, lambda why: EnvironmentMissingError(f"environment {identifier}: {why}"))

@@ -11,9 +11,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import FlattenObservation
 from numpy.typing import NDArray
 
 from common.errors import A3cdError, EnvironmentMissingError, UnavailableError
+from common.rl.action_masks import join, masked
 from common.rl.environments.actions import ActionMap, Bounds
 from common.rl.environments.base import (
     OLD_INTERFACE,
@@ -25,7 +27,8 @@ from common.rl.environments.base import (
     failure,
 )
 from common.rl.environments.frames import FRAME_SPACE
-from common.rl.environments.spaces import ObservationBuffer
+from common.rl.environments.masks import KEY, ActionMasks, check, none
+from common.rl.environments.spaces import COMPOSED, ObservationBuffer
 
 _UNPACKING = (str(Path(__file__).parent), str(Path(gymnasium.__file__).parent))
 """Folders of the code that unpacks what an environment returns: ours and gymnasium's wrappers."""
@@ -44,12 +47,15 @@ class SequentialEnvironments(Environments):
         limit: int = 0,
         camera: Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]] | None = None,
         bounds: Bounds = "clip",
+        masks: bool = False,
     ) -> None:
         """environments: closed with the batch. name: for errors. frames_per_step: times each action is repeated.
 
         limit: steps after which an episode is truncated (a TimeLimit without the cost of a wrapper); 0: none.
         camera: its pictures, of FRAME_SPACE, replace the observations.
-        Raises EnvironmentMissingError if the spaces are not supported.
+        masks: observations end with the masks of the actions that info has (`common.rl.action_masks`).
+        Raises EnvironmentMissingError if the spaces are not supported, or there is no mask; ConfigurationError if masks
+        do not go with the spaces.
         """
         self._environments = list(environments)
         self._steps = [environment.step for environment in environments]
@@ -57,14 +63,24 @@ class SequentialEnvironments(Environments):
         self._seed = seed
         self._limit = limit or sys.maxsize
         self._camera = camera
-        self._actions = ActionMap(environments[0].action_space, bounds)
+        self.actions = ActionMap(environments[0].action_space, bounds)
         space = FRAME_SPACE if camera else environments[0].observation_space
         self._buffer = ObservationBuffer(space, len(environments))
+        self.space = space
+        first = environments[0]
+        if isinstance(first, FlattenObservation) and isinstance(first.env.observation_space, COMPOSED):
+            self.space = first.env.observation_space
 
         self.count = len(environments)
         self.observation = self._buffer.spec
-        self.action = self._actions.spec
+        self.action = self.actions.spec
         self.frames_per_step = frames_per_step
+        self._masks: ActionMasks | None = None
+        if masks:
+            check(name, self.observation, self.action)
+            self._masks = ActionMasks(self.action, self.count, name)
+            self.observation = masked(self.observation, self.action)
+            self._require_masks()
         self._plain = self.action.kind == "discrete"  # Python's own integers, as these environments expect them
 
         self._elapsed = [0] * self.count
@@ -80,25 +96,27 @@ class SequentialEnvironments(Environments):
         try:
             for index in range(self.count):
                 self._begin(index, env_seed(seed, index))
+        except A3cdError:
+            raise
         except Exception as error:
             raise self._failure("reset", error) from error
-        return self._buffer.finished()
+        return self._finished()
 
     def step(self, actions: Actions) -> Step:
-        rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
+        rewards, terminated, truncated, masks = self._rewards, self._terminated, self._truncated, self._masks
         if self._some_ended:
             terminated.fill(False)
             truncated.fill(False)
             self._some_ended = False
         ended, elapsed, put, camera = self._ended, self._elapsed, self._buffer.put, self._camera
         try:
-            own = actions if self._actions.same else self._actions.own(actions)
+            own = actions if self.actions.same else self.actions.own(actions)
             for index, action in enumerate(own.tolist() if self._plain else own):
                 if ended[index]:
                     self._begin(index)
                     rewards[index] = 0.0
                     continue
-                observation, reward, over, cut, _ = self._steps[index](action)
+                observation, reward, over, cut, info = self._steps[index](action)
                 put(index, camera(self._environments[index]) if camera else observation)
                 rewards[index] = reward
                 elapsed[index] += 1
@@ -106,9 +124,13 @@ class SequentialEnvironments(Environments):
                     ended[index] = self._some_ended = True
                     terminated[index] = over
                     truncated[index] = cut or elapsed[index] >= self._limit
+                if masks is not None:
+                    masks.put(index, info, ended=ended[index], after="step")
+        except A3cdError:
+            raise
         except Exception as error:
             raise self._failure("step", error) from error
-        return Step(self._buffer.finished(), rewards, terminated, truncated)
+        return Step(self._finished(), rewards, terminated, truncated)
 
     def render(self) -> NDArray[np.uint8]:
         drawn = self._environments[0].render()
@@ -122,6 +144,15 @@ class SequentialEnvironments(Environments):
         for environment in self._environments:
             environment.close()
 
+    def _require_masks(self) -> None:
+        try:
+            _, info = self._environments[0].reset(seed=env_seed(self._seed, 0))
+            given = KEY in info
+        except Exception:  # those who play say so
+            return
+        if not given:
+            raise EnvironmentMissingError(none("reset"))
+
     def _failure(self, doing: str, error: Exception) -> A3cdError:
         """For good where what came back cannot be unpacked as gymnasium's environments return it."""
         raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
@@ -132,7 +163,15 @@ class SequentialEnvironments(Environments):
 
     def _begin(self, index: int, seed: int | None = None) -> None:
         environment = self._environments[index]
-        observation, _ = environment.reset(seed=seed)
+        observation, info = environment.reset(seed=seed)
         self._buffer.put(index, self._camera(environment) if self._camera else observation)
+        if self._masks is not None:
+            self._masks.put(index, info, ended=False, after="reset")
+        elif isinstance(info, dict) and KEY in info:
+            self.masks_unused = True
         self._elapsed[index] = 0
         self._ended[index] = False
+
+    def _finished(self) -> Observations:
+        observations = self._buffer.finished()
+        return observations if self._masks is None else join(observations, self._masks.array)

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from common.rl.action_masks import first_allowed, split
 from common.rl.environments.make import make
 from common.settings.sections import Environment
 
@@ -13,15 +14,17 @@ SECONDS = 0.5
 
 
 def step_seconds(section: Environment, seed: int) -> float:
-    """Seconds of the shortest step of the section's batch, always with the same action; raises as `make` and `step`."""
+    """Seconds of the shortest step of the section's batch, of any actions; raises as `make` and `step`."""
     batch = make(section, num_envs=section.num_envs, seed=seed)
     try:
-        batch.reset()
+        observations, seen = batch.reset(), batch.observation.seen
         actions = np.zeros((batch.count, *batch.action.shape), batch.action.dtype)
         shortest, until = np.inf, time.perf_counter() + SECONDS
         for _ in range(STEPS):
+            if seen is not None:
+                actions = first_allowed(batch.action, split(seen, observations)[1])
             begun = time.perf_counter()
-            batch.step(actions)
+            observations = batch.step(actions).observations
             now = time.perf_counter()
             shortest = min(shortest, now - begun)
             if now > until:

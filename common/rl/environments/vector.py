@@ -47,13 +47,14 @@ class VectorEnvironments(Environments):
             own["action_space"] = _Drawn(space)
         self._name = name
         self._seed = seed
-        self._actions = ActionMap(vector.single_action_space, bounds)
-        self._buffer = ObservationBuffer(vector.single_observation_space, vector.num_envs)
+        self.actions = ActionMap(vector.single_action_space, bounds)
+        self.space = vector.single_observation_space
+        self._buffer = ObservationBuffer(self.space, vector.num_envs)
         self._lives: NDArray[Any] | None = np.zeros(vector.num_envs) if lives else None
 
         self.count = vector.num_envs
         self.observation = self._buffer.spec
-        self.action = self._actions.spec
+        self.action = self.actions.spec
         self.frames_per_step = frames_per_step
 
     def reset(self, seed: int | None = None) -> Observations:
@@ -67,7 +68,7 @@ class VectorEnvironments(Environments):
 
     def step(self, actions: Actions) -> Step:
         try:
-            observations, rewards, terminated, truncated, info = self._vector.step(self._actions.own(actions))
+            observations, rewards, terminated, truncated, info = self._vector.step(self.actions.own(actions))
         except Exception as error:
             raise failure(self._name, "step", error) from error
         self._buffer.put(..., observations)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from common.errors import ConfigurationError
 from common.rl.environments.base import Actions, Environments, Observations, Step
 from common.rl.frame_stack import FrameStack
+from common.rl.observation_spec import ObservationSpec
 
 
 class RepeatAction(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -38,14 +39,28 @@ class _Wrapped(Environments):
         self.count = inner.count
         self.observation = inner.observation
         self.action = inner.action
+        self.actions = inner.actions
+        self.space = inner.space
         self.frames_per_step = inner.frames_per_step
         self._inner = inner
 
     def render(self) -> NDArray[np.uint8]:
         return self._inner.render()
 
+    @property
+    def masks_unused(self) -> bool:  # type: ignore[override]
+        return self._inner.masks_unused
+
     def close(self) -> None:
         self._inner.close()
+
+
+def stacked(single: ObservationSpec, depth: int) -> ObservationSpec:
+    """The last `depth` observations as one; raises ConfigurationError if they are discrete."""
+    if single.kind == "discrete":
+        raise ConfigurationError(f"environment.frame_stack: Discrete({single.size}) cannot be stacked; use 1")
+    first, *rest = single.shape or (1,)
+    return replace(single, shape=(depth * first, *rest), size=depth * single.size)
 
 
 class StackedEnvironments(_Wrapped):
@@ -54,13 +69,9 @@ class StackedEnvironments(_Wrapped):
     def __init__(self, inner: Environments, depth: int) -> None:
         """Raises ConfigurationError if the observations are discrete."""
         super().__init__(inner)
-        single = inner.observation
-        if single.kind == "discrete":
-            raise ConfigurationError(f"environment.frame_stack: Discrete({single.size}) cannot be stacked; use 1")
-        first, *rest = single.shape or (1,)
-        self.observation = replace(single, shape=(depth * first, *rest), size=depth * single.size)
+        self.observation = stacked(inner.observation, depth)
         self._stack = FrameStack(depth)
-        self._observations = np.zeros((self.count, *self.observation.shape), single.dtype)
+        self._observations = np.zeros((self.count, *self.observation.shape), self.observation.dtype)
         self._fresh = np.ones(self.count, np.bool_)
         """(B,): whether the next observation is the first of an episode."""
 

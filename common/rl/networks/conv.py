@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
 from common.errors import ConfigurationError
+from common.rl.named_tensors import NamedTensor, plain_tensor
+from common.rl.networks.plain_layers import Scale, behind_pictures, channels_last
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
@@ -77,6 +79,7 @@ class ConvTrunk(Trunk):
                 f"network; use dense, or larger pictures (84x84 is usual)"
             )
         self._layers = tuple(layers)
+        self._places = height, width
         self._dense = self._layer("dense", units, height * width * channels, generator=generator)
         self.features = units
         self.architecture = "conv " + " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
@@ -91,6 +94,36 @@ class ConvTrunk(Trunk):
             stride = 1 if convolution.blocks else convolution.stride
             x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
         return linear(x.flatten(1), *self._dense).relu_()
+
+    def plain(self) -> nn.Sequential:
+        layers: list[nn.Module] = [Scale(1 / 255)]
+        for weight, _, convolution in self._layers:
+            inputs = weight[0].numel() // convolution.kernel**2
+            layers += [nn.Conv2d(inputs, len(weight), convolution.kernel, convolution.stride), nn.ReLU()]
+        units, inputs = self._dense[0].shape
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(inputs, units), nn.ReLU())
+
+    def named(self, name: str, shape: tuple[int, ...]) -> NamedTensor:
+        layer, kind = name.split("_")
+        if layer == "dense":
+            place = f"{2 * len(self._layers) + 2}.{kind}"
+            return plain_tensor(place, *shape) if kind == "bias" else behind_pictures(place, shape, self._places)
+        number = int(layer.removeprefix("conv"))
+        place = f"{1 + 2 * number}.{kind}"
+        return plain_tensor(place, *shape) if kind == "bias" else _square(place, shape, self._layers[number][2], number)
+
+
+def _square(name: str, shape: tuple[int, ...], convolution: Convolution, layer: int) -> NamedTensor:
+    """A weight as nn.Conv2d has it, (outputs, inputs, kernel, kernel)."""
+    if not convolution.blocks:
+        return channels_last(name, shape)
+    outputs, stride = shape[0], convolution.stride
+    inputs = shape[3] // stride**2
+    square = outputs, inputs, convolution.kernel, convolution.kernel
+    if layer == 0:  # `pixel_blocks`: channel, row, column
+        return NamedTensor(name, (outputs, 2, 2, inputs, stride, stride), (0, 3, 1, 4, 2, 5), square)
+    # `space_to_depth`: row, column, channel
+    return NamedTensor(name, (outputs, 2, 2, stride, stride, inputs), (0, 5, 1, 3, 2, 4), square)
 
 
 def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:

@@ -1,10 +1,12 @@
 """Dense layers on a flattened observation, in torch."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from common.rl.dense.layout import CHUNK, TrunkLayout
+from common.rl.named_tensors import NamedTensor, plain_tensor
+from common.rl.networks.plain_layers import Encode
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
@@ -32,6 +34,17 @@ class DenseTrunk(Trunk):
         for weight, bias in self._layers:
             x = self._activation(linear(x, weight, bias))
         return x
+
+    def plain(self) -> nn.Sequential:
+        activation = nn.ReLU if self._activation is torch.relu else nn.Tanh
+        layers: list[nn.Module] = [Encode(self.observation, self._scale)]
+        for weight, _ in self._layers:
+            layers += [nn.Linear(weight.shape[1], len(weight)), activation()]
+        return nn.Sequential(*layers)
+
+    def named(self, name: str, shape: tuple[int, ...]) -> NamedTensor:
+        layer, kind = name.removeprefix("dense").split("_")
+        return plain_tensor(f"{1 + 2 * int(layer)}.{kind}", *shape)
 
 
 def encode(spec: ObservationSpec, observations: Tensor) -> Tensor:

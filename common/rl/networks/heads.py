@@ -97,4 +97,4 @@ def append_log_std(outputs: Tensor, parameter: Tensor | None) -> Tensor:
     """(N, action.outputs + 1) becomes (N, action.width + 1): the parameter goes before the value."""
     if parameter is None:
         return outputs
-    return torch.cat([outputs[:, :-1], parameter.expand(len(outputs), -1), outputs[:, -1:]], dim=1)
+    return torch.cat([outputs[:, :-1], parameter.expand(outputs.shape[0], -1), outputs[:, -1:]], dim=1)

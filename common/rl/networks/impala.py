@@ -7,10 +7,12 @@ residual blocks; then relu, a dense layer and relu. Every convolution and maximu
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, max_pool2d
 
+from common.rl.named_tensors import NamedTensor, plain_tensor
 from common.rl.networks.conv import picture_shape
+from common.rl.networks.plain_layers import Residual, Scale, behind_pictures, channels_last
 from common.rl.networks.trunk import HIDDEN_GAIN, Trunk
 from common.rl.observation_spec import ObservationSpec
 
@@ -43,6 +45,7 @@ class ImpalaTrunk(Trunk):
                     layers.append(self._layer(name, outputs, 3, 3, outputs, generator=generator, gain=gain))
             channels, height, width = outputs, (height + 1) // 2, (width + 1) // 2
         self._layers = tuple(layers)
+        self._places = height, width
         self._dense = self._layer("dense", UNITS, height * width * channels, generator=generator)
         self.features = UNITS
         self.architecture = "conv impala"
@@ -60,6 +63,27 @@ class ImpalaTrunk(Trunk):
                 x = _conv(branch, *next(layers)).add_(x)
         x = x.permute(0, 2, 3, 1).flatten(1).relu()
         return linear(x, *self._dense).relu_()
+
+    def plain(self) -> nn.Sequential:
+        modules: list[nn.Module] = [Scale(1 / 255)]
+        inputs = self._layers[0][0].shape[3]
+        for outputs in SECTIONS:
+            modules += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
+            modules += [Residual(outputs) for _ in range(BLOCKS)]
+            inputs = outputs
+        return nn.Sequential(*modules, nn.ReLU(), nn.Flatten(), nn.Linear(self._dense[0].shape[1], UNITS), nn.ReLU())
+
+    def named(self, name: str, shape: tuple[int, ...]) -> NamedTensor:
+        layer, *inside, kind = name.split("_")
+        if layer == "dense":
+            place = f"{1 + len(SECTIONS) * (2 + BLOCKS) + 2}.{kind}"
+            return plain_tensor(place, *shape) if kind == "bias" else behind_pictures(place, shape, self._places)
+        number = 1 + int(layer.removeprefix("section")) * (2 + BLOCKS)
+        place = f"{number}.{kind}"
+        if inside:
+            block, half = inside
+            place = f"{number + 2 + int(block.removeprefix('block'))}.{('first', 'second')[int(half[-1])]}.{kind}"
+        return plain_tensor(place, *shape) if kind == "bias" else channels_last(place, shape)
 
 
 def _conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -17,9 +17,11 @@ from common.rl.arrays import Array
 from common.rl.model import Floats, Model, plan
 from common.rl.networks import acceleration, registry
 from common.rl.networks.acceleration import Features
+from common.rl.networks.around import peel
 from common.rl.networks.chunks import Chunks
 from common.rl.networks.flat import flatten
 from common.rl.networks.heads import PolicyValue
+from common.rl.networks.masking import Masked
 from common.rl.networks.normalization import Normalized
 from common.rl.networks.tensors import TENSORS
 from common.rl.normalization import Normalization
@@ -65,9 +67,9 @@ class TorchModel(Model):
             id(one): nn.Parameter(one.detach().to(own, copy=True)) for one in self.network.parameters()
         }
         given |= {id(one): one.detach().to(own, copy=True) for one in self.network.buffers()}
-        if isinstance(self.network, Normalized):
-            statistics = self.network.mean_and_scale  # they change in place, for both
-            given[id(statistics)] = statistics
+        for around in peel(self.network)[0]:
+            if isinstance(around, Normalized):  # its statistics change in place, for both
+                given[id(around.mean_and_scale)] = around.mean_and_scale
         return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
 
     def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
@@ -183,9 +185,11 @@ def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) 
     decided, normalization, extras = plan(settings, observation, action)
 
     def one(target: TorchModel | None) -> TorchModel:
-        network = registry.build(settings.network, observation, decided, settings.seed)
+        network = registry.build(settings.network, observation.bare, decided, settings.seed)
         if normalization.observations:
             network = Normalized(network, torch.from_numpy(extras), normalization.observations)
+        if observation.seen is not None:
+            network = Masked(network, observation.seen)
         return TorchModel(network, extras, normalization, target)
 
     return one(one(None) if METHODS[settings.algorithm.kind].has_target else None)

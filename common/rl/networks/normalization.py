@@ -3,21 +3,17 @@
 import torch
 from torch import Tensor
 
+from common.rl.networks.around import Around
 from common.rl.networks.heads import PolicyValue
 from common.rl.normalization import MAX_NORMALIZED
 
 
-class Normalized(PolicyValue):
+class Normalized(Around):
     """A network whose observations are normalised before it sees them."""
 
     def __init__(self, network: PolicyValue, extras: Tensor, numbers: int) -> None:
         """numbers: of an observation. extras: as `common.rl.normalization` has them; they may change in place."""
-        super().__init__()
-        self.inner = network
-        self.action = network.action
-        self.chunk = network.chunk
-        self.state_size = network.state_size
-        self.architecture = f"normalized {network.architecture}"
+        super().__init__(network, "normalized")
         self.mean_and_scale = extras[: 2 * numbers].view(2, numbers)
 
     def features(self, observations: Tensor) -> Tensor:

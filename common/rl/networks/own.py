@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from common.errors import ConfigurationError
-from common.host.modules import bare, error_text, load, module_of
+from common.host.modules import bare, error_text, load, missing, module_of
 from common.rl.action_spec import ActionSpec
 from common.rl.networks.heads import PolicyValue, append_log_std, log_std
 from common.rl.observation_spec import ObservationSpec
@@ -61,7 +61,10 @@ def find(kind: str) -> type[nn.Module]:
         imported = load(module, lambda why: _problem(kind, why))
     found = getattr(imported, name, None)
     if found is None:
-        raise _problem(kind, f"{module} ({getattr(imported, '__file__', 'built in')}) has no {name}")
+        networks = [
+            one for one, what in vars(imported).items() if isinstance(what, type) and issubclass(what, nn.Module)
+        ]
+        raise _problem(kind, missing(imported, name, "network", networks))
     if not (isinstance(found, type) and issubclass(found, nn.Module)):
         raise _problem(kind, f"{name} is no class derived from torch.nn.Module")
     return found

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from common.rl.named_tensors import NamedTensor
+
 HIDDEN_GAIN = math.sqrt(2)
 """Gain of the orthogonal initialisation of hidden layers, relu and tanh alike (as in the PPO reference code)."""
 
@@ -18,6 +20,14 @@ class Trunk(nn.Module):
     chunk: int
 
     def forward(self, observations: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def plain(self) -> nn.Sequential:
+        """The same function in PyTorch's own layers, whose parameters are still to be set."""
+        raise NotImplementedError
+
+    def named(self, name: str, shape: tuple[int, ...]) -> NamedTensor:
+        """What the parameter `name` is in the layers of `plain`."""
         raise NotImplementedError
 
     def _layer(

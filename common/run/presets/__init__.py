@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from common.errors import ConfigurationError
-from common.host.modules import bare
+from common.host.modules import bare, canonical
 from common.settings.sections import Environment, Settings
-from common.settings.toml import parse, read
+from common.settings.toml import parse, read, replace_at
 
 ATARI = "ALE/Breakout-v5"
 """Its settings are used for all ALE games without a preset."""
@@ -57,28 +57,44 @@ def show(name: str) -> Preset:
     return Preset(name, files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def find(environment: str) -> Preset | None:
+    """The preset for an environment's id, or of that name, if there is one."""
+    identifier = bare(canonical(environment))
+    return show(identifier) if _exists(identifier.replace("/", "-")) else None
+
+
 def for_environment(environment: str, algorithm: str | None = None) -> Settings:
     """The settings for `environment` (an id, or the name of a preset): its preset's, else the defaults.
 
     They are for `algorithm`, else for the preset's own.
     """
-    identifier = bare(environment)
-    if _exists(identifier.replace("/", "-")):
-        settings = show(identifier).settings(algorithm)
-        return settings if identifier == environment else _of(settings, environment)
+    environment = canonical(environment)
+    _check_algorithm(algorithm)
+    if (preset := find(environment)) is not None:
+        settings = preset.settings(algorithm)
+        return settings if bare(environment) == environment else _of(settings, environment)
     return _of(parse("", f"algorithm {algorithm}", algorithm, _wanted()), environment)
 
 
-def from_file(file: Path, environment: str, algorithm: str | None = None) -> Settings:
+def from_file(file: Path, environment: str | None = None, algorithm: str | None = None) -> Settings:
     """The settings in `file` in the place of the preset for `environment`; for `algorithm`, else for the file's own.
+
+    Without an environment, the file's.
 
     Raises ConfigurationError, also where they are of another environment.
     """
+    _check_algorithm(algorithm)
     settings = read(file, algorithm, _wanted())
-    wanted = for_environment(environment, algorithm).environment.id
-    if settings.environment.id != wanted:
+    wanted = for_environment(environment, algorithm).environment.id if environment else ""
+    if wanted and settings.environment.id != wanted:
         raise ConfigurationError(f"{file}: its settings are of {settings.environment.id}, not of {wanted}")
     return settings
+
+
+def _check_algorithm(algorithm: str | None) -> None:
+    """By itself, so that an error does not name a preset."""
+    if algorithm is not None:
+        replace_at(Settings(), {"algorithm.kind": algorithm}, "--algorithm")
 
 
 def _exists(name: str) -> bool:

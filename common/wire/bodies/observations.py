@@ -87,8 +87,10 @@ class ObservationCodec:
         observations: NDArray[Any] = np.frombuffer(raw, self._dtype).reshape(self._shape)
         if self._spec.kind == "discrete":
             observations = check_discrete(observations, self._spec.size)
-        elif self._spec.kind == "box" and not np.isfinite(observations).all():
-            raise CodecError("an observation that is no finite number")
+        elif self._spec.kind == "box":
+            if not np.isfinite(observations).all():
+                raise CodecError("an observation that is no finite number")
+            check_masked(observations, self._spec)
         return StepBatch(observations, rewards, terminated, valid)
 
     def _read_flags(self, view: memoryview) -> NDArray[np.bool_]:
@@ -125,6 +127,14 @@ def check_discrete(observations: NDArray[Any], size: int) -> NDArray[np.int64]:
     if (observations >= size).any():
         raise CodecError(f"an observation that is not in 0..{size - 1}")
     return observations.astype(np.int64)
+
+
+def check_masked(observations: NDArray[Any], spec: ObservationSpec) -> None:
+    """Raises CodecError for a discrete observation in front of a mask that is not in its range; (..., numbers)."""
+    if spec.seen is not None and spec.seen.kind == "discrete":
+        numbers = observations[..., 0]
+        if not ((numbers >= 0) & (numbers <= spec.seen.size - 1)).all():
+            raise CodecError(f"an observation that is not in 0..{spec.seen.size - 1}")
 
 
 def unstacked(spec: ObservationSpec, stack: int) -> ObservationSpec:

@@ -35,7 +35,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout, join
 from common.settings.codec_names import PARTS
 from common.settings.sections import Settings
-from common.wire.bodies.observations import check_discrete, packed_dtype, unstacked
+from common.wire.bodies.observations import check_discrete, check_masked, packed_dtype, unstacked
 from common.wire.codecs.buffers import nbytes
 from common.wire.codecs.entropy import ENTROPY_STAGES
 from common.wire.frames import Buffer
@@ -188,7 +188,10 @@ class TrajectoryFormat:
     def _checked(self, observations: Any) -> Any:
         if self._observation.kind == "discrete":
             return check_discrete(observations, self._observation.size)
-        return observations if self._observation.kind == "pixels" else _finite(observations, "an observation")
+        if self._observation.kind == "pixels":
+            return observations
+        check_masked(observations, self._observation)
+        return _finite(observations, "an observation")
 
 
 def usable(rollout: Rollout) -> bool:

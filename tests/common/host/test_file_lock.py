@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.host.file_lock import lock
+from common.host.file_lock import is_held, lock
 
 
 def test_a_locked_file_is_refused_or_waited_for_until_it_is_closed(tmp_path: Path) -> None:
@@ -21,3 +21,13 @@ def test_a_locked_file_is_refused_or_waited_for_until_it_is_closed(tmp_path: Pat
             assert waiting.is_alive()
         waiting.join(30.0)
         assert not waiting.is_alive()
+
+
+def test_whether_a_lock_is_held_can_be_asked(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    with path.open("w") as file:
+        assert not is_held(path)
+        lock(file, wait=False)
+        assert is_held(path)
+    assert not is_held(path)

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
 from common.host import modules
-from common.host.modules import bare, check_module, load, log_traceback, module_of
+from common.host.modules import bare, canonical, check_module, findable, load, log_traceback, missing, module_of
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_loads() -> None:
     [
         ("1 / 0\n", "importing given_module failed: ZeroDivisionError: division by zero"),
         ("raise ValueError('one\\n  two')\n", "importing given_module failed: ValueError: one two"),
-        ("import no_such_package\n", "no module named no_such_package in this Python's path; install its package, or "),
+        ("import no_such_package\n", "given_module imports no_such_package, which is not installed here"),
     ],
 )
 def test_what_does_not_is_said_in_one_line(
@@ -97,3 +97,82 @@ def test_a_file_with_the_name_of_a_part_of_ours_is_named_with_the_cure(
     with pytest.raises(ConfigurationError, match=r"actor\.py cannot be imported, since .* of a3cd: rename that"):
         load(module, ConfigurationError)
     sys.modules.pop("own_games", None)
+
+
+@pytest.fixture
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With files of one's own, as a person has who has just begun."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "own_file.py").write_text("import own_sibling\nclass Grid: pass\n")
+    (tmp_path / "own_sibling.py").touch()
+    (tmp_path / "below" / "deep_file.py").touch()
+    (tmp_path / "with-dash.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("own_file.py:Grid", "own_file:Grid"),
+        ("./own_file.py:Grid-v0", "own_file:Grid-v0"),
+        ("below/../own_file.py:Grid", "own_file:Grid"),
+        ("below/deep_file.py:Grid", "below.deep_file:Grid"),
+        ("own_file:Grid", "own_file:Grid"),
+        ("CartPole-v1", "CartPole-v1"),
+        ("ALE/Pong-v5", "ALE/Pong-v5"),
+    ],
+)
+def test_a_file_is_a_module_of_the_working_folder(working_folder: Path, written: str, named: str) -> None:
+    assert canonical(written) == named
+    assert canonical(str(working_folder / "own_file.py:Grid")) == "own_file:Grid"
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (
+            "own_file.py",
+            "own_file.py: which of its classes\\? write own_file.py:NAME, or an id that it registers; it has Grid",
+        ),
+        ("own_fil.py:Grid", "there is no file .*own_fil.py; did you mean own_file.py?"),
+        ("../own_file.py:Grid", "it is not below .*: go to its folder, and write own_file.py:Grid"),
+        ("with-dash.py:Grid", "Python cannot import 'with-dash': rename it"),
+    ],
+)
+def test_a_file_that_cannot_be_one_is_named_with_the_cure(working_folder: Path, written: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        canonical(written)
+
+
+def test_the_working_folder_is_searched_last_and_only_for_who_is_named(working_folder: Path) -> None:
+    before = list(sys.path)
+    (working_folder / "json.py").write_text("1 / 0\n")
+    assert load("json", ConfigurationError).__name__ == "json"
+    assert sys.path == before, "nothing of the folder was needed"
+    assert [findable(one) for one in ("own_file", "below.deep_file", "json", "not_there", "")] == [True] * 3 + [
+        False
+    ] * 2
+    assert sys.path == before
+    module = load("own_file", ConfigurationError)
+    assert module.own_sibling.__file__ == str(working_folder / "own_sibling.py")
+    assert sys.path == [*before, str(working_folder)]
+    for name in ("own_file", "own_sibling"):
+        del sys.modules[name]
+
+
+def test_what_is_missing_is_said_with_what_is_there(working_folder: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"no module named own_fille .* {working_folder}: did you mean own_file"
+    ):
+        load("own_fille", ConfigurationError)
+    with pytest.raises(
+        ConfigurationError, match=r"start a3cd in the folder with zzz\.py \(each host with actors needs"
+    ):
+        load("zzz", ConfigurationError)
+    (working_folder / "json.py").touch()
+    assert "not the file here, which has the same name: rename yours" in missing(sys.modules["json"], "Grid", "it", ())
+    told = missing(sys.modules["sys"], "Gird", "environment", ["Grid", "Other"])
+    assert told == "sys (built in) has no environment Gird; did you mean Grid?"
+    assert missing(sys.modules["sys"], "x", "network", ["Grid", "A"]).endswith("has no network x; it has A, Grid")

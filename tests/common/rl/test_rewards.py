@@ -59,3 +59,11 @@ def test_nothing_to_count() -> None:
     seen, rewards, valid = rollout()
     assert reward_transform(0, rewards=False).apply(seen, rewards, valid)[1] is None
     assert reward_transform(4, rewards=True).apply(seen, rewards, np.zeros_like(valid))[1] is None
+
+
+def test_masks_of_actions_are_not_counted() -> None:
+    seen, given, valid = rollout()
+    rows = np.concatenate([seen.reshape(T, B, 4), RNG.random((T, B, 3)) < 0.5], axis=2, dtype=np.float32)
+    one, other = (reward_transform(4, rewards=True).apply(some, given, valid)[1] for some in (rows, seen))
+    assert one is not None and other is not None
+    assert one.plain() == other.plain()

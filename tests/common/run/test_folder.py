@@ -8,15 +8,18 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from common.errors import ConfigurationError, DamagedCheckpointError, UnavailableError
+from common.rl.named_tensors import NamedTensor, plain_tensor, to_tensors
 from common.run.folder import CheckpointPaths, RunFolder, RunRecord, default_path
 from tests.helpers.status import evaluation_status
 
@@ -132,13 +135,48 @@ def test_any_state_is_read_or_damage(tmp_path_factory: pytest.TempPathFactory, d
     ("weights", "message"),
     [
         (b"no tensors at all", "weights.safetensors: Error"),
-        (save({"other": np.zeros(5, np.float32)}), "is not one float32 vector named weights"),
-        (save({"weights": np.zeros(5, np.float64)}), "is not one float32 vector"),
-        (save({"weights": np.zeros((5, 1), np.float32)}), "is not one float32 vector"),
+        (save({"other": np.zeros(5, np.float32)}), "is neither named tensors nor one float32 vector named weights"),
+        (save({"weights": np.zeros(5, np.float64)}), "nor one float32 vector"),
+        (save({"weights": np.zeros((5, 1), np.float32)}), "nor one float32 vector"),
     ],
 )
 def test_what_is_not_a_vector_of_weights_is_damage(tmp_path: Path, weights: bytes, message: str) -> None:
     with pytest.raises(DamagedCheckpointError, match=message):
+        checkpoint(tmp_path, "7", weights=weights).read()
+
+
+LAID_OUT = [NamedTensor("b", (2, 3), (1, 0), (3, 2)), plain_tensor("a", 2)]
+
+
+def laid_out(layout: object, **tensors: NDArray[Any]) -> bytes:
+    return save(tensors, {"vector": msgspec.json.encode(layout).decode()})
+
+
+def test_named_tensors_are_read_as_the_vector_they_were(tmp_path: Path) -> None:
+    vector = np.arange(8, dtype=np.float32)
+    paths = checkpoint(tmp_path, "7", weights=laid_out(LAID_OUT, **to_tensors(vector, LAID_OUT)))
+    np.testing.assert_array_equal(paths.read().weights, vector)
+
+
+A, B = np.zeros(2, np.float32), np.zeros((3, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        laid_out(LAID_OUT, a=A),
+        laid_out(LAID_OUT, a=A, b=B, c=A),
+        laid_out(LAID_OUT, a=A, b=B.T.copy()),
+        laid_out(LAID_OUT, a=A.astype(np.float64), b=B),
+        laid_out([["a", [2], [1], [2]]], a=A),
+        laid_out([["a", [-1], [0], [2]]], a=A),
+        laid_out([["a", [2**62], [0], [2]]], a=A),
+        laid_out([["a", [1] * 40 + [2], list(range(41)), [2]]], a=A),
+        laid_out("nonsense", a=A),
+    ],
+)
+def test_tensors_that_do_not_fit_their_layout_are_damage(weights: bytes, tmp_path: Path) -> None:
+    with pytest.raises(DamagedCheckpointError, match=r"weights\.safetensors: "):
         checkpoint(tmp_path, "7", weights=weights).read()
 
 

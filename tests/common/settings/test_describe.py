@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from msgspec import Meta, inspect
 
-from common.settings.describe import describe
-from common.settings.sections import Settings
+from common.settings.describe import choices, describe, meanings
+from common.settings.sections import SECTIONS, Settings
+from common.settings.toml import by_path
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,17 @@ def test_upper_bounds_alone() -> None:
 def test_a_kind_without_words_is_an_error() -> None:
     with pytest.raises(TypeError, match="no words for"):
         describe(inspect.type_info(msgspec.Raw))
+
+
+def test_the_words_that_a_setting_may_be() -> None:
+    assert choices("network.kind") == ["auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala"]
+    assert choices("exchange.error_feedback") == ["false", "true", "auto"]
+    assert choices("seed") == choices("limits") == choices("no.such") == []
+
+
+def test_every_section_and_setting_says_what_it_is_for() -> None:
+    told = meanings()
+    assert set(told) == {"", *SECTIONS, *by_path(Settings())}
+    assert all(told.values())
+    assert told["algorithm.gamma"] == "Discount of the rewards of later steps."
+    assert told["limits"] == "When the run ends: at the first limit reached; 0: no such limit."

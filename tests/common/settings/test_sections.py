@@ -9,17 +9,12 @@ import pytest
 
 from common.settings import sections
 from common.settings.codec_names import CODECS, STAGES
-from common.settings.sections import Exchange, Limits, Section, Settings
+from common.settings.sections import SECTIONS, Exchange, Limits, Settings
 from common.settings.validate import check
 from common.wire.bodies.broadcast import FORMATS
 from common.wire.frames import pack, unpack
 from common.wire.messages import Welcome
 
-SECTIONS: dict[str, type[Section]] = {
-    field.name: field.type
-    for field in msgspec.structs.fields(Settings)
-    if isinstance(field.type, type) and issubclass(field.type, Section)
-}
 FIELDS = [(name, field.name) for name, kind in SECTIONS.items() for field in msgspec.structs.fields(kind)]
 
 

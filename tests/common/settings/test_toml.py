@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import ConfigurationError
+from common.settings.exchanges import EXCHANGES
 from common.settings.sections import Environment, Limits, Network, Optimizer, Settings
 from common.settings.toml import (
     ELSEWHERE,
@@ -20,6 +21,7 @@ from common.settings.toml import (
     by_path,
     dump,
     dump_changed,
+    named_like,
     override,
     parse,
     read,
@@ -109,7 +111,7 @@ def test_missing_keys_keep_their_defaults() -> None:
     [
         (
             "[optimizer]\nlearning_rat = 1",
-            "run.toml: optimizer.learning_rat is no setting; did you mean learning_rate?",
+            "run.toml: optimizer.learning_rat is no setting; did you mean optimizer.learning_rate?",
         ),
         ("[optimiser]\nlearning_rate = 1", "run.toml: optimiser is no setting; did you mean optimizer?"),
         ("learning_rate = 1", "run.toml: learning_rate is no setting; did you mean optimizer.learning_rate?"),
@@ -217,7 +219,10 @@ def test_override_applies_all_and_changes_nothing_else() -> None:
         ("seed", "--set seed: must be section.key=value"),
         ("=3", "--set =3: must be section.key=value"),
         ("seed.x=3", "--set: seed.x: seed is a setting, not a section"),
-        ("optimizer.learning_rat=3", "--set: optimizer.learning_rat is no setting; did you mean learning_rate?"),
+        (
+            "optimizer.learning_rat=3",
+            "--set: optimizer.learning_rat is no setting; did you mean optimizer.learning_rate?",
+        ),
         ("scaling.policy=fix", '--set: scaling.policy = "fix": must be one of'),
         ("algorithm.whole_episodes=true", "--set: algorithm.whole_episodes = true needs environment.num_envs = 1"),
         ("a.b=1", "--set: a is no setting"),
@@ -316,6 +321,8 @@ def test_a_key_as_other_libraries_call_it_is_answered_with_ours(word: str, name:
 @pytest.mark.parametrize(("word", "value"), NICKNAMES.items())
 def test_a_value_as_other_libraries_call_it_is_answered_with_ours(word: str, value: str) -> None:
     path = "optimizer.device" if value == "cuda" else "network.kind"
+    if value in EXCHANGES:
+        path = "algorithm.kind"
     override(Settings(), [f"{path}={value}"])
     with pytest.raises(ConfigurationError, match=rf"must be one of .*; did you mean {value}\?"):
         override(Settings(), [f"{path}={word}"])
@@ -339,3 +346,26 @@ def test_each_setting_has_its_path_and_these_make_the_settings_again() -> None:
     found = by_path(settings)
     assert (found["seed"], found["environment.id"], found["environment.options"]) == (3, "A-v0", {"wind": 2})
     assert replace_at(Settings(), found) == settings
+
+
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("network.hidden=64", "[64]"),
+        ("network.shared=True", "true"),
+        ("evaluation.sampled=False", "false"),
+        ("algorithm.kind=PPO", "ppo"),
+        ("rollout=5", "algorithm.rollout_length"),
+        ("optimizer.learning_rat=1", "optimizer.learning_rate"),
+    ],
+)
+def test_what_was_probably_meant(assignment: str, meant: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"; did you mean {re.escape(meant)}\?$"):
+        override(Settings(), [assignment])
+
+
+@pytest.mark.parametrize(
+    ("key", "path"), [("lr", "optimizer.learning_rate"), ("gamma", "algorithm.gamma"), ("seed", "seed"), ("xyzzy", "")]
+)
+def test_a_setting_by_its_last_name(key: str, path: str) -> None:
+    assert named_like(key) == path

@@ -23,6 +23,19 @@ def settings(**sections: dict[str, Any]) -> Settings:
             "algorithm.whole_episodes = true needs environment.num_envs = 1, not 16",
         ),
         (
+            {"environment": {"action_masks": True, "frame_stack": 2}},
+            "environment.action_masks = true does not go with environment.frame_stack = 2; "
+            "gymnasium.wrappers:FrameStackObservation in environment.wrappers stacks observations alone",
+        ),
+        (
+            {"environment": {"action_masks": True, "frame_skip": 4}},
+            "environment.action_masks = true does not go with environment.frame_skip = 4: an action may be forbidden",
+        ),
+        (
+            {"environment": {"action_masks": True, "observation": "frames"}},
+            'environment.action_masks = true does not go with environment.observation = "frames"',
+        ),
+        (
             {"algorithm": {"epsilon_finals": [0.1]}},
             "algorithm.epsilon_finals and algorithm.epsilon_probabilities must be equally long, not 1 and 3",
         ),

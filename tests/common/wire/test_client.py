@@ -11,6 +11,7 @@ import zmq
 
 from common.errors import ConfigurationError, RefusedError
 from common.host.addresses import Address
+from common.host.load import Load, LoadMeter
 from common.host.security import allowed
 from common.host.security.access import LearnerEndpoint
 from common.host.security.credential import Credential
@@ -56,6 +57,25 @@ def connect(context: Context, learner: Learner, hello: Hello | None = None) -> t
     assert isinstance(message, Hello)
     assert body is None
     return link, peer
+
+
+def test_a_heartbeat_says_how_busy_this_host_is_where_that_is_asked_for(context: Context, learner: Learner) -> None:
+    class Meter(LoadMeter):
+        told: Load | None = Load(0.5, 2**30, 2**34)
+
+        def look(self) -> Load | None:
+            return self.told
+
+    meter = Meter()
+    link = LearnerLink(context, LearnerEndpoint(learner.address), meter)
+    assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
+    link.send(Heartbeat(state="working"))
+    told = {"processor": 0.5, "memory": 2**30, "memory_total": 2**34}
+    assert learner.hear()[1] == Heartbeat(state="working", **told)
+    meter.told = None
+    link.send(Heartbeat(state="working"))
+    assert learner.hear()[1] == Heartbeat(state="working")
+    link.close()
 
 
 def test_introduce() -> None:

@@ -9,13 +9,17 @@ from common.wire.messages import (
     Contribution,
     Evaluation,
     Goodbye,
+    Halt,
     Inspect,
     Message,
     Pull,
     RefusalCode,
+    Save,
+    Saved,
+    Scale,
     Stop,
 )
-from common.wire.protocol import EVERYONE, REFUSALS, RULES, Side, may_send
+from common.wire.protocol import EVERYONE, PEERS, REFUSALS, RULES, Side, may_send
 
 
 def test_every_message_has_a_rule() -> None:
@@ -51,6 +55,15 @@ def test_every_contribution_is_answered_and_has_a_body(kind: type[Message]) -> N
         ("actor", Stop(reason="", final=True), False),
         ("learner", Stop(reason="", final=True), True),
         ("observer", Goodbye(reason=""), True),
+        ("operator", Goodbye(reason=""), True),
+        *(
+            (role, order, role == "operator")
+            for role in PEERS
+            for order in (Halt(), Save(), Scale(minimum=0, maximum=1))
+        ),
+        ("operator", Inspect(), False),
+        ("operator", Saved(version=1), False),
+        ("operator", Stop(reason="", final=True), False),
     ],
 )
 def test_may_send(role: Side, message: Message, allowed: bool) -> None:

@@ -19,6 +19,8 @@ from common.host.addresses import Address
 from common.wire import sockets
 from tests.helpers.stranger import Stranger, frame
 
+pytestmark = pytest.mark.slow
+
 Context = zmq.Context[zmq.Socket[bytes]]
 Socket = zmq.Socket[bytes]
 LOOPBACK = Address("127.0.0.1", 0)

@@ -52,7 +52,7 @@ def test_comments_and_blank_lines(path: Path) -> None:
     ("line", "text"),
     [
         (ONE, "line 2: write a public key, a name"),
-        (f"{ONE} lab 1", "line 2: '1' is no role; there are actor, launcher, observer, evaluator"),
+        (f"{ONE} lab 1", "line 2: '1' is no role; there are actor, launcher, observer, evaluator, operator"),
         (f"{ONE} lab actor, observer", "line 2: write a public key, a name"),
         (f"{ONE} lab actor,", "line 2: '' is no role"),
         ("short lab1", "line 2: 'short' is no key"),
@@ -130,6 +130,10 @@ def test_roles(path: Path) -> None:
     assert allow(path, ONE, "lab1"), "other roles"
     assert watched.changed()
     assert path.read_text().endswith(f"{ONE} lab1\n")
+    assert "operator" not in read(path)[ONE].roles, "only where it is written"
+    assert allow(path, ONE, "lab1", ["operator", "observer"])
+    assert path.read_text().endswith(f"{ONE} lab1 observer,operator\n")
+    assert read(path)[ONE].roles == ("observer", "operator")
     with pytest.raises(ConfigurationError, match="'root' is no role"):
         allow(path, TWO, "lab2", ["root"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.rl.action_masks import FORBIDDEN
 from common.rl.action_spec import discrete
 from common.rl.algorithms.exploration import EpsilonGreedy, Sampling, draw_finals
 
@@ -52,6 +53,22 @@ def test_actions_and_their_probabilities() -> None:
     assert np.exp(log_probs) == pytest.approx(np.where(actions == 1, 0.8, 0.1))
     assert log_probs.dtype == np.float32
     assert one.best(VALUES).tolist() == [1] * ENVS
+
+
+def test_exploration_keeps_to_what_is_allowed() -> None:
+    rows = np.tile(np.array([[FORBIDDEN, 2, 1, 3, FORBIDDEN, 0]], np.float32), (ENVS, 1))
+    rows[::2] = [5, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN]
+    actions, log_probs = greedy(0.4).draw(rows)
+    assert not actions[::2].any()
+    assert not log_probs[::2].any(), "of one action it is certain"
+    some = actions[1::2]
+    assert [np.mean(some == action) for action in range(6)] == pytest.approx([0, 0.1, 0.1, 0.7, 0, 0.1], abs=0.04)
+    assert np.exp(log_probs[1::2]) == pytest.approx(np.where(some == 3, 0.7, 0.1))
+
+
+def test_of_values_that_are_no_numbers_any_action_is_one() -> None:
+    actions, _ = greedy(1.0).draw(np.full((ENVS, 3), np.nan, np.float32))
+    assert set(actions.tolist()) == {0, 1, 2}
 
 
 def test_without_exploration_it_is_greedy_and_certain() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from common.rl.action_masks import FORBIDDEN
 from common.rl.algorithms import q_learning
 from common.rl.algorithms.registry import METHODS
 from common.rl.gradient import gradient
@@ -182,3 +183,20 @@ def test_a_time_limit_bootstraps_and_a_termination_does_not(
     target = np.tile(np.array([2.0, 3.0, 7.0], np.float32), (4, 1))
     found = loss(np.zeros((4, 3), np.float32), rollout, target, gamma=0.9).statistics.value_loss
     assert found == pytest.approx(sum(squares) / max(1, len(squares)))
+
+
+@pytest.mark.parametrize("loss", [q_learning.one_step_q, q_learning.n_step_q])
+def test_the_best_next_action_is_one_that_is_allowed(loss: Callable[..., q_learning.Loss]) -> None:
+    rollout = Rollout(
+        observations=np.zeros((2, 1, 1), np.float32),
+        actions=np.array([[1]]),
+        rewards=np.ones((1, 1), np.float32),
+        terminated=np.array([[False]]),
+        valid=np.array([[True]]),
+        behaviour_log_probs=np.zeros((1, 1), np.float32),
+    )
+    outputs = np.array([[FORBIDDEN, -5, FORBIDDEN, 0], [0, 0, 0, 0]], np.float32)
+    target = np.array([[0, 0, 0, 0], [FORBIDDEN, -4, -2, 9]], np.float32)
+    found = loss(outputs, rollout, target, gamma=0.5)
+    assert found.statistics.value_loss == pytest.approx((1 + 0.5 * -2 + 5) ** 2)
+    assert np.flatnonzero(found.derivative).tolist() == [1]

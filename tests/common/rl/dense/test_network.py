@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from common.rl.action_masks import join
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.dense.layout import DenseLayout, trunk_layout
 from common.rl.dense.network import KEPT_CHUNKS, DenseNetwork
 from common.rl.networks.flat import FlatParameters, flatten
 from common.rl.networks.heads import PolicyValue
+from common.rl.networks.masking import Masked
 from common.rl.networks.normalization import Normalized
 from common.rl.networks.registry import build
 from common.rl.observation_spec import ObservationSpec
@@ -38,9 +40,12 @@ ACTIONS = {
 class Pair:
     """The same network twice, with the same weights."""
 
-    def __init__(self, observation: ObservationSpec, action: ActionSpec, section: Network, seed: int = 0) -> None:
+    def __init__(
+        self, observation: ObservationSpec, action: ActionSpec, section: Network, seed: int = 0, *, masks: bool = False
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.observation = observation
+        self.masks = action.width if masks else 0
         self.extras = np.zeros(2 * observation.size if section.normalize else 0, np.float32)
         if section.normalize:
             self.extras[: observation.size] = self.rng.normal(size=observation.size)
@@ -48,15 +53,21 @@ class Pair:
         network: PolicyValue = build(section, observation, action, seed)
         if section.normalize:
             network = Normalized(network, torch.from_numpy(self.extras), observation.size)
+        if masks:
+            network = Masked(network, observation)
         self.torch = network
         self.flat: FlatParameters = flatten(network)
-        self.layout = DenseLayout(trunk_layout(section, observation), action, section.shared, section.normalize)
+        self.layout = DenseLayout(trunk_layout(section, observation), action, section.shared, section.normalize, masks)
         self.dense = DenseNetwork(self.layout, self.extras)
         shared = self.flat.vector.numpy()
         shared += self.rng.normal(0, 0.1, self.flat.size).astype(np.float32)
         self.dense.vector[:] = shared
 
     def observations(self, rows: int) -> NDArray[Any]:
+        plain = self._plain(rows)
+        return join(plain, self.rng.random((rows, self.masks)) < 0.5) if self.masks else plain
+
+    def _plain(self, rows: int) -> NDArray[Any]:
         shape = (rows, *self.observation.shape)
         if self.observation.kind == "box":
             return self.rng.normal(size=shape).astype(np.float32)
@@ -76,6 +87,8 @@ class Pair:
         outputs.backward(torch.from_numpy(derivative))  # type: ignore[no-untyped-call]
         self.dense.backward(derivative.copy())
         slopes = self.flat.gradient.numpy()
+        assert self.layout.parameters == self.flat.layout
+        assert self.layout.architecture == self.flat.architecture
         scale = np.abs(slopes).max()
         np.testing.assert_allclose(self.dense.gradient, slopes, rtol=1e-5, atol=1e-5 * scale)
 
@@ -94,6 +107,20 @@ def test_it_is_the_learner_s_network(observation: str, action: str, shared: bool
         log_std=ACTIONS[action].log_std,
     )
     Pair(OBSERVATIONS[observation], ACTIONS[action], section).check()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("action", ["discrete", "multi-discrete"])
+@pytest.mark.parametrize("observation", ["box", "discrete"])
+def test_it_masks_actions_as_the_learner_s_does(observation: str, action: str, shared: bool, normalize: bool) -> None:
+    if normalize and observation == "discrete":
+        pytest.skip("they are not normalised")
+    section = Network(kind="dense", hidden=[8, 5], shared=shared, normalize=normalize)
+    pair = Pair(OBSERVATIONS[observation], ACTIONS[action], section, masks=True)
+    pair.check()
+    pair.dense.chunk = 4
+    pair.check(4 * KEPT_CHUNKS + 3)
 
 
 @given(

@@ -19,6 +19,7 @@ from common.rl.environments.vector import VectorEnvironments
 from common.rl.environments.wrappers import PacedEnvironments, StackedEnvironments
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
+from tests.helpers.guarded import ACTIONS, ID, ROOMS
 
 
 def episode_length(environments: Environments, action: int = 0) -> tuple[int, bool]:
@@ -149,7 +150,9 @@ def test_what_cannot_be_made_is_named_in_one_line(section: str, message: str) ->
 
 
 def test_an_option_the_environment_does_not_take_is_named() -> None:
-    with pytest.raises(EnvironmentMissingError, match=r"CartPole-v1 cannot be made: TypeError.*'gravitas'"):
+    with pytest.raises(
+        EnvironmentMissingError, match=r"options: CartPole-v1 takes no gravitas, but sutton_barto_reward"
+    ):
         make(Environment(id="CartPole-v1", options={"gravitas": 3}), num_envs=1, seed=0)
 
 
@@ -219,3 +222,33 @@ def test_drawing_needs_no_display_unless_the_operator_chose_one(monkeypatch: pyt
         make(Environment(), num_envs=1, seed=0)
         assert os.environ["SDL_VIDEODRIVER"] == chosen
         monkeypatch.setenv("SDL_VIDEODRIVER", "x11")
+
+
+@pytest.mark.parametrize(
+    ("section", "why"),
+    [
+        (
+            {"id": "CartPole-v1"},
+            r'^environment CartPole-v1: environment.action_masks = true, but info has no "action_mask"',
+        ),
+        ({"id": "Pendulum-v1"}, "Pendulum-v1 has a Box"),
+        ({"id": "ALE/Pong-v5"}, "ALE/Pong-v5 does not say which actions are allowed"),
+    ],
+)
+def test_masks_are_of_environments_that_have_some(section: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        make(Environment(action_masks=True, **section), num_envs=9, seed=0)
+
+
+def test_masks_are_taken_behind_wrappers_too() -> None:
+    """Stacking puts the observation in four parts; the mask is behind it once."""
+    section = Environment(
+        id=ID,
+        action_masks=True,
+        options={"numbers": True},
+        wrappers=["gymnasium.wrappers:FrameStackObservation"],
+        wrapper_options={"FrameStackObservation": {"stack_size": 4}},
+    )
+    made = make(section, num_envs=2, seed=0)
+    assert made.observation.bare.shape == (4, 1, ROOMS)
+    assert made.reset().shape == (2, 4 * ROOMS + ACTIONS)

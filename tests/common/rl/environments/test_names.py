@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError, EnvironmentMissingError
+from common.rl.environments.make import make
 from common.rl.environments.names import (
     draws_actions,
     extra,
@@ -68,6 +69,10 @@ def test_atari_games_have_no_state() -> None:
     assert not is_atari("PALE/Pong-v5")
     with pytest.raises(ConfigurationError, match=r"environment\.observation: ALE/Pong-v5 gives frames only"):
         resolve(Environment(id="ALE/Pong-v5", observation="state"))
+    with pytest.raises(ConfigurationError, match=r"environment\.wrappers: ALE games take none"):
+        resolve(Environment(id="ALE/Pong-v5", wrappers=["a:B"]))
+    with pytest.raises(ConfigurationError, match=r"environment\.action_masks: ALE/Pong-v5 does not say which"):
+        resolve(Environment(id="ALE/Pong-v5", action_masks=True))
 
 
 @pytest.mark.parametrize("identifier", ["CartPole-v1", "FlappyBird-v0", "ALE/Pong-v5"])
@@ -78,6 +83,12 @@ def test_known_ids_are_found(identifier: str) -> None:
 
 def test_a_module_before_the_id_is_imported() -> None:
     assert find_spec("broken_environments:Grid-v0").id == "Grid-v0"
+
+
+def test_a_class_in_a_module_needs_no_registration() -> None:
+    spec = find_spec("broken_environments:Counter")
+    assert (spec.id, spec.max_episode_steps) == ("Counter", None)
+    assert make(Environment(id="broken_environments:Counter"), num_envs=2, seed=1).reset().shape == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,11 @@ def test_a_module_before_the_id_is_imported() -> None:
         ("ALE/Pong", "did you mean ALE/Pong-v5"),
         ("xyzzy", "environment xyzzy does not exist; the module it is in goes before it: module:Id-v0"),
         ("broken_environments:Gridd-v0", "did you mean .*Grid-v0"),
-        ("no_such_module:Grid-v0", "no_such_module:Grid-v0: no module named no_such_module .*set PYTHONPATH to the"),
+        ("broken_environments:Countr", r"broken_environments.py\) has no environment Countr; did you mean Counter"),
+        ("broken_environments:np", "has no environment np; it has .*Counter"),
+        ("gymnasium:CartPol-v1", "environment CartPol-v1 does not exist; did you mean CartPole-v1"),
+        ("json:Grid", "json .* has no environment Grid"),
+        ("no_such_module:Grid-v0", "no_such_module:Grid-v0: no module named no_such_module .*start a3cd in the folder"),
         ("no_such.module:Grid-v0", "no module named no_such "),
     ],
 )

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from common.errors import EnvironmentMissingError, UnavailableError
+from common.rl.action_masks import split
 from common.rl.environments.frames import FRAME_SPACE
 from common.rl.environments.sequential import SequentialEnvironments
+from common.rl.environments.wrappers import PacedEnvironments
+from tests.helpers.guarded import ACTIONS, STEPS, Blind, Guarded
 
 
 def batch(name: str, copies: int = 2, *, limit: int = 0, **options: Any) -> SequentialEnvironments:
@@ -124,3 +127,56 @@ def test_renders_the_first_copy_and_closes_all() -> None:
     assert environments.render().tolist() == np.zeros((2, 3, 3)).tolist()
     environments.close()
     assert closed == [0, 1]
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("pairs", [True, False])
+def test_observations_end_with_what_is_allowed(numbers: bool, pairs: bool) -> None:
+    """Of each copy, over the ends of episodes, where nothing is."""
+    environments = SequentialEnvironments(
+        [Guarded(numbers=numbers, pairs=pairs) for _ in range(2)], name="Guarded", seed=4, masks=True
+    )
+    seen = environments.observation.seen
+    assert seen is not None
+    assert (seen.kind, environments.observation.kind) == ("box" if numbers else "discrete", "box")
+    observations = environments.reset()
+    for t in range(3 * (STEPS + 1)):
+        shown, allowed = split(seen, observations)
+        room = shown[:, 0].argmax(axis=1) if numbers else shown
+        doors = allowed[:, -ACTIONS:]
+        ended = t % (STEPS + 1) == STEPS
+        assert (np.count_nonzero(doors, axis=1) == (ACTIONS if ended else 2)).all()
+        assert doors[[0, 1], room].all()
+        first = allowed[:, :2].argmax(axis=1)
+        step = environments.step(np.stack([first, room], axis=1) if pairs else room)
+        assert step.rewards.tolist() == [0, 0] if ended else [1, 1]
+        observations = step.observations
+
+
+def test_an_environment_without_masks_is_refused_at_once() -> None:
+    with pytest.raises(EnvironmentMissingError, match=r'info has no "action_mask" after its reset; leave that setting'):
+        SequentialEnvironments([gymnasium.make("CartPole-v1")], name="CartPole-v1", seed=0, masks=True)
+
+
+@pytest.mark.parametrize(("mask", "kind"), [(None, EnvironmentMissingError), ([0, 0, 0], UnavailableError)])
+def test_one_whose_masks_end_is_told_by_its_name(mask: Any, kind: type[Exception]) -> None:
+    environments = SequentialEnvironments([Blind(mask=mask)], name="Blind", seed=0, masks=True)
+    assert environments.reset().tolist() == [[0, 0, 1, 1, 1]]
+    with pytest.raises(kind, match=r"environment Blind: .*after its step"):
+        environments.step(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize(("asked", "unused"), [(True, False), (False, True)])
+def test_masks_that_nobody_asked_for_are_noted(asked: bool, unused: bool) -> None:
+    environments = SequentialEnvironments([Guarded()], name="Guarded", seed=0, masks=asked)
+    assert not environments.masks_unused
+    environments.reset()
+    assert environments.masks_unused == unused
+    assert PacedEnvironments(environments, 0.0).masks_unused == unused
+
+
+def test_one_that_fails_at_its_reset_says_so_when_it_is_played() -> None:
+    made = [gymnasium.make("broken_environments:RaisesAtReset-v0", disable_env_checker=True)]
+    environments = SequentialEnvironments(made, name="RaisesAtReset", seed=0, masks=True)
+    with pytest.raises(UnavailableError, match="RaisesAtReset failed in reset"):
+        environments.reset()

@@ -1,5 +1,6 @@
 from common.rl.environments.timing import step_seconds
 from common.settings.sections import Environment
+from tests.helpers.guarded import FORBIDDEN, ID
 
 
 def test_a_step_takes_some_time_and_at_least_its_pace() -> None:
@@ -9,3 +10,10 @@ def test_a_step_takes_some_time_and_at_least_its_pace() -> None:
 
 def test_numbers_and_pictures_can_be_stepped_too() -> None:
     assert step_seconds(Environment(id="Pendulum-v1", num_envs=2), 0) > 0.0
+
+
+def test_only_what_is_allowed_is_done() -> None:
+    FORBIDDEN.clear()
+    for options in ({}, {"pairs": True}):
+        assert step_seconds(Environment(id=ID, num_envs=3, action_masks=True, options=options), 0) > 0.0
+    assert FORBIDDEN == []

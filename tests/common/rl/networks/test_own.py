@@ -73,7 +73,7 @@ def test_layers_of_other_shapes_under_the_same_name_have_another_hash(monkeypatc
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("Missing", "own_networks.py) has no Missing"),
+        ("Smal", "own_networks.py) has no network Smal; did you mean Small?"),
         ("NotAModule", "NotAModule is no class derived from torch.nn.Module"),
         ("not_a_class", "not_a_class is no class derived from torch.nn.Module"),
         ("Raises", "Raises(observation, 3) raised ValueError: no such observation"),
@@ -105,8 +105,8 @@ def test_a_module_that_is_not_there_or_fails(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "failing_networks.py").write_text("print('to be seen on stderr')\n1 / 0\n")
     (tmp_path / "lacking_networks.py").write_text("import no_such_package\n")
     for kind, problem in (
-        ("no_such_networks:Small", "no module named no_such_networks in this Python's path; install"),
-        ("lacking_networks:Small", "no module named no_such_package in this Python's path; install"),
+        ("no_such_networks:Small", "no module named no_such_networks in this Python's path or"),
+        ("lacking_networks:Small", "lacking_networks imports no_such_package, which is not installed here"),
         ("failing_networks:Small", "importing failing_networks failed: ZeroDivisionError"),
     ):
         with pytest.raises(ConfigurationError, match=f"^network.kind = {kind}: {problem}"):

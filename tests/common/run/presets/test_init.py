@@ -52,6 +52,13 @@ def test_a_preset_goes_by_its_environments_id_as_well() -> None:
     assert presets.show("ALE/Pong-v5") == presets.show("ALE-Pong-v5")
 
 
+def test_the_preset_of_an_environment_is_found_by_its_id() -> None:
+    for environment in ("CartPole-v1", "gymnasium:CartPole-v1", "ALE/Pong-v5", "ALE/Tennis-v5"):
+        preset = presets.find(environment)
+        assert preset is not None and preset.settings().environment.id == environment.rpartition(":")[2]
+    assert presets.find("Taxi-v3") is presets.find("my_envs:Grid") is None
+
+
 def test_every_atari_game_is_shown_with_breakout_s_settings() -> None:
     invaders = presets.show("ALE/SpaceInvaders-v5")
     assert invaders == presets.show("ALE-SpaceInvaders-v5")

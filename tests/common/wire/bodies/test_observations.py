@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from common.errors import CodecError
+from common.rl.action_masks import masked
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.observation_spec import ObservationSpec
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes, sampler, unstacked
@@ -18,6 +19,7 @@ SPECS = {
     "box": ObservationSpec((2, 3), "box", 6),
     "pixels": ObservationSpec((1, 8, 6), "pixels", 48),
     "discrete": ObservationSpec((), "discrete", 10),
+    "masked": masked(ObservationSpec((), "discrete", 10), discrete(3)),
 }
 COUNT = 9
 """One more than the bits of a byte."""
@@ -33,8 +35,8 @@ def seen_of(kind: str, seed: int = 0, count: int = COUNT) -> StepBatch:
     observations: NDArray[Any] = rng.integers(10, size=shape)
     if kind == "box":
         observations = rng.normal(size=shape).astype(np.float32)
-    elif kind == "pixels":
-        observations = observations.astype(np.uint8)
+    elif kind != "discrete":
+        observations = observations.astype(spec.dtype)
     rewards = rng.normal(size=count).astype(np.float32)
     return StepBatch(observations, rewards, rng.random(count) < 0.5, rng.random(count) < 0.5)
 
@@ -220,3 +222,11 @@ def test_each_group_of_each_actor_has_seeds_of_its_own() -> None:
     pairs = [(seed, group) for seed in range(20) for group in range(8)]
     assert len({group_seed(*pair) for pair in pairs}) == len(pairs)
     assert len({sampler(*pair).random() for pair in pairs}) == len(pairs)
+
+
+def test_a_discrete_observation_before_a_mask_is_in_its_range() -> None:
+    bodies, seen = bodies_of("masked"), seen_of("masked")
+    for wrong in (-1, 10):
+        seen.observations[3, 0] = wrong
+        with pytest.raises(CodecError, match=r"an observation that is not in 0\.\.9"):
+            bodies.read_seen(bodies.pack_seen(seen, begins=True), begins=True)

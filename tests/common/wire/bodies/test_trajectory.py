@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from common.errors import CodecError
+from common.rl.action_masks import masked
 from common.rl.action_spec import ActionSpec, discrete
 from common.rl.frame_stack import StackedFrames
 from common.rl.observation_spec import ObservationSpec
@@ -25,6 +26,7 @@ CODECS = ("none", "none+lz4", "none+zstd")
 SPECS = {
     "box": (ObservationSpec((3,), "box", 3), 1),
     "stacked box": (ObservationSpec((6,), "box", 6), 3),
+    "masked": (masked(ObservationSpec((), "discrete", 256), discrete(4)), 1),
     "pixels": (ObservationSpec((4, 2, 3), "pixels", 24), 4),
     "discrete": (ObservationSpec((), "discrete", 500), 1),
 }
@@ -256,3 +258,14 @@ def test_restarts_that_are_told_must_be_those_that_are_marked() -> None:
 
 def test_every_codec_of_trajectories_is_known() -> None:
     assert [PARTS[codec] for codec in CODECS] == [("none", stage) for stage in ENTROPY_STAGES]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, 256.0, 255.5, 1e9])
+def test_a_discrete_observation_before_a_mask_is_in_its_range(wrong: float) -> None:
+    spec, stack = SPECS["masked"]
+    packing = packing_of(spec, ACTIONS["discrete"], steps=5, num_envs=3, stack=stack)
+    rollout = random_rollout(spec, 5, 3)
+    packing.unpack(packing.pack([rollout], "none"), "none", 1)
+    rollout.observations[2, 1, 0] = wrong
+    with pytest.raises(CodecError, match=r"an observation that is not in 0\.\.255"):
+        packing.unpack(packing.pack([rollout], "none"), "none", 1)

@@ -1,0 +1,176 @@
+"""What a trained agent is given outside of a3cd, and what it gives: the environment's own observations and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+from gymnasium.spaces import Dict, Discrete, Tuple, flatten, unflatten
+from numpy.typing import NDArray
+
+from common.errors import ObservationError
+from common.rl.action_masks import choices, join, split
+from common.rl.environments.actions import ActionMap
+from common.rl.environments.frames import FRAME_SPACE, grey
+from common.rl.environments.make import make
+from common.rl.environments.masks import KEY, flat
+from common.rl.environments.names import is_atari, resolve
+from common.rl.environments.spaces import COMPOSED
+from common.rl.environments.wrappers import stacked
+from common.rl.frame_stack import FrameStack
+from common.rl.observation_spec import ObservationSpec
+from common.settings.sections import Environment
+
+Rows = NDArray[Any]
+"""(B, *frame.shape) of frame.dtype."""
+
+
+@dataclass(frozen=True, eq=False)
+class Interface:
+    """Of one environment."""
+
+    space: gymnasium.Space[Any]
+    """Of an observation before it is stacked; FRAME_SPACE where an agent sees pictures of the environment."""
+    actions: ActionMap
+    frame: ObservationSpec
+    """An observation as `rows` gives it."""
+    observation: ObservationSpec
+    """The same stacked, or with a mask of the actions, as a network takes it."""
+    stack: FrameStack | None
+    """How; None: it is not stacked."""
+    draws: bool
+    """Whether pictures (height, width, 3) of the environment are taken as well, and shrunk as in training."""
+
+    def rows(self, observation: Any) -> tuple[Rows, bool]:
+        """The frames of one observation or of a batch of them, and whether it was one.
+
+        A batch has an axis more, in front; of a Dict or a Tuple it is a list. Raises ObservationError where it is
+        neither.
+        """
+        if isinstance(self.space, Dict | Tuple):
+            one = not isinstance(observation, list)
+            return self._flattened([observation] if one else observation), one
+        array = self._array(observation)
+        shape = self.space.shape or ()
+        if array.shape not in (shape, (*array.shape[:1], *shape)) or not self._takes(array.dtype):
+            raise self._unfit(array)
+        one = array.ndim == len(shape)
+        batch = array[None] if one else array
+        if isinstance(self.space, COMPOSED):
+            if not all(self.space.contains(each) for each in batch.astype(self.space.dtype)):
+                raise ObservationError(f"the observation is not of {self.space}: {batch[:1].tolist()}")
+            return self._flattened(list(batch)), one
+        return self._discrete(batch) if isinstance(self.space, Discrete) else self._box(batch), one
+
+    def masked(self, rows: Rows, mask: Any, *, one: bool) -> Rows:
+        """What a network takes for `rows` and the mask that came with their observations.
+
+        mask: as info has it, for a batch (B, action.width); None: there was none. Raises ObservationError for a mask
+        where none is taken, for none where one is, and for one that does not fit.
+        """
+        if self.observation.seen is None:
+            if mask is not None:
+                raise ObservationError("action_mask: this agent was trained without environment.action_masks")
+            return rows
+        if mask is None:
+            raise ObservationError(f'this agent takes action_mask=info["{KEY}"] with each observation')
+        found = flat(mask) if one else np.asarray(mask)
+        found = found[None] if one else found
+        width = self.actions.spec.width
+        if found.shape != (len(rows), width) or found.dtype.kind not in "biuf":
+            raise ObservationError(
+                f"action_mask has shape {found.shape[one:]} of {found.dtype}; it takes {width} numbers for each "
+                "observation, 1 for each action that is allowed, else 0"
+            )
+        if not all((found[:, choice] != 0).any(axis=1).all() for choice in choices(self.actions.spec)):
+            raise ObservationError("action_mask allows no action")
+        return join(rows, found != 0)
+
+    def mask(self, row: NDArray[Any]) -> dict[str, Any]:
+        """What is in info with the observation of `row`, (*observation.shape): its mask, if there is one."""
+        width = self.actions.spec.width
+        return {} if self.observation.seen is None else {KEY: row[-width:].astype(np.int8)}
+
+    def given(self, row: NDArray[Any]) -> Any:
+        """The observation that became `row`: (*frame.shape), or (*observation.shape) where it has a mask."""
+        if self.observation.seen is not None:
+            row = split(self.observation.seen, row[None])[0][0]
+        if isinstance(self.space, COMPOSED):
+            return unflatten(self.space, row)
+        if isinstance(self.space, Discrete):
+            return np.int64(row) + self.space.start
+        return row.copy() if row.shape == self.space.shape else row.transpose(1, 2, 0).copy()
+
+    def _takes(self, dtype: np.dtype[Any]) -> bool:
+        if self.frame.kind == "pixels":
+            return dtype == np.uint8
+        return dtype.kind in ("iu" if isinstance(self.space, Discrete) else "iufb")
+
+    def _array(self, observation: Any) -> NDArray[Any]:
+        try:
+            array = np.asarray(observation)
+        except ValueError as error:
+            raise ObservationError(f"the observation is no array: {error}") from error
+        if self.space is not FRAME_SPACE:
+            return array
+        if self.draws and array.ndim in (3, 4) and array.shape[-1] == 3 and array.dtype == np.uint8:
+            return grey(array) if array.ndim == 3 else np.stack([grey(picture) for picture in array])
+        return array[None] if array.shape == FRAME_SPACE.shape[1:] else array
+
+    def _discrete(self, batch: NDArray[Any]) -> Rows:
+        rows: Rows = batch.astype(np.int64) - self.space.start  # type: ignore[attr-defined]
+        if ((rows < 0) | (rows >= self.frame.size)).any():
+            raise ObservationError(f"the observation is beyond {self.space}: {batch[:5].tolist()}")
+        return rows
+
+    def _box(self, batch: NDArray[Any]) -> Rows:
+        if self.frame.kind == "pixels":
+            return (batch if batch.shape[1:] == self.frame.shape else batch.transpose(0, 3, 1, 2)).copy()
+        with np.errstate(over="ignore"):  # what does not fit is not finite, and refused
+            return self._finite(batch.astype(np.float32))
+
+    def _flattened(self, many: Sequence[Any]) -> Rows:
+        """(B, numbers), as gymnasium flattens each."""
+        rows = np.zeros((len(many), self.frame.size), np.float32)
+        for row, each in zip(rows, many, strict=True):
+            try:
+                row[:] = np.asarray(flatten(self.space, each))
+            except (KeyError, IndexError, TypeError, ValueError) as error:
+                raise ObservationError(f"the observation does not fit {self.space}: {error}") from error
+        return self._finite(rows)
+
+    def _finite(self, rows: Rows) -> Rows:
+        if not np.isfinite(rows).all():
+            raise ObservationError("the observation has a number that is not finite (NaN, infinity, or too large)")
+        return rows
+
+    def _unfit(self, array: NDArray[Any]) -> ObservationError:
+        shape = self.space.shape or ()
+        batch = ", ".join(map(str, ("B", *shape)))
+        kind = {"box": "numbers", "pixels": "uint8", "discrete": "integers"}[self.frame.kind]
+        drawn = "; a picture (height, width, 3) of the environment, of uint8, does as well" if self.draws else ""
+        return ObservationError(
+            f"the observation has shape {array.shape} of {array.dtype}; here one has {shape} of {kind}, and a batch "
+            f"of B has ({batch}){drawn}"
+        )
+
+
+def interface(section: Environment) -> Interface:
+    """Of the environment of a run, of which one is made and closed; raises as `make`."""
+    section = resolve(section)
+    environments = make(msgspec.structs.replace(section, frame_stack=1, step_seconds=0.0), num_envs=1, seed=0)
+    environments.close()
+    observation, depth, game = environments.observation, section.frame_stack, is_atari(section.id)
+    seen = section.observation == "frames"
+    return Interface(
+        space=FRAME_SPACE if seen else environments.space,
+        actions=environments.actions,
+        frame=observation.bare,
+        observation=stacked(observation, depth) if depth > 1 else observation,
+        stack=FrameStack(depth, padded=game) if depth > 1 else None,
+        draws=seen and not game,
+    )

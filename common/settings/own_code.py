@@ -1,0 +1,39 @@
+"""Which settings may name code of the user's, as `module:Name`, or as `file.py:Name` where they are written."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from common.errors import ConfigurationError
+from common.host import modules
+from common.settings.sections import Settings
+
+PLACES = (("environment", "id"), ("environment", "wrappers"), ("network", "kind"))
+"""Sections and keys; the value is a text, or a list of such."""
+
+
+def own_code(settings: Settings) -> list[str]:
+    """Every `module:Name` in the settings: whoever plays or learns by them imports that module."""
+    found: list[str] = []
+    for section, key in PLACES:
+        value = getattr(getattr(settings, section), key)
+        found += value if isinstance(value, list) else [value]
+    return [named for named in found if modules.module_of(named)]
+
+
+def canonical(document: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """A document of settings with `module:Name` for each `file.py:Name`; raises ConfigurationError."""
+
+    def read(value: object) -> object:
+        if isinstance(value, list):
+            return [read(one) for one in value]
+        return modules.canonical(value) if isinstance(value, str) else value
+
+    found = dict(document)
+    for section, key in PLACES:
+        table = found.get(section)
+        if isinstance(table, dict) and key in table:
+            try:
+                found[section] = {**table, key: read(table[key])}
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{source}: {section}.{key}: {error}") from error
+    return found
