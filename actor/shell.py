@@ -19,11 +19,13 @@ from actor.outbox import Send
 from actor.worker_core import Playing, WorkerCore
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.host.heap import Heap
+from common.host.load import LoadMeter
 from common.host.modules import check_module
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import Limited, again
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
+from common.settings.own_code import own_code
 from common.wire.client import LearnerLink
 from common.wire.membership import KEPT_OUT
 
@@ -52,7 +54,7 @@ class Shell(ABC):
         self._signals = signals
         self._log = logging.getLogger(core.membership.hello.role)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, access)
+        self._link = LearnerLink(self._context, access, LoadMeter())
         self._poller = zmq.Poller()
         for one in (self._link.socket, self._link.monitor, signals):
             self._poller.register(one, zmq.POLLIN)
@@ -189,7 +191,7 @@ class Shell(ABC):
             self._core.unsent(time.monotonic(), effect)
 
     def _prepare(self, effect: Prepare) -> None:
-        for named in (effect.settings.environment.id, effect.settings.network.kind):
+        for named in own_code(effect.settings):
             check_module(named, self._modules)
         self._close_player()
         try:

@@ -6,8 +6,9 @@ from typing import Literal
 
 from actor.agent.agent import Agent
 from common.errors import ConfigurationError
+from common.rl.model import Model
 from common.rl.moments import Moments
-from common.run.folder import Checkpoint, RunFolder
+from common.run.folder import Checkpoint, CheckpointPaths, RunFolder
 from common.settings.sections import Settings
 
 Which = Literal["best", "newest"]
@@ -20,11 +21,14 @@ class TrainedRun:
 
 
 def open_run(path: Path, which: Which) -> TrainedRun:
-    """Read a run folder.
+    """Read a run folder, or the checkpoint that `path` is the folder of, or the weights of: then `which` says nothing.
 
     Raises ConfigurationError without a run or a checkpoint, DamagedCheckpointError if none is whole, and
     UnavailableError if the disk does not give them.
     """
+    place = path.parent if path.suffix == ".safetensors" else path
+    if place.parent.name == "checkpoints" and not RunFolder(path).holds_run():
+        return TrainedRun(RunFolder(place.parents[1]).settings(), CheckpointPaths(place).read())
     folder = RunFolder(path)
     settings = folder.settings()
     paths = folder.best() if which == "best" else folder.newest()
@@ -48,20 +52,22 @@ class TrainedAgent(Agent):
         """As `Agent`; raises ConfigurationError if the checkpoint holds another network than the settings describe."""
         super().__init__(run.settings, num_envs=num_envs, seed=seed, sampled=sampled, render_mode=render_mode)
         try:
-            self._load(run.checkpoint)
+            load_weights(run, self.model)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, checkpoint: Checkpoint) -> None:
-        model = self.model
-        trained = checkpoint.state.get("model", model.hash)
-        if trained != model.hash or checkpoint.weights.size != model.size:
-            raise ConfigurationError(
-                f"the checkpoint holds another network ({trained}, {checkpoint.weights.size} parameters) than the "
-                f"settings give here ({model.hash}, {model.size}): {self.settings.environment.id} or a3cd differ from "
-                "when it was trained"
-            )
-        model.vector[:] = checkpoint.weights
-        moments = Moments.from_checkpoint(checkpoint.state, model.normalization.counted)
-        model.statistics[:] = model.normalization.extras(moments)
+
+def load_weights(run: TrainedRun, model: Model) -> None:
+    """Put the run's weights and statistics into `model`; raises ConfigurationError where they are of another one."""
+    checkpoint = run.checkpoint
+    trained = checkpoint.state.get("model", model.hash)
+    if trained != model.hash or checkpoint.weights.size != model.size:
+        raise ConfigurationError(
+            f"the checkpoint holds another network ({trained}, {checkpoint.weights.size} parameters) than the "
+            f"settings give here ({model.hash}, {model.size}): {run.settings.environment.id} or a3cd differ from "
+            "when it was trained"
+        )
+    model.vector[:] = checkpoint.weights
+    moments = Moments.from_checkpoint(checkpoint.state, model.normalization.counted)
+    model.statistics[:] = model.normalization.extras(moments)

@@ -17,6 +17,7 @@ from common.errors import A3cdError, UnavailableError
 from common.rl.environments.base import Environments, MakeEnvironments
 from common.rl.environments.episodes import EpisodeTracker
 from common.rl.environments.make import make as make_environments
+from common.rl.environments.masks import tell_once
 from common.settings.sections import Environment, Settings
 from common.wire.bodies.observations import ObservationCodec, StepBatch, group_seed, group_sizes
 from common.wire.frames import Buffer
@@ -101,6 +102,7 @@ class _EnvironmentGroup:
             self._started = True
             self._observations = self._finite(self.environments.reset(seed))
             self._tracker = EpisodeTracker(self.environments.count, self.environments.pace)
+            tell_once(self.environments)
         count = self.environments.count
         nothing = np.zeros(count, np.bool_)
         batch = StepBatch(self._observations, np.zeros(count, np.float32), nothing, nothing)

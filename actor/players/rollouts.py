@@ -11,6 +11,7 @@ from common.errors import RefusedError
 from common.rl.algorithms.registry import METHODS, exploration
 from common.rl.environments.base import MakeEnvironments
 from common.rl.environments.make import make as make_environments
+from common.rl.environments.masks import tell_once
 from common.rl.models import build
 from common.rl.rewards import reward_transform
 from common.rl.rollout import Rollout
@@ -56,6 +57,7 @@ class RolloutPlayer(Player):
             exploration=exploration(algorithm, self.model.action, count, rng, self.model.frames),
             rng=rng,
         )
+        tell_once(self._environments)
         if body is not None:
             self.weights.offer(welcome.version, body)
             self.weights.load()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from common.rl.environments.make import make
 from common.rl.environments.names import resolve
@@ -20,9 +21,18 @@ MakeRun = Callable[..., Path]
 
 @pytest.fixture
 def trained_run(tmp_path: Path) -> MakeRun:
-    """Makes a run folder whose agent always favours one action; checkpoint 1 is the best, 2 favours the next action."""
+    """Makes a run folder whose agent always favours one action; checkpoint 1 is the best, 2 favours the next action.
 
-    def make_run(*assignments: str, favoured: int = 0, named: str | None = None, moments: Plain | None = None) -> Path:
+    With `random` all weights are random instead.
+    """
+
+    def make_run(
+        *assignments: str,
+        favoured: int = 0,
+        random: bool = False,
+        named: str | None = None,
+        moments: Plain | None = None,
+    ) -> Path:
         settings = override(Settings(), assignments)
         environments = make(resolve(settings.environment), num_envs=1, seed=0)
         model = build(settings, environments.observation, environments.action)
@@ -31,8 +41,11 @@ def trained_run(tmp_path: Path) -> MakeRun:
         run = create(tmp_path / "run", settings)
         writer = CheckpointWriter(run.folder, keep=2, best=True)
         for version, score in ((1, 5.0), (2, 4.0)):
-            flat.vector.zero_()
-            network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
+            if random:
+                flat.vector.normal_(std=0.3, generator=torch.Generator().manual_seed(version))
+            else:
+                flat.vector.zero_()
+                network.head_bias.data[(favoured + version - 1) % network.action.width] = 1.0
             state = {"model": named or flat.hash, "moments": moments}
             writer.write(SaveCheckpoint(version, flat.vector, {}, state, score))
         run.close()

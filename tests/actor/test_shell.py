@@ -159,7 +159,14 @@ def test_it_waits_for_a_learner_and_says_so(
     assert f"no answer from the learner at {address} for" in caplog.text
 
 
-@pytest.mark.parametrize("named", ["network.kind='antigravity:Small'", "environment.id='antigravity:Small'"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        "network.kind='antigravity:Small'",
+        "environment.id='antigravity:Small'",
+        "environment.wrappers=['antigravity:Small']",
+    ],
+)
 def test_a_module_is_imported_only_where_it_may(work: Work, named: str) -> None:
     def script(learner: Learner) -> None:
         learner.welcome(settings=msgspec.to_builtins(settings_of(named)))
