@@ -3,7 +3,7 @@
 The learner's side of `common.wire.membership`. Who is in is kept in `learner.peers`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
 from learner.parameters.publisher import WeightPublisher
-from learner.peers import Peer
+from learner.peers import GUESTS, Peer
 from learner.run import Run
 
 Level = Literal["info", "warning"]
@@ -24,8 +24,6 @@ Level = Literal["info", "warning"]
 
 class Admission:
     def __init__(self, run: Run, exchange: Exchange, publisher: WeightPublisher, fleet: Fleet) -> None:
-        self.key_roles: Mapping[str, Collection[str]] = {}
-        """What the holders of keys may be, by the key's name; a key that is not here may be anything."""
         self._run = run
         self._peers = run.peers
         self._exchange = exchange
@@ -36,7 +34,7 @@ class Admission:
     def hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
         """The welcome, or a refusal; a peer that comes again keeps its record, and takes its predecessor's place."""
         place = f"key {key_name}" if key_name else f"address {address}"
-        if refusal := self._refusal(now, routing_id, hello, key_name, place):
+        if refusal := self._refusal(now, routing_id, hello, key_name, address, place):
             return refusal
         try:
             codec = self._exchange.choose_codec(hello) if hello.role == "actor" else ""
@@ -51,7 +49,7 @@ class Admission:
         peer, new = self._peers.join(routing_id, hello, now, key_name, place, near=near)
         peer.codec = codec
         self._fleet.joined(hello)
-        if new and hello.role != "observer":
+        if new and hello.role not in GUESTS:
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
         self._run.stats.joined(self._peers.actors)
@@ -68,13 +66,17 @@ class Admission:
     def leave_all(self, now: float, routing_ids: Sequence[bytes], level: Level, text: str) -> list[Effect]:
         return [effect for routing_id in routing_ids for effect in self.leave(now, routing_id, level, text)]
 
-    def _refusal(self, now: float, routing_id: bytes, hello: Hello, key_name: str, place: str) -> list[Effect]:
+    def _refusal(
+        self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str, place: str
+    ) -> list[Effect]:
         """Why this peer may not join; nothing if it may."""
         if key_name and not is_name_under(key_name, hello.name):
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
         self._fleet.heard(hello)
-        roles = self.key_roles.get(key_name)
+        if hello.role == "operator" and (reason := self._may_not_operate(key_name, address)):
+            return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"operator {place}")]
+        roles = self._peers.key_roles.get(key_name)
         if roles is not None and hello.role not in roles:
             reason = f"the key of {key_name} may be {' or '.join(roles)}, not {hello.role}: the learner's list says so"
             return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
@@ -89,6 +91,22 @@ class Admission:
         if (successor := self._peers.successor(hello)) is not None:
             return self._replaced(routing_id, hello, successor)
         return []
+
+    def _may_not_operate(self, key_name: str, address: str) -> str:
+        """Why the holder of this key, or without keys this address, is no operator; empty: it may be one."""
+        if not key_name:
+            if Address(address, 0).loopback:
+                return ""
+            return (
+                f"no operator from {address}: this learner has no keys, so it takes orders only on its own host, to "
+                "tcp://localhost; or start it with keys, and invite one with --role operator"
+            )
+        if "operator" in self._peers.key_roles.get(key_name, ()):
+            return ""
+        return (
+            f"the key of {key_name} is no operator's: on the learner's host, `a3cd keys list` shows it, and "
+            f"`a3cd keys allow KEY --name {key_name} --role operator` makes it one (--role again for each other role)"
+        )
 
     def _complete(self, hello: Hello, key_name: str) -> str:
         """Why a run that is to be reproducible takes no other actor; empty if it takes this one."""
@@ -157,6 +175,6 @@ class Admission:
 
 def _gone(peer: Peer | None, level: Level, text: str) -> list[Effect]:
     """A line about a peer's leaving."""
-    if peer is None or peer.hello.role == "observer":
+    if peer is None or peer.hello.role in GUESTS:
         return []
     return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]

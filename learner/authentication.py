@@ -17,7 +17,7 @@ from zmq.utils import z85
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
-from common.host.security.allowed import WatchedList
+from common.host.security.allowed import ROLES, WatchedList
 from common.host.security.keys import KeyPair
 from common.host.service.logs import LineLimit
 from common.wire import tcp
@@ -81,6 +81,8 @@ class Authenticator:
         self._addresses: dict[str, BoundedDict[str, None]] = {}
         """From which each key was let in, newest last."""
         self._banned: dict[str, float] = {}
+        self.roles = self._look_up_roles()
+        """What the holders of the keys may be, by the key's name; that of the learner's own pair may be anything."""
         self.socket = context.socket(zmq.REP)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.bind(ZAP_ENDPOINT)
@@ -123,10 +125,12 @@ class Authenticator:
         """Whoever can read the learner's own pair may connect with it."""
         return {self._pair.public: self._pair.name, **self._list.names}
 
-    @property
-    def roles(self) -> dict[str, tuple[str, ...]]:
-        """What the holders of the keys may be, by the key's name."""
-        return {peer.name: peer.roles for peer in self._list.peers.values()}
+    def _look_up_roles(self) -> dict[str, tuple[str, ...]]:
+        """A peer's key of the name of the learner's own pair cannot be told from it: it has its own roles, and none
+        while it is being revoked.
+        """
+        own = {self._pair.name: ROLES} if self._pair.name not in self._revoked else {}
+        return own | {peer.name: peer.roles for peer in self._list.peers.values()}
 
     @property
     def problem(self) -> str:
@@ -140,6 +144,8 @@ class Authenticator:
         self._check_due = now + CHECK_SECONDS
         self._reread()
         revoked, self._revoked = self._revoked, set()
+        if revoked:
+            self.roles = self._look_up_roles()
         return revoked
 
     def _reread(self) -> bool:
@@ -153,6 +159,7 @@ class Authenticator:
         after = self._list.peers
         _log.info("allowed now: %s", ", ".join(map(str, after.values())) or "nobody")
         self._revoked |= {peer.name for key, peer in before.items() if after.get(key) != peer}
+        self.roles = self._look_up_roles()
         return True
 
     def close(self) -> None:

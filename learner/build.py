@@ -24,6 +24,7 @@ from common.rl.moments import Moments, bytes_in_header
 from common.rl.networks.kinds import resolve as resolve_network
 from common.rl.networks.model import TorchModel
 from common.rl.networks.model import build as build_model
+from common.rl.networks.plain import named_tensors
 from common.rl.observation_spec import ObservationSpec
 from common.run.folder import Checkpoint, RunFolder, RunRecord
 from common.settings.exchanges import momentum, staleness_policy
@@ -177,6 +178,7 @@ def _spec(
         weights_format=form,
         longest_episode=longest_episode(settings.environment),
         step_seconds=step_seconds(settings.environment, settings.seed) if in_seconds else 0.0,
+        layout=tuple(named_tensors(model)),
         counted=model.normalization.counted,
         clock=time.time() - now,
         versions=versions(),

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from common.errors import ProtocolError, WireError
+from common.host.load import Load
 from common.host.service.logs import cut
 from common.run.folder import Checkpoint
 from common.wire.frames import Buffer
@@ -22,11 +23,14 @@ from common.wire.messages import (
     Evaluation,
     FleetReport,
     Goodbye,
+    Halt,
     Heartbeat,
     Hello,
     Inspect,
     Observe,
     Pull,
+    Save,
+    Scale,
     Stop,
 )
 from common.wire.protocol import may_send
@@ -40,6 +44,7 @@ from learner.exchange.rounds import Arrived, Rounds
 from learner.fleet import Fleet
 from learner.health import Health
 from learner.limits import ending
+from learner.orders import Orders
 from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
 from learner.peers import Peer
@@ -70,6 +75,7 @@ class LearnerCore:
         self._return_to_best = ReturnToBest(run, weights, exchange, now)
         self._reports = Reports(run)
         self._fleet = Fleet(run)
+        self._orders = Orders(run, self._fleet)
         self.admission = Admission(run, exchange, self._publisher, self._fleet)
         self._rounds = Rounds(self._settings.scaling.minimum) if self._settings.reproducible else None
         self._attention = Attention(now)
@@ -137,6 +143,8 @@ class LearnerCore:
                 return self._fleet.reported(now, routing_id, peer, message)
             case Inspect():
                 return self._reports.asked(now, routing_id, peer)
+            case Halt() | Save() | Scale():
+                return self._orders.given(now, routing_id, peer, message)
             case Goodbye():
                 return self.admission.leave(now, routing_id, "info", cut(f"left: {message.reason}"))
             case _:
@@ -152,7 +160,7 @@ class LearnerCore:
             return effects
         effects += self.flush(now)
         over = ending(self.run.stats, now, self._settings.limits)
-        return effects if over is None else effects + self._finish(now, *over, final=True)
+        return effects if over is None else effects + self._finish(now, *over)
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
         if isinstance(error, ProtocolError):
@@ -161,7 +169,9 @@ class LearnerCore:
                 Log("warning", f"a peer was refused: {error}", key="protocol"),
             ]
         effects: list[Effect] = [Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")]
-        return effects if self.run.peers.get(routing_id) else [*effects, Disconnect(routing_id)]  # reading takes time
+        if (peer := self.run.peers.get(routing_id)) is None:
+            return [*effects, Disconnect(routing_id)]  # reading takes time
+        return [refuse(routing_id, "order", str(error)), *effects] if peer.hello.role == "operator" else effects
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
         """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
@@ -193,7 +203,7 @@ class LearnerCore:
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
-        over = ending(self.run.stats, now, self._settings.limits)
+        over = ending(self.run.stats, now, self._settings.limits) or self._orders.ending
         if self._rounds is not None and self.run.peers.actors < self.run.peers.joined:
             over = "failed", ONE_LEFT
         if now >= self._record_due:
@@ -215,25 +225,29 @@ class LearnerCore:
         if saving and not self._weights.may_be_saved:
             over = "failed", NOT_FINITE
         if over is not None and not self._finished:
-            return effects + self._finish(now, *over, final=True)
+            return effects + self._finish(now, *over)
         if saving:
             effects.append(self._checkpoint(now))
         if giving:
             effects += self._evaluations.give(now, saved=saving)
         return effects
 
-    def saved(self, now: float, version: int, error: str) -> list[Effect]:
-        """What became of the last checkpoint: with an `error` it is not on the disk, and is tried again soon."""
+    def saved(self, now: float, version: int, error: str, path: str = "") -> list[Effect]:
+        """What became of the oldest checkpoint that was not told of yet, in the folder `path`.
+
+        With an `error` it is not on the disk, and is tried again soon.
+        """
+        answers = self._orders.saved(version, path, error)
         if not error:
             mended = self.run.saves.saved(version)
             line = Log("info", f"checkpoint of version {version} is written: all is well again", own=True)
-            return [line] if mended else []
+            return [*answers, line] if mended else answers
         self.run.saves.failed(now, error)
         self._evaluations.not_saved(version)
         self._saved_best = None
         text = f"the checkpoint could not be written: {error}"
         self.run.stats.warn(text)
-        return [Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
+        return [*answers, Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
 
     def best_read(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
         """The best checkpoint, which was asked for; None where `error` says why it could not be read."""
@@ -246,6 +260,8 @@ class LearnerCore:
         """After the end: who says goodbye has heard of it, who says hello has not."""
         if isinstance(message, Goodbye):
             self.run.peers.leave(routing_id)
+        elif isinstance(message, Halt | Save | Scale):
+            return [refuse(routing_id, "order", "the run is over, or the learner is ending")]
         return [Send(routing_id, self._last_word)] if isinstance(message, Hello) else []
 
     def remind(self) -> list[Effect]:
@@ -259,14 +275,15 @@ class LearnerCore:
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""
-        return self._finish(now, "stopped", "stopped by a signal", final=False)
+        return self._finish(now, "stopped", "stopped by a signal")
 
     def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
         return self.admission.leave_all(now, self.run.peers.with_keys(key_names), "warning", text)
 
-    def _finish(self, now: float, ending: Ending, reason: str, *, final: bool) -> list[Effect]:
+    def _finish(self, now: float, ending: Ending, reason: str) -> list[Effect]:
         """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
+        final = ending != "stopped"
         if not self._weights.may_be_saved:
             ending, reason = "failed", NOT_FINITE
         self._finished = True
@@ -278,6 +295,8 @@ class LearnerCore:
         effects += self.remind()
         if ending != "failed":
             effects += [self._row(now), self._checkpoint(now)]
+        else:
+            effects += self._orders.not_saved(reason)
         result = self.run.status(now, whole_run=True)
         digest = self._weights.digest if ending != "failed" else ""
         return [*effects, Finish(ending, reason, msgspec.structs.replace(result, weights=digest))]
@@ -290,6 +309,7 @@ class LearnerCore:
     def _checkpoint(self, now: float) -> SaveCheckpoint:
         spec, stats = self.run.spec, self.run.stats
         self.run.saves.begin(now)
+        self._orders.saving()
         self._saved_best = stats.window.best_return
         return SaveCheckpoint(
             version=stats.counters.version,
@@ -315,6 +335,8 @@ class LearnerCore:
 
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
         peer.state = message.state or peer.state
+        if message.memory_total:
+            peer.load = Load(message.processor, message.memory, message.memory_total)
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
         if message.last_error:
             peer.last_error = message.last_error

@@ -1,5 +1,7 @@
 """The learner daemon: one thread that owns both sockets, the clock and the files, around the pure core."""
 
+from __future__ import annotations
+
 import gc
 import importlib
 import logging
@@ -10,13 +12,14 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import zmq
 
 from common.errors import (
     EXIT_DONE,
+    EXIT_SIGTERM,
     A3cdError,
     DamagedCheckpointError,
     TorchMissingError,
@@ -51,6 +54,9 @@ from learner.record.hyperparameters import hyperparameters
 from learner.record.run_lock import LockedRun
 from learner.record.run_writer import RunWriter
 
+if TYPE_CHECKING:
+    from learner.exporter import Exporter
+
 _log = logging.getLogger("learner")
 LINES_PER_SECOND = 3.0
 """Lines that peers can cause, all together, after the first LINES_AT_ONCE."""
@@ -79,6 +85,7 @@ def run(
     resume: bool,
     listeners: tuple[socket.socket, socket.socket] | None = None,
     curve: bool = True,
+    metrics: Address | None = None,
 ) -> int:
     """Train until a limit is reached or a signal comes; returns the exit code.
 
@@ -89,6 +96,7 @@ def run(
         resume: go on with the run in `run_dir` instead of starting one.
         listeners: sockets that listen at `bind` and the next port already.
         curve: draw the learning curve at the end.
+        metrics: where to listen for Prometheus.
 
     Raises A3cdError where the run cannot begin.
     """
@@ -96,10 +104,15 @@ def run(
         listeners = listeners or sockets.reserve_pair(bind)
         for listener in listeners:
             stack.callback(listener.close)
+        exporter = None
+        if metrics is not None:
+            from learner.exporter import Exporter  # not loaded for nothing
+
+            exporter = stack.enter_context(Exporter(metrics))
         locked = run_lock.resume(run_dir, settings) if resume else run_lock.create(run_dir, settings or Settings())
         stack.callback(locked.close)
         try:
-            daemon = _Daemon(locked, listeners, keys, signals, curve=curve)
+            daemon = _Daemon(locked, listeners, keys, signals, exporter, curve=curve)
         except A3cdError:
             if not resume:
                 locked.discard()  # it never was a run: the same command, corrected, must find the folder free
@@ -145,6 +158,7 @@ class _Daemon:
         listeners: tuple[socket.socket, socket.socket],
         keys: LearnerKeys | None,
         signals: Signals,
+        exporter: Exporter | None,
         *,
         curve: bool,
     ) -> None:
@@ -158,8 +172,11 @@ class _Daemon:
             self._core.run.stats.warn(f"checkpoint {name} is damaged and was passed over: {error}")
         settings = self._core.run.spec.settings
         run.save_settings(settings)
-        self._writer = RunWriter(run.folder, settings.checkpoint, damaged, hyperparameters(settings))
+        self._writer = RunWriter(
+            run.folder, settings.checkpoint, damaged, hyperparameters(settings), self._core.run.spec.layout
+        )
         self._signals = signals
+        self._exporter = exporter
         self._draws_curve = curve
         self._gradient_log = GradientLog(run.folder.gradients, keep_mib=settings.record.keep_mib)
         self._lines = LineLimit(REPEAT_SECONDS, LINES_PER_SECOND, LINES_AT_ONCE)
@@ -182,8 +199,7 @@ class _Daemon:
             self._poller.register(one, zmq.POLLIN)
 
     def run(self) -> int:
-        spec = self._core.run.spec
-        counters = self._core.run.stats.counters
+        spec, counters = self._core.run.spec, self._core.run.stats.counters
         host, port = self._address[:2]
         listening = f"tcp://{host}:{port}"
         with_keys = " with keys" if self._ports.authenticator else ""
@@ -197,6 +213,9 @@ class _Daemon:
         if counters.frames:
             _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")
         self._do(self._core.begin())
+        if self._exporter is not None:
+            self._exporter.start()
+            _log.info(f"metrics for Prometheus at {self._exporter.url}")
         self._notifier.ready(f"training {spec.settings.environment.id} on {listening}")
         try:
             finish = self._loop()
@@ -259,7 +278,7 @@ class _Daemon:
         if authenticator is None:
             return
         revoked = self._ports.admit(now)
-        self._core.admission.key_roles = authenticator.roles
+        self._core.run.peers.key_roles = authenticator.roles
         if authenticator.problem:
             self._core.run.stats.warn(authenticator.problem)
         if revoked:
@@ -325,6 +344,9 @@ class _Daemon:
 
     def _write_metrics(self, row: Mapping[str, Any]) -> None:
         self._writer.row(time.time(), row)
+        self._core.run.stats.host = self._writer.host
+        if self._exporter is not None:
+            self._exporter.show(self._core.run.status(time.monotonic()))
         self._notifier.status(
             f"{row['frames']} frames, {row['episodes']} episodes, return {row['mean_return']}, {row['actors']} actors"
         )
@@ -351,7 +373,7 @@ class _Daemon:
 
     def _heed_writer(self, now: float) -> None:
         for saved in self._writer.saved():
-            self._do(self._core.saved(now, saved.version, saved.error))
+            self._do(self._core.saved(now, saved.version, saved.error, saved.path))
         for read in self._writer.best_read():
             self._do(self._core.best_read(now, read.checkpoint, read.error))
         for trouble in self._writer.troubles():
@@ -363,8 +385,7 @@ class _Daemon:
         self._notifier.stopping(finish.reason)
         in_time = self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))
         self._heed_writer(time.monotonic())
-        run = self._core.run
-        status = run.status(time.monotonic())
+        run, status = self._core.run, self._core.run.status(time.monotonic())
         self._writer.conclude(
             msgspec.structs.replace(finish.status, checkpoint=status.checkpoint, warnings=status.warnings),
             curve=self._draws_curve,
@@ -376,4 +397,4 @@ class _Daemon:
             return UnavailableError.exit_code
         if error := run.saves.error or ("" if in_time else f"{run.spec.run_dir}: the disk has not taken it yet"):
             raise UnavailableError(f"the last checkpoint could not be written: {error}; {safe}")
-        return self._signals.exit_code if finish.ending == "stopped" else EXIT_DONE
+        return (self._signals.exit_code or EXIT_SIGTERM) if finish.ending == "stopped" else EXIT_DONE

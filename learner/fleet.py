@@ -8,7 +8,7 @@ from learner.absentees import Absentees, called
 from learner.effects import Effect, Log, Send
 from learner.peers import PREPARING, Peer
 from learner.run import Run
-from learner.scaling import Scaler, unreachable
+from learner.scaling import Bounds, Scaler, unreachable
 
 SILENT_SECONDS = 600.0
 """For so long a launcher is told of an actor that hangs, unless one of its name joins."""
@@ -21,7 +21,7 @@ class Fleet:
 
     def __init__(self, run: Run) -> None:
         self._spec = run.spec
-        self._scaler = Scaler(run.spec.settings.scaling)
+        self._scaler = Scaler(run.spec.settings.scaling, run.stats.counters.bounds)
         self._expiry_seconds = run.spec.settings.exchange.expiry_seconds
         self._knows_reach = False
         """Whether it is known which thresholds can be reached."""
@@ -49,6 +49,17 @@ class Fleet:
         if decision.wanted != before.wanted:
             return [*effects, line, *self.orders(now)]
         return [*effects, line] if decision.held and decision.held != before.held else effects
+
+    def bound(self, now: float, bounds: Bounds) -> list[Effect]:
+        """Takes other bounds on the number of actors, and decides by them."""
+        self._run_stats.counters.bounds = bounds
+        self._scaler.bound(bounds)
+        return self.decide(now)
+
+    @property
+    def room(self) -> int:
+        """Actors that the launchers can run."""
+        return sum(peer.slots for _, peer in self._peers.role("launcher"))
 
     def _warn_of_reach(self) -> list[Effect]:
         """Says of thresholds that they cannot be reached, once and as soon as that is certain."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from common.run.status import FleetStatus, PeerStatus
+from common.host.load import Load
+from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus
 from common.wire.messages import FleetReport, Hello
 from learner.absentees import Absentees
 from learner.bounded_dict import BoundedDict
@@ -19,6 +20,8 @@ RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
 PREPARING = "preparing"
 """The state of a peer before its first heartbeat."""
+GUESTS = ("observer", "operator")
+"""Roles of those who take no part in the run: they come and go unannounced, any number of them under one name."""
 REPLACED = 1000
 """Replaced incarnations that are remembered."""
 
@@ -54,6 +57,8 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+    load: Load | None = None
+    """Of its host."""
     absentees: Absentees | None = None
     """Of a launcher that has reported."""
     reported: float = -math.inf
@@ -121,6 +126,10 @@ class Peers:
         self._window = ReplayWindow()
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
+        self.key_roles: Mapping[str, Collection[str]] = {}
+        """What the holders of keys may be, by the key's name; a key that is not here may be anything but operator."""
+        self._key_seen: dict[str, float] = {}
+        """When the last peer that left under each key was heard."""
         self._joined: Counter[str] = Counter()
         """By role."""
 
@@ -185,7 +194,7 @@ class Peers:
         Otherwise two of one name would evict each other for ever.
         """
         known = (hello.name, hello.incarnation)
-        if hello.role == "observer" or known in self._window or known in self._replaced:
+        if hello.role in GUESTS or known in self._window or known in self._replaced:
             return []
         return [
             routing_id
@@ -211,6 +220,8 @@ class Peers:
         """Forgets the connection; sequence numbers are remembered."""
         peer = self._by_id.pop(routing_id, None)
         if peer is not None:
+            if peer.key_name in self.key_roles:
+                self._key_seen[peer.key_name] = max(peer.seen, self._key_seen.get(peer.key_name, -math.inf))
             if self._actors.pop(routing_id, None) is not None:
                 self.near_actors -= peer.near
                 self.playing.discard(peer.incarnation)
@@ -251,6 +262,32 @@ class Peers:
     def incarnations(self) -> Collection[Incarnation]:
         """Of the actors."""
         return self._actors.values()
+
+    def hosts(self, own: str, load: Load | None) -> list[HostStatus]:
+        """By the peer of each that was heard last; `own` is the learner's, with its load."""
+        loads = {} if load is None else {own: load}
+        heard = {own: math.inf} if loads else {}
+        actors: Counter[str] = Counter()
+        for role in ("actor", "launcher", "evaluator"):
+            for peer in self._by_role.get(role, {}).values():
+                host = peer.hello.host
+                actors[host] += role == "actor"
+                if peer.load is not None and peer.seen > heard.get(host, -math.inf):
+                    heard[host], loads[host] = peer.seen, peer.load
+        return [HostStatus(name=host, actors=actors[host], **one._asdict()) for host, one in loads.items()]
+
+    def keys(self, now: float) -> list[KeyStatus]:
+        """Those of the learner's list."""
+        if not self.key_roles:
+            return []
+        seen, peers = dict(self._key_seen), Counter[str]()
+        for peer in self._by_id.values():
+            peers[peer.key_name] += 1
+            seen[peer.key_name] = max(peer.seen, seen.get(peer.key_name, -math.inf))
+        return [
+            KeyStatus(name=name, roles=list(roles), peers=peers[name], seen=now - seen[name] if name in seen else None)
+            for name, roles in self.key_roles.items()
+        ]
 
     def everyone(self) -> list[bytes]:
         return list(self._by_id)

@@ -167,10 +167,18 @@ class Ports:
         return total
 
     def send(self, effect: Send) -> None:
-        body, header = effect.body, self._packed(effect.message)
+        """Lost if the peer is gone or does not read: one that lives asks again for whatever it needs."""
+        header = self._packed(effect.message)
+        if not self._send(effect.peer, header, effect.body):
+            # libzmq looks once in a millisecond what a peer has read; one that answers at once has read more by then.
+            self._router.get(zmq.EVENTS)
+            self._send(effect.peer, header, effect.body)
+
+    def _send(self, peer: bytes, header: bytes, body: Buffer | None) -> bool:
+        """False: as many messages wait for the peer as may."""
         send = super(zmq.Socket, self._router).send  # without what pyzmq puts before it for other kinds of sockets
         try:
-            send(effect.peer, NOT_LAST)
+            send(peer, NOT_LAST)
             if body is None:
                 send(header, AT_ONCE)
             else:
@@ -180,9 +188,10 @@ class Ports:
                 else:
                     send(body, AT_ONCE, copy=False)
         except zmq.ZMQError as error:
-            # Gone (EHOSTUNREACH) or not reading (EAGAIN): a peer that lives asks again for whatever it needs.
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
+            return error.errno != zmq.EAGAIN
+        return True
 
     def _packed(self, message: AnyMessage) -> bytes:
         """The header of a message; a status, which goes to all who ask for it, is packed once."""

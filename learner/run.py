@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from common.rl.moments import bytes_in_header
+from common.rl.named_tensors import NamedTensor
 from common.run.status import EvaluationStatus, RunStatus
 from common.settings.exchanges import MAX_LIST_ITEMS
 from common.settings.sections import Network, Settings
@@ -56,6 +57,8 @@ class RunSpec:
     """In steps of the agent; 0: not known."""
     step_seconds: float = 0.0
     """Of a step of an actor's batch on this host; 0: not measured."""
+    layout: tuple[NamedTensor, ...] = ()
+    """What the weights are named in checkpoints; empty: they are one vector."""
     counted: int = 0
     """Numbers whose moments come with each gradient."""
     clock: float = 0.0
@@ -143,6 +146,9 @@ class Run:
             actors=[peer.status(now) for _, peer in actors],
             launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
             checkpoint=self.saves.status(now),
+            disk_free=stats.host.disk_free,
+            hosts=self.peers.hosts(spec.host, stats.host.load),
+            keys=self.peers.keys(now),
             **stats.figures(now, whole_run=whole_run),
         )
 

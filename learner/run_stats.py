@@ -16,9 +16,10 @@ from common.settings.sections import Settings
 from common.wire.messages import Contribution, Observe
 from learner.episode_window import EpisodeWindow
 from learner.health import VitalSigns
+from learner.host_look import HostLook
 from learner.meters import Busy, LagMeter, Rate, Smoothed
 from learner.peers import Peer
-from learner.scaling import Decision, FirstEpisodes, FleetMeter, Measurement, Totals, start
+from learner.scaling import Bounds, Decision, FirstEpisodes, FleetMeter, Measurement, Totals, kept, start
 
 WINDOW_SECONDS = 5.0
 """Of the rates shown to people."""
@@ -50,6 +51,8 @@ class Counters(msgspec.Struct, kw_only=True):
     action_bytes: int = 0
     actors_peak: int = 0
     wanted: int = 0
+    bounds: Bounds | None = None
+    """That an operator has set."""
     last_addition: int = 0
     """Total episodes when actors were last added."""
     crossings: int = 0
@@ -82,10 +85,12 @@ class RunStats:
     def __init__(self, counters: Counters, settings: Settings, now: float) -> None:
         """`counters` of the checkpoint or fresh ones."""
         scaling, window, decision = settings.scaling, settings.limits.window, start(settings.scaling)
+        counters.bounds = kept(counters.bounds, scaling)
         self.counters = counters
         self.state = "running"
         self.busy = Busy(WINDOW_SECONDS, now)
-        self.decision = replace(decision, wanted=counters.wanted or decision.wanted)
+        goes_on = counters.wanted or counters.bounds is not None
+        self.decision = replace(decision, wanted=counters.wanted) if goes_on else decision
         self.window = EpisodeWindow(
             window,
             episodes=counters.episodes - len(counters.recent),
@@ -120,6 +125,8 @@ class RunStats:
         self.health: list[str] = []
         """What is wrong with the learning now."""
         self._not_finite = 0
+        self.host = HostLook()
+        """As it was looked at last."""
         self._warnings: deque[str] = deque(maxlen=WARNINGS)
 
     # -- events: each is booked once, here, for the run and for the peer -----------------------------------------------

@@ -6,7 +6,7 @@ import logging
 import math
 import shutil
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,8 @@ from safetensors import numpy as safetensors
 
 from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
 from common.host.atomic_file import replace_file, sync_folder, write_synced
-from common.run.folder import Checkpoint, CheckpointPaths, CheckpointState, RunFolder, rank
+from common.rl.named_tensors import NamedTensor, to_tensors
+from common.run.folder import LAYOUT, Checkpoint, CheckpointPaths, CheckpointState, RunFolder, rank
 from common.run.status import EvaluationStatus
 from learner.effects import RateCheckpoint, SaveCheckpoint
 
@@ -51,15 +52,25 @@ class CheckpointWriter:
     never seen in part either. Damaged checkpoints are left for the operator.
     """
 
-    def __init__(self, folder: RunFolder, *, keep: int, best: bool, damaged: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        keep: int,
+        best: bool,
+        damaged: Collection[str] = (),
+        layout: Sequence[NamedTensor] = (),
+    ) -> None:
         """`keep` of the last are kept, 1 or more; with `best` also the best, and those under evaluation.
 
         `damaged`: names of those that the learner found damaged when it read them; of the others only the states are
-        read here. Raises OSError, or UnavailableError, if the disk does not take or give what it should.
+        read here. `layout`: the tensors as which the weights are kept; empty: as one vector.
+        Raises OSError, or UnavailableError, if the disk does not take or give what it should.
         """
         self._folder = folder
         self._keep = keep
         self._best = best
+        self._layout = list(layout)
         folder.checkpoints.mkdir(exist_ok=True)
         for left_over in (*folder.checkpoints.glob(".*.partial"), *folder.checkpoints.glob(".*.removed")):
             shutil.rmtree(left_over, ignore_errors=True)
@@ -76,7 +87,7 @@ class CheckpointWriter:
         partial = target.folder.with_name(f".{target.folder.name}.partial")
         score = None if save.score is None or not math.isfinite(save.score) else save.score
         try:
-            _fill(CheckpointPaths(partial), save, score)
+            _fill(CheckpointPaths(partial), save, score, self._layout)
             partial.rename(target.folder)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
@@ -160,9 +171,12 @@ def _require_finite(save: SaveCheckpoint) -> None:
             raise NonFiniteError(f"{name} of version {save.version} are not finite (NaN or infinity)")
 
 
-def _fill(paths: CheckpointPaths, save: SaveCheckpoint, score: float | None) -> None:
+def _fill(paths: CheckpointPaths, save: SaveCheckpoint, score: float | None, layout: list[NamedTensor]) -> None:
+    weights = _array(save.weights)
+    named = to_tensors(weights, layout) if layout else {"weights": weights}
+    metadata = {LAYOUT: msgspec.json.encode(layout).decode()} if layout else None
     files = {
-        paths.weights_file: safetensors.save({"weights": _array(save.weights)}),
+        paths.weights_file: safetensors.save(named, metadata),
         paths.optimizer_file: safetensors.save({name: _array(tensor) for name, tensor in save.optimizer.items()}),
     }
     checksums = {file.name: zlib.crc32(data) for file, data in files.items()}

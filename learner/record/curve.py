@@ -2,6 +2,7 @@
 
 import io
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _COLUMNS = ("frames", "seconds", "mean_return", "episode_length", "actors", *_EV
 Columns = dict[str, NDArray[np.float64]]
 """By name, (rows,) each; NaN where a row has no such number."""
 
-_TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
+TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
 """Units of the time axis; the first of which the run lasted two or more, else seconds."""
 
 
@@ -35,22 +36,22 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    table = _columns(metrics_file)
+    table = columns(metrics_file)
     longest = _largest(table, "seconds")
-    unit, seconds = next((entry for entry in _TIMES if longest >= 2 * entry[1]), _TIMES[-1])
+    unit, seconds = next((entry for entry in TIMES if longest >= 2 * entry[1]), TIMES[-1])
     figure: Any = Figure(figsize=(11, 5.6), layout="constrained", facecolor="white")
     canvas = FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=13)
     panels = figure.subplots(2, 2, sharex="col", height_ratios=(3, 1))
     (by_frames, by_time), (lengths, actors) = panels
     for panel in panels.flat:
-        _tidy(panel)
+        tidy(panel)
 
     _plot(by_frames, table, "frames", "mean_return", 1, color=_RETURN, linewidth=1.8, label="training")
     _plot(by_time, table, "seconds", "mean_return", seconds, color=_RETURN, linewidth=1.8, label="training")
-    evaluations = _evaluations(table)
-    _band(by_frames, evaluations, "evaluation_frames", 1)
-    _band(by_time, evaluations, "evaluation_seconds", seconds)
+    evaluated = evaluations(table)
+    _band(by_frames, evaluated, "evaluation_frames", 1)
+    _band(by_time, evaluated, "evaluation_seconds", seconds)
     _plot(lengths, table, "frames", "episode_length", 1, color=_LENGTH, linewidth=1.2)
     _plot(actors, table, "seconds", "actors", seconds, color=_ACTORS, linewidth=1.2, drawstyle="steps-post")
     for panel in (by_frames, by_time):
@@ -61,7 +62,7 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
 
     by_frames.set_ylabel("mean return")
     lengths.set_ylabel("episode length")
-    lengths.set_xlabel("frames")
+    lengths.set_xlabel("frames (agent steps)")
     lengths.set_xlim(0, _largest(table, "frames") * 1.01 or 10)
     lengths.xaxis.set_major_formatter(EngFormatter(sep=""))
     actors.set_ylabel("actors")
@@ -76,17 +77,17 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
     replace_file(out_png, picture.getvalue())
 
 
-def _columns(metrics_file: Path) -> Columns:
-    """Memory is taken for these numbers only, not for the rows."""
-    columns = {name: array("d") for name in _COLUMNS}
+def columns(metrics_file: Path, names: Sequence[str] = _COLUMNS) -> Columns:
+    """Some numbers of every row; memory is taken for these only, not for the rows. Raises OSError."""
+    found = {name: array("d") for name in names}
     for row in rows(metrics_file):
-        for name, column in columns.items():
+        for name, column in found.items():
             value = row.get(name)
             column.append(value if isinstance(value, int | float) else np.nan)
-    return {name: np.frombuffer(column) for name, column in columns.items()}
+    return {name: np.frombuffer(column) for name, column in found.items()}
 
 
-def _evaluations(table: Columns) -> Columns:
+def evaluations(table: Columns) -> Columns:
     """A row for each evaluation: the last that has it, since rows repeat it, and a confirmation completes it."""
     frames = table["evaluation_frames"]
     known = np.flatnonzero(np.isfinite(frames) & np.isfinite(table["evaluation_return"]))
@@ -121,7 +122,7 @@ def _plot(panel: Any, table: Columns, over: str, name: str, unit: float, **look:
         panel.text(0.5, 0.5, "no episodes finished", transform=panel.transAxes, ha="center", va="center", color=_GREY)
 
 
-def _tidy(panel: Any) -> None:
+def tidy(panel: Any) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.spines[["left", "bottom"]].set_color(_GREY)
     panel.grid(color=_LINES, linewidth=0.8)

@@ -86,7 +86,7 @@ class MetricsWriter:
             self._failing = False
             if self._file.size > self._thinned_bytes + GROWTH_BYTES:
                 self._thin()
-        self._event(time, dict(_numbers(values)))
+        self._event(time, dict(numbers(values)))
 
     def close(self) -> None:
         if self._events is not None:
@@ -132,7 +132,8 @@ class MetricsWriter:
         self._report(text)
 
 
-def _numbers(values: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
+def numbers(values: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
+    """Of a row, by their names: a number of a table is called TABLE/NAME."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}/{key}", float(number)) for key, number in value.items())

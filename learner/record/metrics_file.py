@@ -39,6 +39,21 @@ def rows(file: Path) -> Iterator[dict[str, Any]]:
             yield msgspec.json.decode(line)
 
 
+def last_row(file: Path) -> dict[str, Any]:
+    """The newest row, which the run always stands on; empty if there is none. Raises OSError."""
+    if not file.exists():
+        return {}
+    with file.open("rb") as opened:
+        size = opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, size - _BLOCK))
+        lines = opened.read().splitlines()
+    for line in reversed(lines):
+        if _place(line) is not None:
+            found: dict[str, Any] = msgspec.json.decode(line)
+            return found
+    return {}
+
+
 def repair(file: Path) -> None:
     """Cut off a half line that a crash left at the end; raises OSError."""
     if not file.exists():

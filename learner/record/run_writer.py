@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import queue
+import shutil
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from common.errors import A3cdError, UnavailableError
 from common.host.atomic_file import replace_file
+from common.host.load import LoadMeter
+from common.rl.named_tensors import NamedTensor
 from common.run.status import RunStatus, summary
 from learner.effects import RateCheckpoint, SaveCheckpoint
+from learner.host_look import HostLook
 from learner.record import curve
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.metrics import MetricsWriter, Value
@@ -34,6 +39,8 @@ _log = logging.getLogger(__name__)
 WAITING_JOBS = 4000
 """Rows of metrics beyond this are dropped: a disk that has been silent for an hour will not be asked for them."""
 BEAT_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+"""Between two looks at what the disk has left, and how busy this host is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +50,8 @@ class Saved:
     version: int
     error: str
     """Empty: it is on the disk."""
+    path: str = ""
+    """Its folder, then."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +76,10 @@ class RunWriter:
         checkpoint: Checkpoint,
         damaged: Collection[str] = (),
         hyperparameters: Mapping[str, bool | float | str] | None = None,
+        layout: Sequence[NamedTensor] = (),
     ) -> None:
         """`damaged`: names of checkpoints that are to be left alone; `hyperparameters`: as `MetricsWriter`.
+        `layout`: as `CheckpointWriter`.
 
         Raises UnavailableError if the disk does not take or give what it should.
         """
@@ -78,17 +89,22 @@ class RunWriter:
         self._best_read: deque[BestRead] = deque()
         self._troubles: deque[str] = deque(maxlen=10)
         try:
-            self._checkpoints = CheckpointWriter(folder, keep=checkpoint.keep, best=checkpoint.best, damaged=damaged)
+            keep, best = checkpoint.keep, checkpoint.best
+            self._checkpoints = CheckpointWriter(folder, keep=keep, best=best, damaged=damaged, layout=layout)
             self._metrics = MetricsWriter(folder, self._troubles.append, hyperparameters)
         except OSError as error:
             raise UnavailableError(f"{error.filename or folder.path}: {error.strerror}") from error
+        self.host = HostLook()
+        """The newest look at the disk and at this host."""
+        self._load = LoadMeter()
+        self._looked = -math.inf
         self._thread = threading.Thread(target=self._work, name="run-writer", daemon=True)
         self._thread.start()
 
     def row(self, time: float, values: Mapping[str, Value]) -> None:
         """Write a row of metrics; `time` is in seconds since 1970."""
         if self._jobs.qsize() < WAITING_JOBS:
-            self._jobs.put(lambda: self._metrics.row(time, values))
+            self._jobs.put(lambda: self._row(time, values))
 
     def save(self, save: SaveCheckpoint) -> None:
         """Write a checkpoint of what the tensors hold now."""
@@ -154,6 +170,22 @@ class RunWriter:
                 _log.exception("something could not be written")
         self._metrics.close()
 
+    def _row(self, time: float, values: Mapping[str, Value]) -> None:
+        self._metrics.row(time, values)
+        self._look()
+
+    def _look(self) -> None:
+        """Here, since a network disk that is away does not say what it has left."""
+        now = clock.monotonic()
+        if now < self._looked + LOOK_SECONDS:
+            return
+        self._looked = now
+        try:
+            free = shutil.disk_usage(self._folder.path).free
+        except OSError:
+            free = None
+        self.host = HostLook(free, self._load.look())
+
     def _sync(self, sync: Callable[[], None]) -> None:
         try:
             sync()
@@ -163,16 +195,16 @@ class RunWriter:
             self._troubles.append(text)
 
     def _save(self, save: SaveCheckpoint) -> None:
-        error = "it was not written"
+        error, path = "it was not written", ""
         try:
-            self._checkpoints.write(save)
+            path = str(self._checkpoints.write(save).folder.absolute())
             error = ""
         except OSError as failure:
             error = f"{self._folder.checkpoints}: {failure.strerror or failure}"
         except (A3cdError, MemoryError) as failure:
             error = f"{self._folder.checkpoints}: {failure or 'out of memory'}"
         finally:
-            self._saved.append(Saved(save.version, error))
+            self._saved.append(Saved(save.version, error, path))
 
     def _rate(self, rate: RateCheckpoint) -> None:
         try:

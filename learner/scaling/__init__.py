@@ -1,9 +1,23 @@
 """How many actors the learner wants: decided from what it measured and from nothing else, one file per policy."""
 
+from learner.scaling.bounds import Bounds, kept, refusal, written
 from learner.scaling.first_episodes import FirstEpisodes
 from learner.scaling.measure import Decision, Measurement
 from learner.scaling.meter import FleetMeter, Totals
 from learner.scaling.policy import Scaler, start
 from learner.scaling.reach import unreachable
 
-__all__ = ["Decision", "FirstEpisodes", "FleetMeter", "Measurement", "Scaler", "Totals", "start", "unreachable"]
+__all__ = [
+    "Bounds",
+    "Decision",
+    "FirstEpisodes",
+    "FleetMeter",
+    "Measurement",
+    "Scaler",
+    "Totals",
+    "kept",
+    "refusal",
+    "start",
+    "unreachable",
+    "written",
+]

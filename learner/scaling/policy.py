@@ -2,6 +2,7 @@
 
 from common.settings.sections import Scaling
 from learner.scaling import episode_duration, load
+from learner.scaling.bounds import Bounds
 from learner.scaling.experience import Experience
 from learner.scaling.measure import Decision, Measurement, change, count, waiting
 
@@ -19,11 +20,21 @@ class Scaler:
     added last brought no frames, nor before both are known of the fleet as it is.
     """
 
-    def __init__(self, section: Scaling) -> None:
-        self._section = section
-        self._experience = Experience(section)
+    def __init__(self, section: Scaling, bounds: Bounds | None = None) -> None:
+        self._given = section
+        self.bound(bounds)
+
+    def bound(self, bounds: Bounds | None) -> None:
+        """Other bounds from now on; None: those of the settings. What is known of numbers of actors is learnt anew."""
+        self._bounds = bounds
+        self._section = self._given if bounds is None else bounds.put_into(self._given)
+        self._experience = Experience(self._section)
 
     def decide(self, now: float, measurement: Measurement) -> Decision:
+        decision = self._decide(now, measurement)
+        return decision if self._bounds is None else self._bounds.decision(decision)
+
+    def _decide(self, now: float, measurement: Measurement) -> Decision:
         section, wanted = self._section, measurement.wanted
         if section.policy == "fixed":
             return start(section)

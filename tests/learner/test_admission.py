@@ -3,8 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from common.host.security.allowed import ROLES, USUAL_ROLES
 from common.wire.frames import pack, unpack
-from common.wire.messages import Acknowledgement, Goodbye, Heartbeat, Pull, Refused, Welcome
+from common.wire.messages import Acknowledgement, Goodbye, Heartbeat, Pull, Refused, Save, Welcome
+from learner.core import LearnerCore
 from learner.effects import Disconnect, Send
 from learner.run_stats import Counters
 from tests.helpers.run import CODEC, MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
@@ -40,10 +42,10 @@ def test_every_actor_has_a_seed_of_its_own_and_keeps_it_when_it_says_hello_again
     assert sent(other.handle(0.0, b"x", hello_of("x"), None), Welcome)[0].seed not in seeds
 
 
-@pytest.mark.parametrize("role", ["launcher", "observer"])
+@pytest.mark.parametrize("role", ["launcher", "observer", "operator"])
 def test_others_than_actors_get_no_weights(role: str) -> None:
     core, _ = learner_of()
-    effects = core.handle(0.0, b"x", hello_of("x", role), None)
+    effects = core.handle(0.0, b"x", hello_of("x", role), None, address="127.0.0.1")
     (send,) = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, Welcome)]
     assert send.body is None
     assert core.run.peers.actors == 0
@@ -73,7 +75,7 @@ def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
 
 def test_a_key_may_be_what_the_list_says_and_nothing_else() -> None:
     core, _ = learner_of()
-    core.admission.key_roles = {"screen": ("observer",), "lab": ("actor", "launcher")}
+    core.run.peers.key_roles = {"screen": ("observer",), "lab": ("actor", "launcher")}
     for name, role in (("screen", "observer"), ("lab/1", "actor"), ("lab/2", "launcher"), ("gpu-box", "observer")):
         (welcome,) = sent(core.handle(0.0, name.encode(), hello_of(name, role), None, name.partition("/")[0]), Welcome)
         assert welcome.run == "a-run"
@@ -82,6 +84,50 @@ def test_a_key_may_be_what_the_list_says_and_nothing_else() -> None:
         (refused,) = sent(effects, Refused)
         assert (refused.code, f"not {role}" in refused.reason) == ("role", True)
     assert core.run.peers.get(b"x") is None
+
+
+def let_in(core: LearnerCore, key_name: str = "", address: str = "") -> str:
+    """The answer to an operator's hello."""
+    name = f"{key_name}/1" if key_name else "boss"
+    effects = core.handle(0.0, b"o", hello_of(name, "operator"), None, key_name, address)
+    if sent(effects, Welcome):
+        return "welcome"
+    (refused,) = sent(effects, Refused)
+    assert core.run.peers.get(b"o") is None and refused.code == "role" and len(logged(effects)) == 1
+    return refused.reason
+
+
+def test_with_keys_an_operator_is_who_is_written_to_be_one() -> None:
+    core, _ = learner_of()
+    core.run.peers.key_roles = {
+        "lab": USUAL_ROLES,
+        "screen": ("observer",),
+        "boss": ("operator",),
+        "learner": ROLES,
+    }
+    assert [let_in(core, one) for one in ("boss", "learner")] == ["welcome", "welcome"]
+    core.run.peers.leave(b"o")
+    for one in ("lab", "screen", "gone"):
+        assert f"`a3cd keys allow KEY --name {one} --role operator`" in let_in(core, one, "127.0.0.1")
+    (refused,) = sent(core.handle(0.0, b"o", hello_of("boss/1", "actor"), None, "boss"), Refused)
+    assert "may be operator, not actor" in refused.reason
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "fe80::1", "192.168.0.1", "", "localhost.evil.example"])
+def test_without_keys_an_operator_is_who_is_on_the_learners_host(address: str) -> None:
+    core, _ = learner_of()
+    assert "this learner has no keys" in let_in(core, address=address)
+    assert "--role operator" in let_in(core, address=address)
+    assert [let_in(core, address=here) for here in ("127.0.0.1", "::1", "127.0.0.53")] == ["welcome"] * 3
+
+
+def test_an_operator_is_asked_again_when_it_comes_from_elsewhere() -> None:
+    core, _ = learner_of()
+    hello = hello_of("boss", "operator")
+    assert sent(core.handle(0.0, b"here", hello, None, address="127.0.0.1"), Welcome)
+    assert sent(core.handle(0.0, b"there", hello, None, address="10.0.0.7"), Refused)[0].code == "role"
+    (refused,) = sent(core.handle(0.0, b"there", Save(), None, address="10.0.0.7"), Refused)
+    assert refused.code == "unknown"
 
 
 def test_goodbye_is_told_with_its_reason() -> None:

@@ -191,10 +191,23 @@ def test_who_is_not_allowed_any_more(house: House, folder: Path, caplog: pytest.
 
 def test_a_key_that_loses_a_role_is_disconnected(house: House, folder: Path) -> None:
     house.authenticator.revoked(0.0)
-    assert house.authenticator.roles == {"lab7": allowed.ROLES}
+    assert house.authenticator.roles == {"learner": allowed.ROLES, "lab7": allowed.USUAL_ROLES}
     allowed.allow(folder / "allowed", PEER.public, PEER.name, ["observer"])
     assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}
-    assert house.authenticator.roles == {"lab7": ("observer",)}
+    assert house.authenticator.roles["lab7"] == ("observer",)
+
+
+def test_who_is_revoked_does_not_become_the_learner_itself_by_its_name(house: House, folder: Path) -> None:
+    house.authenticator.revoked(0.0)
+    (folder / "allowed").write_text(f"{STRANGER.public} {OWN.name} actor\n")
+    assert house.authenticator.revoked(CHECK_SECONDS) == {"lab7"}
+    assert house.authenticator.roles == {OWN.name: ("actor",)}
+    (folder / "allowed").write_text("")
+    house.guest(PEER)  # for whom the list does not have, it is read again before its time
+    while house.authenticator.roles:
+        house.authenticator.serve(0.0)
+    assert house.authenticator.revoked(2 * CHECK_SECONDS) == {OWN.name}
+    assert house.authenticator.roles == {OWN.name: allowed.ROLES}
 
 
 def test_whoever_was_let_in_a_moment_ago_comes_in(house: House, folder: Path) -> None:

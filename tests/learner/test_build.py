@@ -103,7 +103,7 @@ def body_of(parts: LearnerCore) -> bytes:
 
 def checkpoint_of(parts: LearnerCore) -> Checkpoint:
     """Through the files, as the daemon writes it."""
-    writer = CheckpointWriter(RunFolder(Path(parts.run.spec.run_dir)), keep=3, best=True)
+    writer = CheckpointWriter(RunFolder(Path(parts.run.spec.run_dir)), keep=3, best=True, layout=parts.run.spec.layout)
     (save,) = (effect for effect in parts.stop(12.0) if isinstance(effect, SaveCheckpoint))
     return writer.write(save).read()
 

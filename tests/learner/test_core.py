@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from common.errors import ProtocolError, WireError
+from common.host.load import Load
 from common.run.status import RunStatus
 from common.wire.frames import pack, unpack
 from common.wire.messages import (
@@ -23,6 +24,7 @@ from common.wire.messages import (
 from learner.core import LearnerCore
 from learner.effects import Disconnect, Effect, Finish, Publish, SaveCheckpoint, Send, WriteMetrics
 from learner.exclusion import BAD_IN_A_ROW
+from learner.host_look import HostLook
 from learner.run_stats import Counters
 from tests.helpers.run import BAD, CODEC, MODEL, gradient_of, hello_of, learner_of, logged, sent
 
@@ -281,6 +283,21 @@ def test_weights_that_are_no_numbers_are_never_saved(ends: str) -> None:
     ending = finish(effects)
     assert ending is not None and ending.ending == "failed"
     assert not kinds(effects, SaveCheckpoint)
+
+
+def test_a_heartbeat_tells_how_busy_its_host_is() -> None:
+    core, _ = learner_of()
+    joined(core, "x")
+    assert core.run.status(0.0).hosts == []
+    core.handle(1.0, b"x", Heartbeat(processor=0.5, memory=3, memory_total=4), None)
+    core.handle(2.0, b"x", Heartbeat(state="a system that says nothing"), None)
+    core.run.stats.host = HostLook(7, Load(0.1, 1, 2))
+    status = core.run.status(2.0)
+    assert [(one.name, one.actors, one.processor, one.memory_total) for one in status.hosts] == [
+        ("gpu-box", 0, 0.1, 2),
+        ("lab", 1, 0.5, 4),
+    ]
+    assert (status.disk_free, status.keys) == (7, [])
 
 
 def test_the_status_reads_back_as_it_was_written() -> None:

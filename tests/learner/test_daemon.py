@@ -41,6 +41,8 @@ from tests.helpers.daemons import free_address
 from tests.helpers.peer import PATIENCE_MS, Peer
 from tests.helpers.run import gradient_of, hello_of, settings_of
 
+pytestmark = pytest.mark.slow
+
 SMALL = (
     *("network.hidden=[8]", "environment.num_envs=2", "exchange.codec='none'", "exchange.entropy_coder='none'"),
     "algorithm.max_grad_norm=0",
@@ -88,7 +90,7 @@ def learn(tmp_path: Path, context: zmq.Context[zmq.Socket[bytes]]) -> Callable[.
 
 def test_who_comes_when_the_run_is_over_is_told_so(learn: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     """It would wait for ever; the learner ends when all have left."""
-    monkeypatch.setattr(daemon, "DISMISS_SECONDS", PATIENCE_MS / 1000)
+    monkeypatch.setattr(daemon, "DISMISS_SECONDS", 1e9)
 
     def script(peer: Peer) -> None:
         peer.join()
@@ -100,9 +102,7 @@ def test_who_comes_when_the_run_is_over_is_told_so(learn: Callable[..., int], mo
         assert late.hear(Stop)[0].final
         peer.say(Goodbye(reason="the run is over"))
 
-    begun = time.monotonic()
     assert learn(script, settings_of(*SMALL, "limits.frames=20")) == 0
-    assert time.monotonic() - begun < PATIENCE_MS / 1000
 
 
 def test_peers_that_come_and_go_fill_no_log(

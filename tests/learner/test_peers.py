@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from common.host.load import Load
 from common.wire.messages import FleetReport
 from learner.peers import REPLACED, Peer, Peers
 from learner.replay_window import REMEMBERED
@@ -178,6 +179,35 @@ def test_a_launcher_is_shown_with_its_slots_before_its_first_report() -> None:
     status = peer.fleet_status()
     assert (status.slots, status.running, status.starting, status.failed) == (7, 2, 1, 4)
     assert (status.gave_up, status.exit_code, status.why) == (True, 78, "why")
+
+
+def test_hosts_are_shown_as_whoever_was_heard_last_says() -> None:
+    peers = Peers()
+    assert peers.hosts("gpu-box", None) == []
+    for name, host, seen, processor in (("x", "lab", 1.0, 0.1), ("y", "lab", 2.0, 0.2), ("z", "attic", 1.0, None)):
+        peer = join(peers, name, host=host)
+        peer.seen, peer.load = seen, None if processor is None else Load(processor, 1, 4)
+    join(peers, "l", role="launcher", host="gpu-box").load = Load(0.9, 1, 4)
+    join(peers, "o", role="observer", host="screen").load = Load(0.9, 1, 4)
+    own = Load(0.3, 2, 4)
+    shown = {one.name: (one.actors, one.processor, one.memory) for one in peers.hosts("gpu-box", own)}
+    assert shown == {"gpu-box": (0, 0.3, 2), "lab": (2, 0.2, 1)}
+
+
+def test_keys_are_shown_with_when_they_were_heard_also_when_nobody_is_left() -> None:
+    peers = Peers()
+    assert peers.keys(9.0) == []
+    peers.key_roles = {"lab": ("actor",), "attic": ("observer", "operator")}
+    for name, seen in (("x", 3.0), ("y", 5.0)):
+        peers.join(name.encode(), hello_of(f"lab/{name}"), 0.0, "lab")[0].seen = seen
+    peers.join(b"gone", hello_of("gone/1"), 0.0, "gone")
+    assert [(one.name, one.roles, one.peers, one.seen) for one in peers.keys(9.0)] == [
+        ("lab", ["actor"], 2, 4.0),
+        ("attic", ["observer", "operator"], 0, None),
+    ]
+    peers.leave(b"y")
+    peers.leave(b"x")
+    assert [(one.peers, one.seen) for one in peers.keys(9.0)] == [(0, 4.0), (0, None)]
 
 
 def test_a_process_that_connects_anew_keeps_its_record() -> None:

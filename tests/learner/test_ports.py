@@ -123,6 +123,15 @@ def test_there_and_back_and_to_all(house: House) -> None:
     house.subscriber()
 
 
+def test_a_peer_that_reads_at_once_misses_nothing_however_soon_the_next_follows(house: House) -> None:
+    peer = house.dealer()
+    routing_id, _ = house.say(peer)
+    for _ in range(2000):
+        house.ports.send(Send(routing_id, Heartbeat()))
+        assert peer.poll(10_000)
+        peer.recv()
+
+
 @pytest.mark.parametrize(("broadcast_bytes", "threads"), [(LONG_BROADCAST_BYTES, 1), (LONG_BROADCAST_BYTES + 1, 2)])
 def test_long_broadcasts_have_a_thread_of_their_own(context: Context, broadcast_bytes: int, threads: int) -> None:
     house = House(context, None, broadcast_bytes)

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from torch import Tensor
 
 from common.errors import DamagedCheckpointError, NonFiniteError, UnavailableError
+from common.rl.named_tensors import NamedTensor, plain_tensor
 from common.run.folder import RunFolder
 from learner.effects import RateCheckpoint, SaveCheckpoint
 from learner.record import checkpoint
@@ -42,6 +44,16 @@ def test_what_is_written_is_read_back(run: RunFolder) -> None:
     assert {name: array.tolist() for name, array in read.optimizer.items()} == {
         name: tensor.tolist() for name, tensor in OPTIMIZER.items()
     }
+
+
+def test_weights_are_named_tensors_for_others_and_the_same_vector_for_us(run: RunFolder) -> None:
+    layout = [NamedTensor("trunk.weight", (10, 90), (1, 0), (90, 10)), plain_tensor("policy.weight", 2, 50)]
+    writer = CheckpointWriter(run, keep=1, best=True, layout=layout)
+    paths = writer.write(SaveCheckpoint(1, WEIGHTS, {}, {}, None))
+    np.testing.assert_array_equal(paths.read().weights, WEIGHTS.numpy())
+    tensors = load_file(paths.weights_file)
+    assert {name: one.shape for name, one in tensors.items()} == {"trunk.weight": (90, 10), "policy.weight": (2, 50)}
+    np.testing.assert_array_equal(tensors["trunk.weight"].T.ravel(), WEIGHTS[:900].numpy())
 
 
 def test_the_optimizer_may_be_stateless(run: RunFolder) -> None:

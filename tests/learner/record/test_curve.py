@@ -48,7 +48,7 @@ def test_curves(tmp_path: Path, figures: list[Figure]) -> None:
     np.testing.assert_array_equal(lengths.lines[0].get_xydata(), [(1000, 20), (2000, 31)])
     np.testing.assert_array_equal(actors.lines[0].get_xydata(), [(0, 1), (1.5, 2), (3, 3)])
     assert [panel.get_ylabel() for panel in figures[0].axes] == ["mean return", "", "episode length", "actors"]
-    assert [panel.get_xlabel() for panel in (lengths, actors)] == ["frames", "time (minutes)"]
+    assert [panel.get_xlabel() for panel in (lengths, actors)] == ["frames (agent steps)", "time (minutes)"]
     for panel in (by_frames, by_time):
         assert panel.lines[1].get_ydata() == pytest.approx([25, 25])
         assert [text.get_text() for text in panel.texts] == ["goal 25"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learner.record.metrics_file import repair, rows, thin
+from learner.record.metrics_file import last_row, repair, rows, thin
 from tests.helpers.disks import lacking, small_disk
 
 
@@ -158,3 +158,20 @@ def test_a_long_file_is_started_upon_drawn_and_thinned_in_little_memory(tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 50, "MiB"
+
+
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        (b"", {}),
+        (b'{"frames": 1}\n{"frames": 2, "why": "x"}\n', {"frames": 2, "why": "x"}),
+        (b'{"frames": 1}\n{"frames": 2', {"frames": 1}),
+        (b'{"frames": 1}\n[3]\n\xff\n{}\n', {"frames": 1}),
+        (b"x" * 200_000 + b'\n{"frames": 1}\n', {"frames": 1}),
+    ],
+)
+def test_the_last_row(tmp_path: Path, content: bytes, row: dict[str, Any]) -> None:
+    file = tmp_path / "metrics.jsonl"
+    assert last_row(file) == {}
+    file.write_bytes(content)
+    assert last_row(file) == row

@@ -3,9 +3,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from common.run.folder import RunFolder
 from common.run.status import CheckpointStatus
 from common.settings.sections import Checkpoint
 from learner.effects import RateCheckpoint, SaveCheckpoint
+from learner.record import run_writer
 from learner.record.metrics_file import rows
 from learner.record.run_writer import RunWriter, Saved
 from tests.helpers.disks import lacking, read_only, small_disk
@@ -44,6 +48,11 @@ def save_of(version: int, weights: torch.Tensor) -> SaveCheckpoint:
     return SaveCheckpoint(version, weights, {"mean": weights}, {"frames": version}, None)
 
 
+def saved_in(run: Path, version: int) -> Saved:
+    """What is told of a checkpoint that is on the disk."""
+    return Saved(version, "", str(RunFolder(run).checkpoints.absolute() / f"{version:010}"))
+
+
 def test_all_is_written_in_order(tmp_path: Path, begin: Begin) -> None:
     folder = RunFolder(tmp_path)
     writer = begin(folder)
@@ -51,7 +60,7 @@ def test_all_is_written_in_order(tmp_path: Path, begin: Begin) -> None:
         writer.row(1.0, {"frames": version})
         writer.save(save_of(version, torch.ones(3)))
     assert writer.wait(LONG)
-    assert writer.saved() == [Saved(version, "") for version in range(3)]
+    assert writer.saved() == [saved_in(tmp_path, version) for version in range(3)]
     assert (writer.saved(), writer.troubles()) == ([], [])
     writer.conclude(run_status(checkpoint=CheckpointStatus(version=2, age=0.0)), curve=True)
     assert writer.wait(LONG)
@@ -59,6 +68,31 @@ def test_all_is_written_in_order(tmp_path: Path, begin: Begin) -> None:
     assert [paths.order[0] for paths in folder.all_checkpoints()] == [0, 1, 2]
     assert json.loads(folder.summary_file.read_text())["checkpoint"] == 2
     assert folder.curve.exists()
+
+
+def test_the_disk_and_the_host_are_looked_at_once_in_a_while(
+    tmp_path: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = begin(RunFolder(tmp_path))
+    assert (writer.host.disk_free, writer.host.load) == (None, None)
+    looks: list[Path] = []
+
+    def usage(path: Path) -> Any:
+        looks.append(path)
+        if len(looks) > 1:
+            raise OSError(116, "Stale file handle")
+        return SimpleNamespace(free=7)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    monkeypatch.setattr(run_writer, "LOOK_SECONDS", 3600.0)
+    for _ in range(3):
+        writer.row(1.0, {"frames": 1})
+    assert writer.wait(LONG)
+    assert (looks, writer.host.disk_free) == ([tmp_path], 7)
+    monkeypatch.setattr(run_writer, "LOOK_SECONDS", 0.0)
+    writer.row(2.0, {"frames": 1})
+    assert writer.wait(LONG)
+    assert writer.host.disk_free is None
 
 
 @pytest.fixture
@@ -136,13 +170,13 @@ def test_a_full_disk_is_told_of_and_forgotten_once_there_is_room(tmp_path: Path,
             writer.row(1.0, {"frames": count, "why": "x" * 200})
         writer.conclude(run_status(), curve=True)
         assert writer.wait(LONG)
-        assert writer.saved() == [Saved(1, ""), Saved(2, f"{folder.checkpoints}: No space left on device")]
+        assert writer.saved() == [saved_in(disk.path, 1), Saved(2, f"{folder.checkpoints}: No space left on device")]
         assert "metrics: rows are not written: No space left on device" in writer.troubles()
         assert not folder.summary_file.exists()
         disk.free()
         writer.save(save_of(3, weights))
         assert writer.wait(LONG)
-        assert writer.saved() == [Saved(3, "")]
+        assert writer.saved() == [saved_in(disk.path, 3)]
         with read_only(folder.checkpoints):
             writer.save(save_of(4, weights))
             assert writer.wait(LONG)
@@ -189,7 +223,7 @@ def test_what_a_checkpoint_stands_on_is_on_the_disk_before_it(tmp_path: Path, be
     writer.sync(lambda: seen.append(len(folder.all_checkpoints())))
     writer.save(save_of(1, torch.ones(3)))
     assert writer.wait(LONG)
-    assert (seen, writer.saved()) == ([0], [Saved(1, "")])
+    assert (seen, writer.saved()) == ([0], [saved_in(tmp_path, 1)])
 
 
 def test_a_record_that_the_disk_does_not_take_is_told_and_the_checkpoint_is_written(
@@ -203,7 +237,7 @@ def test_a_record_that_the_disk_does_not_take_is_told_and_the_checkpoint_is_writ
     writer.sync(fail)
     writer.save(save_of(1, torch.ones(3)))
     assert writer.wait(LONG)
-    assert writer.saved() == [Saved(1, "")]
+    assert writer.saved() == [saved_in(tmp_path, 1)]
     (trouble,) = writer.troubles()
     assert trouble.endswith("gradients: is perhaps not on the disk: Input/output error")
 

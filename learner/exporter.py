@@ -1,0 +1,158 @@
+"""Answers Prometheus: the newest status of the run as metrics, at /metrics over HTTP, on threads of its own.
+
+The learner's thread hands over a status once a second and never waits. Whoever asks often, slowly or for ever takes
+the places of others who ask, and nothing else: connections are few at a time and a second, and each ends in time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import socket
+import threading
+import time
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from common.host.addresses import Address
+from common.host.service.logs import LineLimit
+from common.run import prometheus
+from common.run.status import RunStatus
+from common.wire import sockets
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+PATH = "/metrics"
+CONNECTIONS = 8
+"""At a time; more are closed unread."""
+APART_SECONDS = 0.1
+"""Between two connections: a scrape takes some milliseconds of the learner's processor."""
+LONGEST_SECONDS = 5.0
+"""For a scrape, from the first byte of the question to the last one of the answer."""
+LOOK_SECONDS = 0.5
+"""Between two looks for connections that take longer."""
+REPEAT_SECONDS = 60.0
+_log = logging.getLogger("learner")
+
+
+class Exporter:
+    """Listens from the beginning, and answers once `start` is called. A context manager."""
+
+    def __init__(self, address: Address) -> None:
+        """Raises ConfigurationError where prometheus_client is not installed, and as `sockets.reserve`."""
+        self._statuses: list[RunStatus] = []
+        registry = prometheus.registry_of(lambda: self._statuses, process=True)
+        self._server = _Server(sockets.reserve(address, "--metrics"), registry)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(LOOK_SECONDS,), name="exporter", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        host, port = self._server.socket.getsockname()[:2]
+        return f"http://[{host}]:{port}{PATH}" if ":" in host else f"http://{host}:{port}{PATH}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def show(self, status: RunStatus) -> None:
+        """What is told from now on."""
+        self._statuses = [status]
+
+    def __enter__(self) -> Exporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread for each connection, of which it closes those that are too many or take too long."""
+
+    daemon_threads = False  # so that closing waits for them; they end at once
+
+    def __init__(self, listener: socket.socket, registry: CollectorRegistry) -> None:
+        super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.registry = registry
+        self.lines = LineLimit(REPEAT_SECONDS, 1.0, 1)
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, float] = {}
+        """When each is to be ended; under the lock."""
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # there are no more descriptors: what waits would be looked at again at once
+            time.sleep(LOOK_SECONDS)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            admitted = len(self._open) < CONNECTIONS
+            if admitted:
+                self._open[request] = time.monotonic() + LONGEST_SECONDS
+        if admitted:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+        time.sleep(APART_SECONDS)
+
+    def service_actions(self) -> None:
+        self._end(time.monotonic())
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        self._end(math.inf)
+        super().server_close()
+
+    def _end(self, now: float) -> None:
+        with self._lock:
+            late = [one for one, until in self._open.items() if now >= until]
+        for one in late:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                one.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Of a connection that broke, or was ended."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != PATH:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain", f"the metrics are at {PATH}\n".encode())
+            return
+        try:
+            content_type, text = prometheus.page(self.server.registry, self.headers.get("Accept", ""))
+        except Exception as error:  # none is expected; the run goes on
+            if self.server.lines.admit(time.monotonic(), "page") is not None:
+                _log.error("the metrics could not be told: %r", error, exc_info=error)
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"see the learner's log\n")
+            return
+        self._answer(HTTPStatus.OK, content_type, text)
+
+    def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def version_string(self) -> str:
+        return "a3cd"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody's log grows by scrapes."""
