@@ -26,6 +26,7 @@ TAKES = {
     "growth": "3 min",
     "scaling": "20 min",
     "size": "2 min",
+    "relay": "25 min",
     "cures": "1 min",
     "memory": "12 min",
     "simulated": "17 min",

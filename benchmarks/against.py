@@ -22,7 +22,7 @@ def checkout(given: argparse.Namespace) -> Path | None:
     if given.against is None:
         return None
     folder: Path = given.against.resolve()
-    if not (folder / "a3cd.py").is_file():
+    if not (folder / "common").is_dir():
         sys.exit(f"{folder} is no checkout of a3cd")
     print(f"before: {tables.commit(folder)[:12]}")
     return folder

@@ -5,7 +5,7 @@
 All actors send a gradient a second, from other hosts. On paper: how many one learner takes by each of its bounds, with
 its processor time for a gradient as `python -m benchmarks swarm --actors 40` (and `--network conv --codec int8+lz4`)
 has it in docs/performance.md; "weights in a second" is how many actors get each second's weights within 80 % of the
-link. With relays (docs/scaling.md), one for each of --sites, the learner sends weights to these alone.
+link. With relays, one for each of --sites, the learner sends weights to these alone (`python -m benchmarks relay`).
 
 Simulated: the learner's core with the dense network, actors that all say hello at once and then send always the same
 gradient, and a link of --mbit at the learner. "joined" is when the last of them plays, "age" how old weights are when
@@ -163,13 +163,13 @@ class SteadyPlayer(Player):
         pass
 
 
-def gradient(parameters: int) -> bytes:
+def gradient(parameters: int, codec: str = "none") -> bytes:
     """Noise of usual length."""
     noise = np.random.default_rng(0).standard_normal(parameters, np.float32)
-    return bytes(make("none", parameters).encode(noise * np.float32(NORM / np.linalg.norm(noise))))
+    return make(codec, parameters).encode(noise * np.float32(NORM / np.linalg.norm(noise)))
 
 
-def settings_of(mbit: float) -> Settings:
+def settings_of(mbit: float, environment: str = "FlappyBird-v0") -> Settings:
     changes = {
         "exchange.kind": "gradients",
         "exchange.codec": "none",
@@ -180,7 +180,7 @@ def settings_of(mbit: float) -> Settings:
         "limits.seconds": 0.0,
         "limits.frames": 1_000_000_000,
     }
-    return replace_at(presets.for_environment("FlappyBird-v0", None), changes)
+    return replace_at(presets.for_environment(environment, None), changes)
 
 
 def simulated(actors: int, mbit: float, seconds: float) -> Iterator[Cell]:

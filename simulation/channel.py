@@ -16,16 +16,19 @@ HEADER_BYTES = 60
 class Line:
     """What bytes go through one after the other: a cable, or the port of a host."""
 
-    def __init__(self, mbit: float) -> None:
-        """mbit: in Mbit/s; 0: without a limit."""
+    def __init__(self, mbit: float, *, fair: bool = False) -> None:
+        """mbit: in Mbit/s; 0: without a limit. fair: a message of one packet passes long ones, as it does where the
+        kernel shares a port among connections (RFC 8290), and these wait for it instead."""
         self.limited = mbit > 0
+        self._fair = fair
         self._seconds_per_byte = 8 / (1e6 * mbit) if mbit else 0.0
         self._free_at = 0.0
 
     def take(self, now: float, size: int) -> float:
         """When the last of so many bytes has gone through."""
-        self._free_at = max(now, self._free_at) + size * self._seconds_per_byte
-        return self._free_at
+        seconds = size * self._seconds_per_byte
+        self._free_at = max(now, self._free_at) + seconds
+        return now + seconds if self._fair and size <= PACKET_BYTES else self._free_at
 
 
 class Channel:

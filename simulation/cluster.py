@@ -173,12 +173,13 @@ class Cluster:
         launcher: str = "",
         ended: Callable[[int], object] = int,
         make_player: MakePlayer | None = None,
+        network: Network | None = None,
     ) -> ActorNode:
-        """A new process; its first hello goes out at once."""
+        """A new process; its first hello goes out at once. network: where it connects; None: to the learner."""
         self._hosts[name] = host
         self.actors[name] = actor = ActorNode(
             self.queue,
-            self.network,
+            network or self.network,
             self._hello("actor", name, host, launcher=launcher),
             self._simulation.costs,
             ended=ended,

@@ -73,7 +73,7 @@ class Network:
         self.broadcasts_dropped = 0
         self._queue = queue
         self._seed = seed
-        self._egress, self._ingress = Line(learner_mbit), Line(learner_mbit)
+        self._egress, self._ingress = Line(learner_mbit, fair=True), Line(learner_mbit, fair=True)
         self._connections: dict[bytes, Connection] = {}
 
     def connect(self, routing_id: bytes, peer: Peer, link: Link, address: str) -> Connection:

@@ -38,6 +38,10 @@ class VirtualEnvironments(Environments):
         self._seconds = seconds
         self._due = clock.now
 
+    @property
+    def masks_unused(self) -> bool:  # type: ignore[override]
+        return self.inner.masks_unused
+
     def reset(self, seed: int | None = None) -> Observations:
         observations = self.inner.reset(seed)
         self._due = self._clock.now

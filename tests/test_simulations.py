@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from benchmarks.simulations import MOST_POINTS, Case, Outcome, Point, curve, grouped, median, run_all
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
+
+pytestmark = pytest.mark.slow
 
 QUICK = replace_at(
     Settings(),

@@ -18,6 +18,8 @@ from learner.peers import Peers
 from tests.faults.run import failure
 from tests.faults.scenario import Scenario
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 200
 PARTS = 8
 MOST_SEEDS = 60

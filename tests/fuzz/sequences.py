@@ -33,12 +33,14 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "codec": ("none", "int8", ""),
     "name": ("a", "b", "c"),
     "incarnation": ("1", "2"),
-    "role": ("actor", "launcher", "observer", "evaluator"),
+    "role": ("actor", "launcher", "observer", "evaluator", "operator"),
     "host": ("lab", "gpu-box"),
     "launcher": ("", "l"),
     "protocol": (messages.PROTOCOL,),
     "credit": (1, 3),
     "codecs": (["none"], [], ["int8", "none"]),
+    "minimum": (0, 2, 8),
+    "maximum": (0, 2, 8),
     "verdict": ("applied", "stale", "refused", "duplicate"),
     "weights_format": ("fp32",),
 }
@@ -105,7 +107,9 @@ def learner_sequence(data: bytes) -> None:
         effects: list[Any] = []
         if sent is not None:
             body = choices.one_of((None, b"1", b"", BAD))
-            effects += core.handle(now, choices.one_of((b"1", b"2", b"3")), sent, body)
+            peer = choices.one_of((b"1", b"2", b"3"))
+            address = "127.0.0.1" if peer == b"3" else "10.0.0.7"  # only the first may be an operator's
+            effects += core.handle(now, peer, sent, body, address=address)
         effects += core.answer(now) + core.flush(now) + core.tick(now)
         for effect in effects:
             if isinstance(effect, SaveCheckpoint):

@@ -34,6 +34,13 @@ def test_a_message_takes_the_delay_and_the_time_of_its_bytes() -> None:
     assert [time for _, time in told.arrived] == pytest.approx([1.5, 2.5]), "one after the other on the line"
 
 
+def test_on_a_fair_line_a_short_message_passes_long_ones_which_wait_for_it() -> None:
+    unfair, fair = Line(8.0), Line(8.0, fair=True)
+    sizes = 10**6, 1000, 10**6
+    assert [unfair.take(0.0, size) for size in sizes] == pytest.approx([1.0, 1.001, 2.001])
+    assert [fair.take(0.0, size) for size in sizes] == pytest.approx([1.0, 0.001, 2.001])
+
+
 def test_a_line_without_a_limit_takes_no_time() -> None:
     assert Told(Link(delay=0.5)).send(3).arrived == [(0, 0.5), (1, 0.5), (2, 0.5)]
 

@@ -8,6 +8,8 @@ import pytest
 from simulation.settings import Costs, Host, Incident, Link
 from tests.helpers.simulated import cluster_of, incidents
 
+pytestmark = pytest.mark.slow
+
 FAR = Link(delay=0.02, jitter=0.01, mbit=10.0, loss=0.01)
 
 

@@ -1,0 +1,263 @@
+"""Whether relays are called for: many simulated actors with and without a relay for each site (docs/scaling.md).
+
+    python -m benchmarks relay [--networks dense,conv-a3c] [--actors 100,1000,10000] [--relays 10] [--mbit 1000]
+                               [--site-mbit 1000,10000] [--accumulate 4] [--seconds 10] [--seeds 0,1,2]
+                               [--rates 0.001] [--links 0,3]
+
+The learner's core is the real one; time and the network are simulated, with processor times as `python -m benchmarks
+size` has them. "first design": the learner takes a relay for one actor, so that its limit on the lag and the length of
+its steps are those of ten actors; "relays": it is told how many each stands for.
+
+Who takes what: all actors say hello at once, and then send always the same gradient, one a second, over a link of
+--mbit at the learner or of --site-mbit at their relay. "gradients/s" are rollouts in steps of the learner, "stale" the
+messages a second that learner or relays did not take, "in" the gradients and sums that the learner reads. "s a
+version" is from one version to the next at an actor; "lag" is in steps, and "age" how old weights are when their
+gradient, or the oldest of a sum, is taken in: in seconds, or in rollouts of a second. Fleets that would wait for a
+version for more than a minute are left out.
+
+Whether they learn: CartPole-v1 to 300 as in `python -m benchmarks factors`, "ours" with Adam and a learner that keeps
+up with ten actors; forty play, directly or behind four relays, within 400,000 frames. --links: Mbit/s at the learner
+and at each relay, 0 for no limit; at 3 one version to forty takes 0.55 s, in which each plays more than three
+rollouts, and of the gradients the link carries a third.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from actor.effects import Prepare
+from benchmarks import factors, size, tables
+from benchmarks.relay_node import MOST, Form, RelayNode
+from benchmarks.simulations import Outcome, curve, median_at
+from benchmarks.size import DELAY, STEPS, SteadyPlayer, gradient
+from benchmarks.tables import Cell
+from common.settings.sections import Settings
+from common.settings.toml import replace_at
+from learner.exchange.step_rule import AtOnce
+from simulation.actor_node import ActorNode, MakePlayer
+from simulation.cluster import STARTS, Cluster
+from simulation.recorders import MemoryRecorder
+from simulation.settings import Costs, Host, Link, Simulation
+
+SITE = Link(delay=2e-4)
+"""Between an actor and its relay."""
+STEP_SECONDS = {"dense": 2e-5, "conv-a3c": 6e-4}
+"""Of the learner, for an optimizer step."""
+PACK_SECONDS = {"dense": 0.0, "conv-a3c": 5e-4}
+"""Of a relay, for a sum."""
+NETWORKS = {"dense": size.NETWORKS[0], "conv-a3c": size.NETWORKS[2]}
+ENVIRONMENTS = {"dense": "FlappyBird-v0", "conv-a3c": "ALE/Pong-v5"}
+"""Presets with these networks."""
+COLUMNS = "joined, s", "gradients/s", "stale", "in", "busy", "relay busy", "Mbit/s out", "s a version", "lag", "age, s"
+MOST_OF_FIRST = 100
+"""Actors, of which the first design refuses most gradients already."""
+LONGEST_SECONDS = 60.0
+"""Between two versions."""
+PLAYING, PLAYING_RELAYS = 40, 4
+"""Actors that learn, and their relays."""
+SCORE, FRAMES = 300.0, 400_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", default="dense,conv-a3c")
+    parser.add_argument("--actors", default="100,1000,10000")
+    parser.add_argument("--relays", type=int, default=10)
+    parser.add_argument("--mbit", type=float, default=1000.0, help="of the learner's link")
+    parser.add_argument("--site-mbit", default="1000,10000", help="of each relay's")
+    parser.add_argument("--accumulate", type=int, default=4, help="most rollouts in an actor's gradient")
+    parser.add_argument("--seconds", type=float, default=10.0, help="virtual ones, after all have joined")
+    parser.add_argument("--seeds", default="0,1,2", help="of those that learn; empty: none does")
+    parser.add_argument("--rates", default="0.001", help="learning rates of these")
+    parser.add_argument("--links", default="0,3", help="of these, in Mbit/s")
+    given = parser.parse_args()
+    names = [name for name in given.networks.split(",") if name]
+    sites = [float(mbit) for mbit in given.site_mbit.split(",")]
+    if unknown := set(names) - set(NETWORKS):
+        parser.error(f"--networks: there are {', '.join(NETWORKS)}, not {', '.join(sorted(unknown))}")
+    if min(given.relays, given.mbit, *sites) <= 0:
+        parser.error("--relays, --mbit and --site-mbit must be above 0")
+    tables.machine()
+    for network in (NETWORKS[name] for name in names):
+        for actors in map(int, given.actors.split(",")):
+            rows = [
+                (name, *found)
+                for name, relays, form in fleets(actors, given.relays, sites, given.accumulate)
+                if (found := steady(network, actors, given.mbit, given.seconds, relays, form))
+            ]
+            tables.show(f"{network.name}, {given.mbit:g} Mbit/s, {actors:,} actors", ("", *COLUMNS), rows)
+    seeds = [int(seed) for seed in given.seeds.split(",") if seed]
+    links = [float(mbit) for mbit in given.links.split(",")]
+    for rate, mbit in itertools.product(map(float, given.rates.split(",")), links) if seeds else ():
+        lines = [
+            (name, *learned([learning(relays, form, rate, seed, mbit) for seed in seeds]))
+            for name, relays, form in fleets(PLAYING, PLAYING_RELAYS, [mbit], given.accumulate)
+        ]
+        title = f"CartPole-v1 to {SCORE:g}, Adam at {rate:g}, {mbit:g} Mbit/s"
+        tables.show(title, ("", "k frames", "s", "lag"), lines)
+
+
+def fleets(actors: int, relays: int, sites: Sequence[float], accumulate: int = 4) -> Iterator[tuple[str, int, Form]]:
+    """Name, relays and what these are like."""
+    first = Form(accumulate=accumulate, relays=relays, site_mbit=sites[0])
+    yield "directly", 0, first
+    if actors <= MOST_OF_FIRST:
+        yield f"{relays} relays, first design", relays, first
+    for mbit in sites:
+        name = f"{relays} relays" + (f" of {mbit:g} Mbit/s" if mbit else "")
+        yield name, relays, replace(first, actors=actors, site_mbit=mbit)
+
+
+def learned(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
+    """Medians over the seeds, of the first time at the score."""
+    frames, seconds, lag = (median_at(outcomes, SCORE, figure) for figure in ("frames", "seconds", "lag"))
+    return None if frames is None else frames / 1e3, seconds, lag
+
+
+@dataclass(frozen=True)
+class StandsForMany(AtOnce):
+    """The learner's rule, where each peer is a relay that has said how many actors it has."""
+
+    each: int = 1
+
+    def least(self, actors: int) -> int:
+        return super().least(self.each * actors)
+
+
+class Fleet:
+    """A cluster of actors started by hand, at the learner or at relays in turn."""
+
+    def __init__(
+        self, settings: Settings, world: Simulation, relays: int, form: Form, make_player: MakePlayer | None = None
+    ) -> None:
+        """relays: how many; 0: none."""
+        self.recorder = MemoryRecorder()
+        self.cluster = Cluster(settings, world, self.recorder, make_player=make_player)
+        core = self.cluster.learner.core
+        if relays and form.actors:
+            core._exchange._step_rule = StandsForMany(settings.exchange.coalesce, each=form.actors // relays)
+        parameters = core.run.spec.parameters
+        network, queue = self.cluster.network, self.cluster.queue
+        self.relays = [RelayNode(queue, network, number, parameters, form) for number in range(relays)]
+
+    def start(self, number: int, host: Host) -> None:
+        site = self.relays[number % len(self.relays)].site if self.relays else None
+        self.cluster.start_actor(host.name, host, network=site)
+
+    def totals(self) -> dict[str, float]:
+        """Of all so far: rollouts in steps, what learner and relays did not take, what the learner read, and more."""
+        status = self.cluster.status()
+        return {
+            "rollouts": status.frames // STEPS,
+            "stale": status.stale + sum(one.stale for one in self.relays),
+            "read": status.gradients + status.stale,
+            "steps": status.version,
+            "weight_bytes": status.weight_bytes,
+            "passed_on": sum(one.passed_on for one in self.relays),
+            "worked": self.cluster.learner.core.run.stats.busy.worked,
+            "relays_worked": sum(one.worked for one in self.relays),
+        }
+
+
+def told(settings: Settings, relays: int, form: Form) -> Settings:
+    """What the learner is told: of relays, if it may know of them, how long sums are and how many each stands for."""
+    if not relays:
+        return replace_at(settings, {"exchange.accumulate": form.accumulate})
+    factor = settings.staleness.refuse_factor * (form.actors / relays if form.actors else 1.0)
+    return replace_at(settings, {"exchange.accumulate": MOST, "staleness.refuse_factor": factor})
+
+
+# -- who takes what ----------------------------------------------------------------------------------------------------
+
+
+def steady(network: size.Network, actors: int, mbit: float, seconds: float, relays: int, form: Form) -> list[Cell]:
+    """What the columns say, of so many seconds, or of two versions if they take longer; empty: they take too long."""
+    version = network.weights_bytes * 8e-6 / size.EGRESS_SHARE
+    longest = max(version * (relays or actors) / mbit, version * actors / relays / form.site_mbit if relays else 0.0)
+    if longest > LONGEST_SECONDS:
+        return []
+    seconds = max(seconds, 2 * longest)
+    step = STEP_SECONDS[network.name]
+    message = network.microseconds / 1e6 - step / 8  # measured with steps of eight gradients
+    form = replace(form, gradient_seconds=message, pack_seconds=PACK_SECONDS[network.name], link=Link(delay=DELAY))
+    settings = told(settings_of(network, mbit), relays, form)
+    body = gradient(network.parameters, network.codec)
+
+    def player(effect: Prepare, node: ActorNode) -> SteadyPlayer:
+        return SteadyPlayer(body, effect.welcome.version, node)
+
+    costs = Costs(message=message, message_mib=0.0, optimizer_step=step, actor_prepare=0.3)
+    fleet = Fleet(settings, Simulation(costs=costs, learner_mbit=mbit), relays, form, player)
+    link = SITE if relays else Link(delay=DELAY)
+    for number in range(actors):
+        fleet.start(number, Host(name=f"actor-{number}", local=False, link=link))
+    cluster = fleet.cluster
+    waiting = list(cluster.actors.values())
+    while waiting:
+        cluster.run(cluster.queue.now + 0.1)
+        waiting = [one for one in waiting if one.core.player is None or one.core.state != "working"]
+    joined = cluster.queue.now
+    cluster.run(joined + seconds / 2)
+    before = fleet.totals()
+    cluster.run(joined + 1.5 * seconds)
+    after = fleet.totals()
+    rate = {name: (after[name] - before[name]) / seconds for name in after}
+    lag = cluster.learner.core.run.stats.figures(cluster.queue.now)["lag_mean"]
+    copies = rate["weight_bytes"] / network.weights_bytes
+    versions = rate["passed_on"] / relays if relays else copies / actors
+    return [
+        joined,
+        rate["rollouts"],
+        rate["stale"],
+        rate["read"],
+        rate["worked"],
+        rate["relays_worked"] / relays if relays else None,
+        8e-6 * rate["weight_bytes"],
+        1 / versions if versions else None,
+        lag,
+        lag / rate["steps"] if rate["steps"] else None,
+    ]
+
+
+def settings_of(network: size.Network, mbit: float) -> Settings:
+    codec, _, coder = network.codec.partition("+")
+    changes = {
+        "exchange.codec": codec,
+        "exchange.entropy_coder": coder or "none",
+        "environment.num_envs": 8,
+        "algorithm.rollout_length": STEPS // 8,
+    }
+    return replace_at(size.settings_of(mbit, ENVIRONMENTS[network.name]), changes)
+
+
+# -- whether it learns -------------------------------------------------------------------------------------------------
+
+
+def learning(relays: int, form: Form, rate: float, seed: int, mbit: float) -> Outcome:
+    """Forty actors that play CartPole-v1; mbit: of the learner's link, 0: without a limit."""
+    world = factors.world(10, 0.0)
+    case = factors.case("CartPole-v1", "adam", "ours", PLAYING, rate, seed, world)
+    changes: dict[str, Any] = {"scaling.minimum": 0, "limits.frames": FRAMES}
+    if mbit:
+        changes |= {"exchange.codec": "none", "exchange.egress_mbit": size.EGRESS_SHARE * mbit}
+    settings = told(replace_at(case.settings, changes), relays, form)
+    fleet = Fleet(settings, Simulation(costs=world.costs, learner_mbit=mbit), relays, form)
+    starts = Random(seed)
+    for number in range(PLAYING):
+        host = factors.HOSTS[number * len(factors.HOSTS) // PLAYING]
+        host = msgspec.structs.replace(host, name=f"actor-{number}", local=not mbit)
+        fleet.cluster.queue.at(starts.uniform(*STARTS) / host.speed, partial(fleet.start, number, host))
+    fleet.cluster.run()
+    return Outcome(case.name, seed, "", curve(fleet.recorder.rows))
+
+
+if __name__ == "__main__":
+    main()
