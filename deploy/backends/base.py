@@ -67,6 +67,10 @@ class Backend(ABC):
             self.start(sorted(requests.start))
 
     @abstractmethod
+    def shown(self, slot: int) -> str:
+        """What `start` does for a slot, as a command for a person to read."""
+
+    @abstractmethod
     def start(self, slots: Sequence[int]) -> None: ...
 
     @abstractmethod

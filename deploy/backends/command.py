@@ -1,5 +1,6 @@
 """Actors that another program starts: it is told how many are wanted, and does the rest."""
 
+import shlex
 from collections.abc import Sequence
 
 from deploy.backends.base import Backend, Ended, Observation, Requests
@@ -29,6 +30,9 @@ class CommandBackend(Backend):
             run(*(word.replace(COUNT, str(requests.planned)) for word in self._command), seconds=60.0)
             self._told = requests.planned
         super().request(requests)
+
+    def shown(self, slot: int) -> str:
+        return shlex.join(word.replace(COUNT, str(slot + 1)) for word in self._command)
 
     def start(self, slots: Sequence[int]) -> None:
         self._running.update(slots)

@@ -1,5 +1,6 @@
 """Actors as child processes, each started afresh (never a fork of a process that uses ZeroMQ)."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +25,9 @@ class ProcessBackend(Backend):
         self._children = Children()
         self._running: dict[int, Child] = {}
         self._ended: dict[int, Ended] = {}
+
+    def shown(self, slot: int) -> str:
+        return shlex.join(self._command(slot))
 
     def start(self, slots: Sequence[int]) -> None:
         environment = notify.inherited() | ONE_THREAD

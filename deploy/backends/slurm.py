@@ -65,6 +65,10 @@ class SlurmBackend(Backend):
         self._tasks |= alive
         return Observation(frozenset(alive), frozenset(waiting), _note(waiting.values()))
 
+    def shown(self, slot: int) -> str:
+        command = self._script.splitlines()[-1].removeprefix("exec ")
+        return f"{shlex.join(['sbatch', f'--array={slot}', f'--job-name={self._name}', *self._options])}: {command}"
+
     def start(self, slots: Sequence[int]) -> None:
         """Submits one job array; the operator's options come last and win."""
         array = ",".join(map(str, slots))

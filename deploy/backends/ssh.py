@@ -47,6 +47,10 @@ class SshBackend(Backend):
         self._lost = False
         """Whether a child's connection broke since the host last answered."""
 
+    def shown(self, slot: int) -> str:
+        """Without ssh's options, which are many; the host has not been asked yet how its actors are kept."""
+        return f"ssh {self._ssh[-1]} {self._command(slot)}"
+
     def start(self, slots: Sequence[int]) -> None:
         self._backend.start(slots)
 

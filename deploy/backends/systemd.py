@@ -45,6 +45,9 @@ class SystemdBackend(Backend):
     def names(self, slots: Sequence[int]) -> list[str]:
         return [f"{self._unit}{slot}.service" for slot in slots]
 
+    def shown(self, slot: int) -> str:
+        return shlex.join(("systemctl", self._scope, "start", *self.names([slot])))
+
     def start(self, slots: Sequence[int]) -> None:
         # Does not wait: a unit counts as started when its learner has welcomed it.
         self._systemctl("start", "--no-block", "--", *self.names(slots))

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from common.rl.action_spec import discrete
+from common.rl.environments.actions import ActionMap
 from common.rl.environments.base import Environments, Step
 from common.rl.observation_spec import ObservationSpec
 
@@ -22,6 +24,8 @@ class Scripted(Environments):
 
     observation = ObservationSpec((2,), "box", 2)
     action = discrete(3)
+    actions = ActionMap(Discrete(3))
+    space = Box(0, np.inf, (2,))
     frames_per_step = 4
 
     def __init__(

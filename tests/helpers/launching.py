@@ -64,6 +64,9 @@ class Actors(Backend):
         self.problem = ""
         self._statuses: dict[int, Ended] = {}
 
+    def shown(self, slot: int) -> str:
+        return f"actor {slot}"
+
     def start(self, slots: Sequence[int]) -> None:
         self.alive.update(slots)
         self.calls += [f"start {slot}" for slot in slots]

@@ -134,3 +134,11 @@ class Counts(Small):
     def forward(self, observations: Tensor) -> Any:
         self.seen += len(observations)
         return super().forward(observations)
+
+
+class Branching(Small):
+    """What it computes depends on the numbers, so that no exporter can follow it."""
+
+    def forward(self, observations: Tensor) -> Any:
+        policy, value = super().forward(observations)
+        return (policy if float(policy.detach().sum()) < 1e9 else 2 * policy), value

@@ -63,7 +63,7 @@ class RecordedRun:
         spec = self.core.run.spec
         self._locked.save_settings(spec.settings)
         keep, record = spec.settings.checkpoint, spec.settings.record
-        self._checkpoints = CheckpointWriter(self.folder, keep=keep.keep, best=keep.best)
+        self._checkpoints = CheckpointWriter(self.folder, keep=keep.keep, best=keep.best, layout=spec.layout)
         self.log = GradientLog(self.folder.gradients, keep_mib=record.keep_mib, segment_bytes=self._segment_bytes)
         self._welcomes: dict[str, Welcome] = {}
         self._begun = self.version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,17 +66,26 @@ def at_work(*hosts: str, gradients: int = 1) -> Callable[[RunStatus], bool]:
     )
 
 
+@contextmanager
+def hosts(folder: Path, *names: str) -> Iterator[Site]:
+    """Hosts of these names, each with a folder of its name in `folder`."""
+    with networks.network(*names) as network, ExitStack() as stack:
+        folders = [folder / host.name for host in network.hosts]
+        for each in folders:
+            each.mkdir()
+        yield Site(
+            network,
+            tuple(
+                stack.enter_context(some_daemons(each, host.enter(each)))
+                for host, each in zip(network.hosts, folders, strict=True)
+            ),
+        )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Skips where there can be none."""
     if why := networks.lacking():
         pytest.skip(why)
-    with networks.network(3) as network, ExitStack() as stack:
-        folders: list[Path] = [tmp_path_factory.mktemp(host.name) for host in network.hosts]
-        yield Site(
-            network,
-            tuple(
-                stack.enter_context(some_daemons(folder, host.enter(folder)))
-                for host, folder in zip(network.hosts, folders, strict=True)
-            ),
-        )
+    with hosts(tmp_path_factory.mktemp("site"), "h1", "h2", "h3") as one:
+        yield one

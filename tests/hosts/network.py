@@ -44,7 +44,7 @@ for folder in /run/tmp/*/; do
     name=$(basename "$folder")
     case $name in
         a3cd-*) ;;
-        *) mkdir "/tmp/$name"; mount --rbind "$folder" "/tmp/$name" ;;
+        *) mkdir "/tmp/$name"; mount --rbind "$folder" "/tmp/$name" || [ ! -e "$folder" ] ;;  # others' come and go
     esac
 done
 ip link set lo up
@@ -161,11 +161,11 @@ class Namespaces:
 
 
 class Host(Namespaces):
-    """h1 has the address 10.77.0.1, and so on; all know one another's names."""
+    """The first has the address 10.77.0.1, and so on; all know one another's names."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, name: str) -> None:
         """Not plugged in yet."""
-        self.number, self.name, self.address = number, f"h{number}", f"{PREFIX}.{number}"
+        self.number, self.name, self.address = number, name, f"{PREFIX}.{number}"
         super().__init__(("--net", "--uts", "--mount"), _HOST, self.name)
 
     def path(self, absolute: str) -> Path:
@@ -225,8 +225,8 @@ class Network:
 
 
 @contextmanager
-def network(count: int) -> Iterator[Network]:
-    """So many hosts; all that runs on them is ended with them."""
+def network(*names: str) -> Iterator[Network]:
+    """Hosts of these names; all that runs on them is ended with them."""
     with ExitStack() as stack:
         switch = stack.enter_context(Namespaces(("--net",), _SWITCH))
-        yield Network(switch, tuple(stack.enter_context(Host(number)) for number in range(1, count + 1)))
+        yield Network(switch, tuple(stack.enter_context(Host(number, name)) for number, name in enumerate(names, 1)))

@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture
 def three(nothing_left_behind: None) -> Iterator[Network]:
-    with network(3) as one:
+    with network("h1", "h2", "h3") as one:
         yield one
 
 
@@ -65,7 +65,7 @@ def test_a_command_is_the_process_that_was_started(three: Network, tmp_path: Pat
 
 
 def test_all_is_removed_after_a_failure(nothing_left_behind: None) -> None:
-    with pytest.raises(subprocess.CalledProcessError), network(2) as one:
+    with pytest.raises(subprocess.CalledProcessError), network("h1", "h2") as one:
         stray = one.hosts[0].popen(["sh", "-c", "sleep 1000 & sleep 1000"])
         until(lambda: len(one.hosts[0].processes()) == 3, "its processes to run")
         one.hosts[1].run(["false"])

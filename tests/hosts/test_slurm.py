@@ -41,7 +41,8 @@ FATES = """#!/bin/sh
 case $SLURM_ARRAY_TASK_ID in
     0) echo "error: no environment 'x'" >&2; exit 78 ;;
     1) kill -KILL $$ ;;
-    *) trap 'echo asked to leave; exit 143' TERM; echo begun; sleep 1000 & wait ;;
+    # Slurm may end the sleep before it asks the shell, which is not to be over by that.
+    *) trap 'echo asked to leave; exit 143' TERM; echo begun; while :; do sleep 1000 & wait; done ;;
 esac
 """
 
@@ -124,7 +125,7 @@ def test_it_says_how_tasks_ended_and_which_wait(site: Site, cluster: Slurm, tmp_
     backend.stop(sorted(others))
     until(lambda: not backend.observe().alive, "the end of all")
     assert [backend.exit_status(slot) for slot in others] == [Ended(slot, 0) for slot in others]
-    assert saying(b"asked to leave", tmp_path) == SLOTS
+    assert saying(b"asked to leave", tmp_path) >= SLOTS, "that which waited may have begun as others left"
     assert cluster.tasks() == {}
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.skipif(bool(_WHY), reason=_WHY)]
 
 @pytest.fixture
 def three(nothing_left_behind: None, tmp_path: Path) -> Iterator[Network]:
-    with network(3) as one, sshd.servers(one.hosts[1:], one.hosts[0], tmp_path):
+    with network("h1", "h2", "h3") as one, sshd.servers(one.hosts[1:], one.hosts[0], tmp_path):
         yield one
 
 

@@ -99,7 +99,7 @@ def test_it_snaps_behind_a_large_packet_from_the_first_end() -> None:
 def two() -> Iterator[Network]:
     if why := networks.lacking_wires():
         pytest.skip(why)
-    with network(2) as one:
+    with network("h1", "h2") as one:
         yield one
 
 

@@ -1,0 +1,51 @@
+"""What runs in a worker of Ray: the actor as a process of its own, so that Ray's worker imports nothing of it."""
+
+import platform
+import sys
+import threading
+
+from common.host.service import notify
+from deploy.backends.process import ONE_THREAD
+from deploy.children import Child, Children, a3cd
+
+_STOPPED = 143
+
+
+class Seat:
+    """Room for one actor; Ray calls its methods, two at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._stopped = False
+
+    def host(self) -> str:
+        """The first call: its answer says that Ray has found room."""
+        return platform.node()
+
+    def run(self, words: list[str]) -> tuple[int, str]:
+        """Plays until it ends: exit code and last lines. With this worker, whatever ends it, the actor ends too."""
+        quiet = threading.Event()
+        with Children() as children:
+            with self._lock:
+                if self._stopped:
+                    return _STOPPED, ""
+                try:
+                    environment = notify.inherited() | ONE_THREAD
+                    command = a3cd(*words, "--lifeline")
+                    self._child = children.start(command, _say, ended=quiet.set, environment=environment)
+                except OSError as error:
+                    return 127, f"cannot be started: {error}"
+            while (code := self._child.exit_code) is None:
+                quiet.wait(0.02 if self._child.silent else 1.0)
+            return code, "\n".join(self._child.last_lines)
+
+    def stop(self, kill: bool) -> None:
+        with self._lock:
+            self._stopped = True
+            if self._child is not None and self._child.exit_code is None:
+                self._child.kill() if kill else self._child.terminate()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")  # Ray keeps it in the worker's log

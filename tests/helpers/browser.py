@@ -1,0 +1,140 @@
+"""A real browser, headless, by chromedriver's own protocol (W3C WebDriver): no package is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.daemons import until
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+missing = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="needs chromium and chromedriver (.ci/packages)"
+)
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+_NONE = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""No proxy stands between."""
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, port: int, session: str) -> None:
+        self._base = f"http://127.0.0.1:{port}/session/{session}"
+
+    def open(self, url: str) -> None:
+        _ask(f"{self._base}/url", {"url": url})
+
+    def script(self, text: str, *arguments: object) -> Any:
+        """What `text`, the body of a function, returns."""
+        return _ask(f"{self._base}/execute/sync", {"script": text, "args": arguments})
+
+    def text(self, selector: str) -> str:
+        """Of the first element that fits; empty: there is none."""
+        return str(self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
+
+    def wait(self, condition: str, what: str = "") -> Any:
+        """Until this expression is true in the page; gives its value."""
+        return until(
+            lambda: self.script(f"return {condition}"), what or condition, of=_Look(self, "document.body.innerText")
+        )
+
+    def keys(self, text: str) -> None:
+        """Press and release each key, whatever has the focus."""
+        pressed = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
+        _ask(f"{self._base}/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": pressed}]})
+
+    def resize(self, width: int, height: int, *, dark: bool = False) -> None:
+        """The page's own size, in CSS pixels, and whether the operator likes it dark."""
+        self.command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.command("Emulation.setEmulatedMedia", features=[scheme])
+
+    def command(self, name: str, **parameters: object) -> Any:
+        """One of Chromium's own (the DevTools protocol)."""
+        return _ask(f"{self._base}/goog/cdp/execute", {"cmd": name, "params": parameters})
+
+    def errors(self) -> list[str]:
+        """What scripts of the page have complained of since the last call; not that nobody answered."""
+        log = _ask(f"{self._base}/se/log", {"type": "browser"})
+        return [one["message"] for one in log if one["level"] == "SEVERE" and one["source"] != "network"]
+
+    def picture(self) -> bytes:
+        """PNG."""
+        return base64.b64decode(_ask(f"{self._base}/screenshot"))
+
+
+class _Look:
+    """The page as it is when a test has failed."""
+
+    def __init__(self, browser: Browser, expression: str) -> None:
+        self._browser, self._expression = browser, expression
+
+    def __str__(self) -> str:
+        return str(self._browser.script(f"return {self._expression}"))
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A new window of a new profile; nothing of it is left afterwards."""
+    with tempfile.TemporaryDirectory(prefix="a3cd-browser-", ignore_cleanup_errors=True) as folder:
+        yield from _browser(Path(folder))
+
+
+def _browser(folder: Path) -> Iterator[Browser]:
+    assert DRIVER is not None
+    with (folder / "chromedriver.log").open("wb") as log:
+        driver = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=log, start_new_session=True)
+    try:
+        port = until(lambda: _port(folder / "chromedriver.log"), "chromedriver's port")
+        profile = folder / "profile"
+        options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"]}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        session = _ask(f"http://127.0.0.1:{port}/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        try:
+            yield Browser(port, session)
+        finally:
+            _ask(f"http://127.0.0.1:{port}/session/{session}", method="DELETE")
+    finally:
+        driver.send_signal(signal.SIGTERM)
+        driver.wait(20)
+
+
+def _port(log: Path) -> int | None:
+    """chromedriver says: ChromeDriver was started successfully on port 12345."""
+    words = log.read_text(errors="replace").rpartition("successfully on port ")[2]
+    return int(words.split(".")[0]) if words[:1].isdigit() else None
+
+
+def _ask(url: str, content: object = None, method: str = "") -> Any:
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    request.method = method or ("GET" if data is None else "POST")
+    try:
+        with _NONE.open(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+    except urllib.error.HTTPError as error:
+        raise AssertionError(error.read().decode(errors="replace")) from None
+
+
+def paints(page: Browser) -> float:
+    """Milliseconds from the start of the navigation to the first content that was painted."""
+    found = page.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime", "a first paint")
+    return float(found)
