@@ -2,19 +2,25 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from common.errors import A3cdError, ConfigurationError
 from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security.access import LearnerEndpoint
+from deploy import completions
 
 _Command = Callable[..., Any]
+
+
+METRICS_PORT = 9464
+"""The usual one of exporters of metrics, where none is written."""
 
 
 class AddressType(click.ParamType[Address]):
@@ -43,10 +49,74 @@ class LearnerType(AddressType):
         return super().convert(value, param, ctx)
 
 
+class RunType(click.Path):
+    """The folder of a run that there is, or `last`."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from common.run.runs import find_run
+
+        return find_run(Path(os.fsdecode(super().convert(value, param, ctx))))
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return completions.runs(incomplete)
+
+
+class ListenType(click.ParamType[Address]):
+    """Where an HTTP server listens: HOST:PORT, PORT of 127.0.0.1, or HOST."""
+
+    name = "HOST:PORT"
+
+    def __init__(self, port: int) -> None:
+        """port: if none is written."""
+        self.port = port
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        if isinstance(value, Address):
+            return value
+        text = str(value).removeprefix("http://").rstrip("/")
+        host, _, port = text.rpartition(":")
+        if port.isascii() and port.isdigit() and not host:
+            text = f"127.0.0.1:{port}"
+        try:
+            address = Address.parse(text)
+        except A3cdError as error:
+            self.fail(f"{error}; write HOST:PORT, as in 127.0.0.1:{self.port}", param, ctx)
+        return address if text.endswith(f":{address.port}") else address.with_port(self.port)
+
+
+class NumberType(click.ParamType[float]):
+    """A number as a person writes it: 1e6 or 2_000_000 also where it must be whole."""
+
+    def __init__(self, whole: bool, example: str) -> None:
+        self.name = "integer" if whole else "float"
+        self._whole, self._example = whole, example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            number = float(value)
+            if self._whole and number != int(number):
+                raise ValueError
+        except (ValueError, OverflowError):
+            kind = "whole number" if self._whole else "number"
+            self.fail(f"{value!r} is no {kind}: write it in full, as in {self._example}", param, ctx)
+        return int(number) if self._whole else number
+
+
 class RangeType(click.ParamType[tuple[int, int]]):
-    """N or MIN..MAX actors."""
+    """N or MIN..MAX actors, at least `least`."""
 
     name = "N|MIN..MAX"
+
+    def __init__(self, least: int = 1) -> None:
+        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         if isinstance(value, tuple):
@@ -56,8 +126,9 @@ class RangeType(click.ParamType[tuple[int, int]]):
             bounds = int(minimum), int(maximum or minimum)
         except ValueError:
             self.fail(f"{value!r}: write a number, as in 4, or a range, as in 2..8", param, ctx)
-        if not 1 <= bounds[0] <= bounds[1]:
-            self.fail(f"{value!r}: a range has at least 1 actor, and its maximum is not below its minimum", param, ctx)
+        if not self._least <= bounds[0] <= bounds[1]:
+            least = f"a range has at least {self._least} actor{'' if self._least == 1 else 's'}"
+            self.fail(f"{value!r}: {least}, and its maximum is not below its minimum", param, ctx)
         return bounds
 
 
@@ -70,6 +141,9 @@ def _hold_on(_: click.Context, __: click.Parameter, lifeline: bool) -> None:
 
 
 lifeline_option = click.option("--lifeline", is_flag=True, hidden=True, expose_value=False, callback=_hold_on)
+timeout_option = click.option(
+    "--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 wait_option = click.option(
     "--wait",
@@ -81,16 +155,49 @@ wait_option = click.option(
 nice_option = click.option(
     "--nice", type=click.IntRange(0, 19), default=0, help="Niceness of the process: with 10 it gives way to others."
 )
+
+
+class ModuleType(click.ParamType[str]):
+    """A module by its name, or by that of its file in the working folder."""
+
+    name = "module"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from common.host.modules import canonical, module_of
+
+        try:
+            return module_of(canonical(f"{value}:_"))
+        except A3cdError as error:
+            self.fail(str(error).removeprefix(f"{value}:_: "), param, ctx)
+
+
 module_option = click.option(
     "--allow-module",
     "modules",
     multiple=True,
+    type=ModuleType(),
     metavar="MODULE",
     help="A module the learner may have this process import for its environment; may be repeated.",
 )
 set_option = click.option(
-    "--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any run setting; may be repeated."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Any run setting; may be repeated.",
+    shell_complete=completions.settings,
 )
+algorithm_option = click.option(
+    "--algorithm",
+    help="algorithm.kind, with the preset's settings for it.",
+    shell_complete=completions.setting("algorithm.kind"),
+)
+network_option = click.option("--network", help="network.kind.", shell_complete=completions.setting("network.kind"))
+
+
+def env_argument(required: bool = True) -> Callable[[_Command], _Command]:
+    """ENV."""
+    return click.argument("env", required=required, shell_complete=completions.environments)
 
 
 def limit_options(time: str) -> Callable[[_Command], _Command]:
@@ -99,9 +206,13 @@ def limit_options(time: str) -> Callable[[_Command], _Command]:
     def add(command: _Command) -> _Command:
         for option in (
             click.option("--until-return", type=float, help="Stop at this mean training return."),
-            click.option("--seconds", type=float, help=f"Stop after this {time}."),
-            click.option("--episodes", type=int, help="Stop after N episodes."),
-            click.option("--frames", type=int, help="Stop after N steps of the agents, all together."),
+            click.option("--seconds", type=NumberType(False, "90"), help=f"Stop after this {time}."),
+            click.option("--episodes", type=NumberType(True, "500"), help="Stop after N episodes."),
+            click.option(
+                "--frames",
+                type=NumberType(True, "100000 or 1e5"),
+                help="Stop after N steps of the agents, all together.",
+            ),
             click.option("--seed", type=int),
         ):
             command = option(command)
@@ -110,6 +221,10 @@ def limit_options(time: str) -> Callable[[_Command], _Command]:
     return add
 
 
+newest_option = click.option(
+    "--newest", "checkpoint", flag_value="newest", default="best", help="The newest checkpoint instead of the best."
+)
+run_argument = click.argument("run_dir", metavar="RUN", type=RunType())
 _keys_option = click.option(
     "--keys", type=click.Path(path_type=Path, file_okay=False), help="The key folder (see `a3cd keys --help`)."
 )
@@ -123,18 +238,36 @@ _insecure_option = click.option(
 
 def agent_options(command: _Command) -> _Command:
     """RUN and which agent of it plays."""
-    which = "The newest checkpoint instead of the best."
-    newest = click.option("--newest", "checkpoint", flag_value="newest", default="best", help=which)
     how = "Draw actions as in training, or take the best.  [default: as evaluation.sampled says: drawn in ALE games]"
     sampled = click.option("--sampled/--greedy", default=None, help=how)
     seed = click.option("--seed", type=int, default=0, show_default=True)
-    run = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, file_okay=False))
-    return run(seed(sampled(newest(command))))
+    return run_argument(seed(sampled(newest_option(command))))
 
 
 def security_options(command: _Command) -> _Command:
     """--keys and --insecure, for a command that listens."""
     return _keys_option(_insecure_option(command))
+
+
+def metrics_options(command: _Command) -> _Command:
+    """--metrics; the command is called with `metrics`, an Address or None. Without `--insecure-metrics` only this
+    machine can read them: there are no keys for it.
+    """
+
+    @wraps(command)
+    def call(*, metrics: Address | None, insecure_metrics: bool, **others: Any) -> Any:
+        if metrics is not None and not metrics.loopback and not insecure_metrics:
+            raise ConfigurationError(
+                f"--metrics {metrics.host}:{metrics.port} can be read from other hosts, by anybody: "
+                "--insecure-metrics allows it, on a network that you trust; "
+                f"--metrics {metrics.port} is for this machine alone"
+            )
+        return command(metrics=metrics, **others)
+
+    where = "Serve metrics for Prometheus at http://HOST:PORT/metrics; HOST is 127.0.0.1 if left out."
+    call = click.option("--metrics", type=ListenType(METRICS_PORT), help=where)(call)
+    insecure = "Serve them also beyond this machine, to anybody: on a network that you trust."
+    return click.option("--insecure-metrics", is_flag=True, help=insecure)(call)
 
 
 def learner_argument(command: _Command) -> _Command:
@@ -165,18 +298,36 @@ def _with_access(command: _Command, learner: Callable[[_Command], _Command], tol
     ) -> Any:
         access: LearnerEndpoint | ConfigurationError | None = None
         try:
-            if isinstance(learner, str):
-                access = endpoints.accept(learner, keys)
-                _hide_invitation()
-            elif learner is not None:
-                access = endpoints.find(learner, folder=keys, credential=credential, insecure=insecure)
+            if learner is not None:
+                (access,) = find_endpoints([learner], keys=keys, credential=credential, insecure=insecure)
         except ConfigurationError as error:
             if not tolerant:
                 raise
             access = error
         return command(access=access, **others)
 
-    return learner(_keys_option(_credential_option(_insecure_option(call))))
+    return learner(access_options(call))
+
+
+def access_options(command: _Command) -> _Command:
+    """--keys, --credential and --insecure, for a command that connects; `find_endpoints` takes them."""
+    return _keys_option(_credential_option(_insecure_option(command)))
+
+
+def find_endpoints(
+    learners: Sequence[Address | str], *, keys: Path | None, credential: Path | None, insecure: bool
+) -> list[LearnerEndpoint]:
+    """How to connect to each of these, which are addresses and invitations. Raises ConfigurationError.
+
+    Invitations are stored; then the program is started again without them.
+    """
+    for learner in learners:
+        if isinstance(learner, str):
+            endpoints.accept(learner, keys)
+    if any(isinstance(learner, str) for learner in learners):
+        _hide_invitation()
+    addresses = [Address.parse(one.partition("#")[0]) if isinstance(one, str) else one for one in learners]
+    return [endpoints.find(one, folder=keys, credential=credential, insecure=insecure) for one in addresses]
 
 
 def _hide_invitation() -> None:

@@ -10,7 +10,7 @@ from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
-from common.host.security.allowed import ROLES
+from common.host.security.allowed import ROLES, USUAL_ROLES
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
 from deploy.arguments import AddressType
@@ -20,14 +20,21 @@ _roles = click.option(
     "roles",
     multiple=True,
     type=click.Choice(ROLES),
-    default=ROLES,
-    help="What its holder may be; may be repeated. Default: all. observer alone: to look and do nothing.",
+    default=USUAL_ROLES,
+    help="What its holder may be; may be repeated. Default: all but operator, who may stop the run. observer alone: to "
+    "look and do nothing.",
 )
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
 
-_COMMANDS = {"actor": "actor", "launcher": "launcher", "observer": "status", "evaluator": "evaluator"}
-"""What is started with an invitation, by the first role that its key has."""
+_COMMANDS = {
+    "actor": "actor",
+    "launcher": "launcher",
+    "observer": "status",
+    "evaluator": "evaluator",
+    "operator": "keys accept",
+}
+"""What is started with an invitation, by the first role that its key has; whoever pastes it must not end the run."""
 
 
 @click.group()
@@ -102,7 +109,7 @@ def invite(folder: Path, host: str, learner: Address, roles: tuple[str, ...]) ->
     click.echo(f"a3cd {command} '{invitation(folder, host, learner, roles).invitation()}'")
 
 
-def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] = ROLES) -> Credential:
+def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] = USUAL_ROLES) -> Credential:
     """Make a key for `host` and allow it; raises ConfigurationError."""
     if not (folder / LEARNER_PAIR).exists():
         raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner` makes it")

@@ -10,43 +10,67 @@ from typing import Any
 
 import click
 
-from actor.agent import EPISODE_STEPS, GIF_STEPS
-from common.errors import EXIT_DONE, EXIT_SIGINT, A3cdError, TorchMissingError, UnavailableError
-from common.host.addresses import DEFAULT_PORT, Address
+from common.errors import EXIT_SIGINT, A3cdError, TorchMissingError, UnavailableError
+from common.host.addresses import DEFAULT_PORT
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.leaving import leave
+from deploy import completions
 from deploy.arguments import (
-    AddressType,
     RangeType,
-    agent_options,
+    env_argument,
     finish,
     json_option,
     learner_argument,
     learner_option,
     lifeline_option,
-    limit_options,
     module_option,
     nice_option,
-    security_options,
+    run_argument,
     set_option,
+    timeout_option,
     wait_option,
 )
+from deploy.cli.group import HelpfulGroup
 
 _ELSEWHERE = {
+    "checkpoint": "deploy.cli.control",
+    "completion": "deploy.cli.completion",
+    "dashboard": "deploy.cli.dashboard",
     "deploy": "deploy.install.command",
+    "evaluate": "deploy.cli.agents",
     "evaluator": "deploy.cli.evaluator",
+    "export": "deploy.cli.agents",
+    "init": "deploy.cli.init",
     "keys": "deploy.keys",
     "launcher": "deploy.launcher.command",
+    "learner": "deploy.cli.learner",
+    "play": "deploy.cli.agents",
+    "record": "deploy.cli.agents",
+    "runs": "deploy.cli.runs",
+    "scale": "deploy.cli.control",
     "simulate": "deploy.cli.simulate",
+    "stop": "deploy.cli.control",
+    "track": "deploy.cli.track",
+    "train": "deploy.cli.training",
     "tune": "deploy.cli.tune.command",
 }
 """Commands by the module that has them: only who asks for one waits until it is loaded."""
+_INTERNAL = {"ray-driver": "deploy.backends.ray_driver"}
+"""The same, for commands that only a3cd runs."""
+_SECTIONS = {
+    "Training": ("train", "presets", "init", "check-config", "tune", "bench", "simulate"),
+    "Daemons": ("learner", "actor", "launcher", "evaluator"),
+    "A run that goes on": ("status", "dashboard", "track", "checkpoint", "scale", "stop"),
+    "Run folders": ("runs", "curve", "evaluate", "play", "record", "export", "replay"),
+    "Machines": ("doctor", "keys", "deploy", "completion"),
+}
+"""Of the commands, as help shows them."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-class Group(click.Group):
+class Group(HelpfulGroup):
     """A group whose commands end with one line and an exit code, not a traceback, for errors that a person can mend."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -64,10 +88,21 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_ELSEWHERE])
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._command(ctx, name).get_short_help_str(60)) for name in names])
+
+    def _command(self, ctx: click.Context, name: str) -> click.Command:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return command
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _ELSEWHERE:
+        module = _ELSEWHERE.get(cmd_name) or _INTERNAL.get(cmd_name)
+        if module is None:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(importlib.import_module(_ELSEWHERE[cmd_name]), cmd_name)
+        command: click.Command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return command
 
 
@@ -82,113 +117,6 @@ def cli() -> None:
     logs.setup("a3cd")
     # More threads do not speed up networks this small, and slow down the other daemons; read when numpy is loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-@cli.command()
-@click.argument("env", required=False)
-@click.option("--config", type=_FILE, help="Run settings (TOML) instead of the preset's.")
-@click.option("--actors", type=RangeType(), help="Number of actors; a range scales with the duration of episodes.")
-@click.option("--algorithm", help="algorithm.kind, with the preset's settings for it.")
-@click.option("--network", help="network.kind.")
-@click.option(
-    "--reproducible", is_flag=True, help="The same command gives the same weights to the last bit, more slowly."
-)
-@limit_options("time")
-@set_option
-@click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
-@click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
-@json_option
-@lifeline_option
-def train(env: str | None, as_json: bool, **given: Any) -> None:
-    """Train on this machine: learner, launcher and actors as processes that talk over tcp.
-
-    ENV is a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name (see `a3cd presets`).
-    """
-    if env is None:
-        from common.run import presets as tuned
-
-        raise click.UsageError(
-            "train what? Give a Gymnasium id (CartPole-v1, ALE/Pong-v5, module:Id-v0) or a preset's name; there are "
-            f"{', '.join(tuned.names())} (`a3cd presets` says what each is for)"
-        )
-    from deploy.cli.request import request
-    from deploy.cli.train import train as run
-
-    finish(run(request(env, **given), as_json=as_json))
-
-
-@cli.command()
-@click.option("--config", type=_FILE, help="The run settings (TOML).")
-@click.option(
-    "--bind",
-    type=AddressType(connect=False),
-    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="Where to listen; the next port is used for the weights.",
-)
-@click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
-@click.option("--settings", "source", type=int, hidden=True, help="Instead of --config a descriptor, inherited.")
-@click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
-@click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
-@click.option("--resume", is_flag=True, help="Go on with the run in --run-dir.")
-@click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
-@click.option("--allowed", type=_FILE, help="The file of allowed peers; default: `allowed` in the key folder.")
-@set_option
-@security_options
-@lifeline_option
-def learner(
-    config: Path | None,
-    bind: Address,
-    listeners: str | None,
-    source: int | None,
-    run_dir: Path | None,
-    resume: bool,
-    resume_or_create: bool,
-    assignments: tuple[str, ...],
-    no_curve: bool,
-    **security: Any,
-) -> None:
-    """Train the network with what actors send, send them weights, and tell launchers how many actors to run."""
-    from common.run.folder import RunFolder, default_path
-    from common.settings.toml import override, parse, read
-    from common.wire import sockets
-    from learner.authentication import LearnerKeys
-    from learner.daemon import load, run
-
-    logs.setup("learner")
-    if (resume or resume_or_create) and run_dir is None:
-        raise click.UsageError("--resume needs --run-dir")
-    if resume_or_create and run_dir is not None:
-        resume = resume or RunFolder(run_dir).holds_run()
-    settings = None
-    if source is not None:
-        load()  # the settings come when they are found to be good
-        with os.fdopen(source, encoding="utf-8") as pipe:
-            text = pipe.read()
-        if not text:
-            finish(EXIT_DONE)  # they are not, or there is nobody any more
-        settings = parse(text, "settings")
-    elif config is not None:
-        settings = override(read(config), assignments)
-    elif assignments:
-        raise click.UsageError("--set needs --config")
-    elif not resume:
-        raise click.UsageError("a learner needs --config FILE (see `a3cd presets show NAME`), or a run to --resume")
-    own_keys = LearnerKeys.find(bind, **security)
-    where = run_dir or default_path(settings.environment.id if settings else "")
-    inherited = None if listeners is None else sockets.inherit(listeners)
-    finish(
-        run(
-            settings,
-            bind=bind,
-            listeners=inherited,
-            keys=own_keys,
-            run_dir=where,
-            resume=resume,
-            curve=not no_curve,
-        )
-    )
 
 
 @cli.command()
@@ -213,7 +141,7 @@ def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules:
 @learner_argument
 @click.option("--watch", is_flag=True, help="Stay, and show the live panel.")
 @json_option
-@click.option("--timeout", type=float, default=5.0, show_default=True, help="Seconds to wait for the learner.")
+@timeout_option
 @click.option("--extra", is_flag=True, hidden=True, help="Print the extras of a3cd that actors of the run need.")
 def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float, extra: bool) -> None:
     """Show the state of the run at LEARNER."""
@@ -226,62 +154,7 @@ def status(access: LearnerEndpoint, watch: bool, as_json: bool, timeout: float, 
 
 
 @cli.command()
-@agent_options
-@click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
-@click.option(
-    "--max-steps", type=click.IntRange(1), default=EPISODE_STEPS, show_default=True, help="Longest episode, in steps."
-)
-@json_option
-def evaluate(run_dir: Path, as_json: bool, **options: Any) -> None:
-    """Play episodes with the agent of the run folder RUN and print its returns."""
-    from actor.agent import evaluation
-
-    result = evaluation.evaluate(run_dir, **options)
-    if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(result).decode())
-        return
-    capped = f", {result.capped} cut off at {result.max_steps:,} steps" if result.capped else ""
-    if result.capped and not result.sampled:
-        capped += "; if nothing happens in them, try --sampled, which draws actions as in training"
-    between = "" if result.low is None else f" (95 % interval by Student's t: {result.low:.2f} to {result.high:.2f})"
-    click.echo(
-        f"{result.env}, weights of version {result.version}, {'drawn' if result.sampled else 'best'} actions: "
-        f"mean return {result.mean:.2f}{between}, median {result.median:.2f}, interquartile mean "
-        f"{result.interquartile_mean:.2f}, from {result.minimum:g} to {result.maximum:g} over {result.episodes} "
-        f"episodes of {result.length_mean:.0f} steps on average{capped}"
-    )
-
-
-@cli.command()
-@agent_options
-def play(run_dir: Path, **options: Any) -> None:
-    """Watch the agent of the run folder RUN in a window."""
-    from actor.agent import window
-
-    window.play(run_dir, **options)
-
-
-@cli.command()
-@agent_options
-@click.option("--out", type=_FILE, required=True, help=".gif, .mp4 or .webm")
-@click.option("--episodes", type=click.IntRange(1), default=1, show_default=True)
-@click.option(
-    "--max-steps",
-    type=click.IntRange(1),
-    help=f"Longest recording, in steps of all episodes.  [default: {GIF_STEPS} for .gif, else {EPISODE_STEPS}]",
-)
-def record(run_dir: Path, out: Path, **options: Any) -> None:
-    """Record the agent of the run folder RUN as a film."""
-    from actor.agent import recording
-
-    recording.record(run_dir, out, **options)
-    click.echo(str(out))
-
-
-@cli.command()
-@click.argument("run_dir", metavar="RUN", type=_FOLDER)
+@run_argument
 def curve(run_dir: Path) -> None:
     """Draw the learning curve of the run in the folder RUN, as far as it has come, as its curve.png."""
     from common.run.folder import RunFolder
@@ -297,7 +170,7 @@ def curve(run_dir: Path) -> None:
 
 
 @cli.command()
-@click.argument("run_dir", metavar="RUN", type=_FOLDER)
+@run_argument
 @click.option("--from", "start", type=click.IntRange(0), help="Begin at this version: that of a checkpoint, or 0.")
 @click.option("--to", "until", type=click.IntRange(0), help="End at this version.")
 @click.option("--peer", metavar="NAME", help="List what the actor NAME contributed instead.")
@@ -313,7 +186,7 @@ def replay(run_dir: Path, **options: Any) -> None:
     finish(command.run(run_dir, **options))
 
 
-@cli.group(invoke_without_command=True)
+@cli.group(cls=HelpfulGroup, invoke_without_command=True)
 @click.pass_context
 def presets(ctx: click.Context) -> None:
     """List the tuned settings."""
@@ -325,7 +198,7 @@ def presets(ctx: click.Context) -> None:
 
 
 @presets.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completions.presets)
 def presets_show(name: str) -> None:
     """Print the preset NAME as the TOML that a learner takes."""
     from common.run import presets as tuned
@@ -365,11 +238,11 @@ def bench() -> None:
 
 
 @bench.command()
-@click.argument("env")
+@env_argument()
 @click.option("--seconds", type=click.FloatRange(5), default=20.0, show_default=True, help="Length of each run.")
 @click.option("--actors", type=RangeType(), help="As in `a3cd train`.")
-@click.option("--algorithm", help="As in `a3cd train`.")
-@click.option("--network", help="As in `a3cd train`.")
+@click.option("--algorithm", help="As in `a3cd train`.", shell_complete=completions.setting("algorithm.kind"))
+@click.option("--network", help="As in `a3cd train`.", shell_complete=completions.setting("network.kind"))
 @click.option("--all", "also_actions", is_flag=True, help="Measure exchange.kind = actions, too.")
 @set_option
 @json_option
@@ -385,6 +258,10 @@ def exchange(env: str, **given: Any) -> None:
 
 
 def main() -> None:
+    if "_A3CD_COMPLETE" in os.environ:
+        from deploy.cli.completion import install
+
+        install()
     try:
         cli(prog_name="a3cd")
     except SystemExit as end:

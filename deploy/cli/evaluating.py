@@ -17,6 +17,11 @@ NICENESS = "19"
 """It takes what learner and actors leave of the processors."""
 
 
+def words(address: Address, modules: Sequence[str]) -> list[str]:
+    """Of `a3cd`; `modules` are options that allow it to import."""
+    return ["evaluator", str(address), "--name", "here", "--nice", NICENESS, *modules]
+
+
 class Evaluating:
     """Nobody waits for its end: it has nothing to lose, and whoever owns the children ends it with them."""
 
@@ -28,7 +33,7 @@ class Evaluating:
         Nothing is ever started where evaluation.episodes is 0; at once where the run is to end by an evaluation.
         """
         self._start = start
-        self._words = ("evaluator", str(address), "--name", "here", "--nice", NICENESS, *modules)
+        self._words = words(address, modules)
         self._pauses = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
         self._child: Child | None = None
         waited_for = settings.limits.until_return_of == "evaluation" and settings.limits.until_return is not None

@@ -1,20 +1,17 @@
 """A peer that asks a learner for the status of its run."""
 
-import math
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Self
 
 import msgspec
-import zmq
 
-from common.errors import RefusedError, UnavailableError
+from common.errors import RefusedError
 from common.host.security.access import LearnerEndpoint
 from common.run.status import RunStatus
-from common.wire.client import LearnerLink, introduce
-from common.wire.membership import Membership
-from common.wire.messages import Goodbye, Inspect, Status, Stop
+from common.wire.client import unanswered
+from common.wire.messages import Inspect, Status, Stop
+from deploy.cli.guest import Guest
 
 ASK_SECONDS = 0.5
 """Between two questions."""
@@ -24,33 +21,17 @@ LOOK_SECONDS = 0.2
 """Longest wait of `watch` before it looks at the clock again."""
 
 
-class Observer:
-    """Asks every `ask_seconds`. The learner may be absent, and may come back. A context manager."""
+class Observer(Guest):
+    """Asks every `ask_seconds`. The learner may be absent, and may come back."""
 
     def __init__(self, access: LearnerEndpoint, ask_seconds: float = ASK_SECONDS) -> None:
-        now = time.monotonic()
-        hello = introduce("observer", access)
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._link = LearnerLink(self._context, access)
-        self.membership = Membership(hello, now, patient=False)
-        self._poller = zmq.Poller()
-        self._poller.register(self._link.socket, zmq.POLLIN)
-        self._poller.register(self._link.monitor, zmq.POLLIN)
+        super().__init__("observer", access)
         self._ask_seconds = ask_seconds
-        self._ask_due = now
+        self._ask_due = time.monotonic()
         self._asked: float | None = None
         """When the oldest unanswered question was asked."""
         self.ended: Stop | None = None
         """The learner's stop message; None again once it is back."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.membership.member:
-            self._link.send(Goodbye(reason="done"))
-        self._link.close()
-        self._context.term()
 
     def next(self, seconds: float) -> RunStatus | None:
         """The next status; None if none comes within `seconds`. Raises RefusedError (another protocol)."""
@@ -66,14 +47,11 @@ class Observer:
             due = self.membership.deadline
             if self.membership.member:
                 due = min(due, self._ask_due)
-            self._poller.poll(max(1, math.ceil(1000 * (min(until, due) - now))))
+            self._wait(now, min(until, due))
 
     def _take(self, now: float) -> RunStatus | None:
         newest: Status | None = None
-        if self._link.watch(now, self.membership):
-            self.membership.connected(now)
-        for message, _ in self._link.receive():
-            self.membership.handle(now, message)
+        for message in self._hear(now):
             if isinstance(message, Status):
                 newest, self.ended = message, None
             elif isinstance(message, Stop):
@@ -91,9 +69,7 @@ class Observer:
         if self.membership.member and self._asked is not None and now - self._asked > LOST_SECONDS:
             self.membership.lost(now)
             self._asked = None
-        due = self.membership.tick(now, state="watching")
-        if due is not None and not self._link.send(due):
-            self.membership.unsent(now)
+        self._keep(now, "watching")
         if self.membership.member and now >= self._ask_due:
             self._ask_due = now + self._ask_seconds
             self._asked = now if self._asked is None else self._asked
@@ -120,10 +96,7 @@ def watch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -
                 answered = True
                 yield status
             elif not answered and time.monotonic() >= until:
-                raise UnavailableError(
-                    f"no learner answers at {access.address} (waited {timeout:g} s): "
-                    f"is it running there? `a3cd doctor --learner {access.address}` checks the connection"
-                )
+                raise unanswered(access.address, timeout)
             waited = observer.membership.notice(time.monotonic())
             if waited is not None:
                 say(f"no learner answers at {access.address} for {waited:.0f} s: waiting")

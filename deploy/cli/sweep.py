@@ -22,6 +22,7 @@ from deploy.children import Child, Children, a3cd
 from deploy.cli.view.formatting import number
 
 LOOK_SECONDS = 0.05
+MOST_SEEDS = 1000
 COLUMNS = {
     "return": "mean_return",
     "best": "best_return",
@@ -100,10 +101,16 @@ def seeds_of(text: str | None, otherwise: int) -> list[int]:
     try:
         if ".." in text:
             first, last = map(int, text.split(".."))
-            return list(range(first, last + 1))
-        return [int(one) for one in text.split(",")]
+            seeds = list(range(first, min(last, first + MOST_SEEDS) + 1))
+        else:
+            seeds = [int(one) for one in text.split(",")]
     except ValueError:
-        raise ConfigurationError(f"--seeds {text}: must be a range, as in 0..4, or a list, as in 0,3") from None
+        seeds = []
+    if not seeds:
+        raise ConfigurationError(f"--seeds {text}: must be a range, as in 0..4, or a list, as in 0,3")
+    if len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
+        raise ConfigurationError(f"--seeds {text}: must be different ones, {MOST_SEEDS:,} at most")
+    return seeds
 
 
 def values_of(

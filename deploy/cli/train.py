@@ -27,7 +27,7 @@ from common.errors import (
     ConfigurationError,
     UnavailableError,
 )
-from common.host.addresses import DEFAULT_PORT, Address
+from common.host.addresses import Address
 from common.host.modules import module_of
 from common.host.security.access import LearnerEndpoint
 from common.host.service.signals import Signals
@@ -37,7 +37,7 @@ from common.settings.toml import dump
 from common.wire import sockets
 from deploy.children import Child, Children, a3cd
 from deploy.cli.elapsed import since_start
-from deploy.cli.request import TrainRequest
+from deploy.cli.request import USUAL, TrainRequest
 
 STOP_SECONDS = 4.5
 """For learner and launcher to end by themselves, within the five that the operator is promised."""
@@ -88,22 +88,25 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
 
         learner, address = _start_learner(partial(start, learners.say), request, stack)
         signals = stack.enter_context(Signals())
-        launcher = _start_launcher(partial(start, others.say), request, address)
+        launcher = start(others.say, *request.launcher(address))
         # Here, not above: what is not needed to start these two is loaded while they load theirs.
         from deploy.cli.evaluating import Evaluating
         from deploy.cli.observer import Observer
+        from deploy.cli.tracking import Tracking
         from deploy.cli.view.progress import open_view
 
         view = stack.enter_context(open_view())
         learners.release(view.say)
         observer = stack.enter_context(Observer(LearnerEndpoint(address)))
-        begun, modules = time.monotonic(), _modules(request)
-        evaluating = Evaluating(partial(start, others.say), request.settings, address, modules, begun)
+        begun = time.monotonic()
+        evaluating = Evaluating(partial(start, others.say), request.settings, address, request.modules, begun)
+        tracking = Tracking(partial(start, others.say), request.run_dir, request.trackers)
         while learner.exit_code is None and signals.requested is None:
             status = observer.next(LOOK_SECONDS if observer.ended is None else END_SECONDS)
             if status is not None:
                 others.release(view.say)
                 view.show(status)
+                tracking.begin()
                 _check(status, launcher, learner)
             if observer.ended is None:
                 evaluating.look(time.monotonic())
@@ -116,6 +119,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
         else:
             others.mute()
         code = _end(learner, launcher, signals)
+        tracking.end(view.say, stopped=signals.requested is not None)
         if code not in EXPLAINED:
             raise _died("learner", code, request.run_dir)
     summary = _summary(request.run_dir)
@@ -176,14 +180,12 @@ def _start_learner(start: Start, request: TrainRequest, stack: ExitStack) -> tup
     It inherits its listening ports, so that nobody takes them on the way. On Windows, where it cannot inherit, it binds
     them itself, and is started when the settings have passed. Raises as `preflight.check`.
     """
-    usual = Address("127.0.0.1", DEFAULT_PORT)
     try:
-        control, weights = sockets.reserve_pair(usual)
+        control, weights = sockets.reserve_pair(USUAL)
     except UnavailableError:
-        control, weights = sockets.reserve_pair(usual.with_port(0))
-    address = usual.with_port(control.getsockname()[1])
-    words = ["learner", "--bind", str(address), "--run-dir", str(request.run_dir), "--no-curve"]
-    words += ["--resume"] if request.resume else []
+        control, weights = sockets.reserve_pair(USUAL.with_port(0))
+    address = USUAL.with_port(control.getsockname()[1])
+    words = request.learner(address)
     with closing(control), closing(weights):
         if sys.platform != "win32":
             return _start_ahead(start, words, (control.fileno(), weights.fileno()), request), address
@@ -218,18 +220,6 @@ def _check_settings(request: TrainRequest) -> None:
     from deploy.cli import preflight  # loads gymnasium, while the learner loads torch
 
     preflight.check(request.settings, RunFolder(request.run_dir), request.resume)
-
-
-def _start_launcher(start: Start, request: TrainRequest, address: Address) -> Child:
-    prestart = min(request.settings.scaling.minimum, request.slots)
-    words = ["launcher", str(address), "--slots", str(request.slots), "--prestart", str(prestart), "--name", "here"]
-    return start(*words, *_modules(request))
-
-
-def _modules(request: TrainRequest) -> list[str]:
-    """Options that allow a child to import what the settings name."""
-    named = {module_of(request.settings.environment.id), module_of(request.settings.network.kind)} - {""}
-    return [word for module in sorted(named) for word in ("--allow-module", module)]
 
 
 def _check(status: RunStatus, *children: Child) -> None:
@@ -308,8 +298,8 @@ def _text(summary: dict[str, Any], *, hashed: bool) -> str:
     a3cd = _command(summary["env"], summary["network"])
     playable, kept = _kept(RunFolder(Path(summary["run_dir"])))
     lines = [
-        f"{summary['env']}: {mean} after {summary['frames']:,} frames, {summary['episodes']:,} episodes and "
-        f"{summary['seconds']:.1f} s ({summary['state']})",
+        f"{summary['env']}: {mean} after {summary['frames']:,} frames (agent steps), {summary['episodes']:,} episodes "
+        f"and {summary['seconds']:.1f} s ({summary['state']})",
         *_evaluated(summary),
         f"  saved     {kept}",
         f"  curve     {summary['run_dir']}/curve.png",

@@ -1,6 +1,7 @@
 """Decides for the launcher: orders, observations and time in; requests to the backends and reports out."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -76,6 +77,7 @@ class LauncherCore:
         self._last: FleetReport | None = None
         """Sent last; None: the learner knows nothing of this launcher yet."""
         self._failed = 0
+        self._restarts: Counter[Slot] = Counter()
         self._clamped = ""
         self._epoch: tuple[str, int] | None = None
         self._abandon_at = math.inf
@@ -141,6 +143,7 @@ class LauncherCore:
         if slot not in self._reconciler.plan or ended.exit_code == EXIT_DONE:
             return False
         self._failed += 1
+        self._restarts[slot] += 1
         others = (other for other in self._reconciler.taken if other.place == place and other != slot)
         longest = max((self._reconciler.age(now, other) for other in others), default=0.0)
         self._crash_loops[place].count(now, ended, self._reconciler.age(now, slot), longest)
@@ -232,7 +235,16 @@ class LauncherCore:
             retry_seconds=self._retry_seconds(now),
             why="; ".join(f"{host}: {text}" if host else text for host, text in named if text)[:MAX_TEXT],
             names=at_work[:MAX_ACTORS_NAMED],
+            restarts=self._most_restarted(),
         )
+
+    def _most_restarted(self) -> dict[str, int]:
+        """By the actor's name; of many those that were started again most often."""
+        if not self._restarts:
+            return {}
+        names = {slot: name for name, slot in self._names.items()}
+        most = self._restarts.most_common(MAX_ACTORS_NAMED)
+        return {names.get(slot, f"slot {slot.number}"): count for slot, count in most}
 
     @property
     def actors(self) -> int:

@@ -7,16 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from common.errors import ConfigurationError
+from deploy.arguments import AddressType, ModuleType
 from deploy.backends import hosts
 from deploy.backends.command import COUNT
+from deploy.backends.pods import CREDENTIAL
 from deploy.backends.slurm import SET_HERE
 from deploy.backends.systemd import UNIT
 from deploy.ssh import STRICT
 
-WAYS = ("process", "systemd", "ssh", "slurm", "command")
+WAYS = ("process", "systemd", "ssh", "slurm", "ray", "kubernetes", "command")
+REQUEST = {"cpu": "1", "memory": "512Mi"}
+"""What an actor asks for unless --request says it."""
+EXTRAS = frozenset({"kubernetes", "ray"})
+"""Ways whose extra, and the module that it installs, have the way's name."""
 
 
 class Checked(click.ParamType[Any]):
@@ -56,6 +63,30 @@ def _form(pattern: str, how: str, taken: Collection[str] = ()) -> Checked:
     return Checked(read)
 
 
+def _pairs(option: str, pattern: str, how: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str, str]]:
+    """Reads the words KEY=VALUE of an option that is repeated; each key once."""
+
+    def read(_: Any, __: Any, words: tuple[str, ...]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for word in words:
+            match = re.fullmatch(pattern, word, re.ASCII)
+            if match is None:
+                raise click.BadParameter(f"{word!r}: {how}", param_hint=option)
+            if match["key"] in found:
+                raise click.BadParameter(f"{match['key']} is given twice", param_hint=option)
+            found[match["key"]] = match["value"]
+        return found
+
+    return read
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{path}: {error}; write an object of JSON") from None
+
+
 def split_command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
@@ -79,7 +110,19 @@ PROGRAM = _form(  # nothing that a shell would change
     r"(?:~/|/)?[A-Za-z0-9_.+][A-Za-z0-9_.+/-]*",
     "no path of a3cd: letters, digits and any of ._+-/ as in /opt/a3cd/bin/a3cd",
 )
+RAY = _form(r"auto|(ray://)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\]):\d{1,5}", "write auto, HEAD:6379 or ray://HEAD:10001")
+KUBERNETES_NAME = _form(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", "a name in Kubernetes is of a-z, 0-9, - and .")
+IMAGE = _form(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", "write an image, as in registry.lab/a3cd:0.2")
+_QUANTITY = (
+    r"(?P<key>[A-Za-z0-9][A-Za-z0-9._/-]*)=(?P<value>[0-9]+(\.[0-9]+)?([munkMGTPE]|[KMGTPE]i)?)",
+    "write a resource and its quantity, as in cpu=500m or memory=1Gi",
+)
+_LABEL = (
+    r"(?P<key>[A-Za-z0-9][A-Za-z0-9._/-]*)=(?P<value>[A-Za-z0-9._-]{0,63})",
+    "write a label of nodes, as in pool=actors",
+)
 _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+_TABLE = Checked(lambda text: _table(Path(text)))
 _HOSTS = Checked(lambda text: hosts.read(Path(text)))
 OPTIONS = (
     WayOption("--user", ("systemd",), "units of your own manager, not the system's.", is_flag=True),
@@ -105,15 +148,62 @@ OPTIONS = (
         metavar="KEY[=VALUE]",
     ),
     WayOption(
+        "--ray", ("ray",), "HEAD:6379 if a raylet runs here, or ray://HEAD:10001.  [default: the Ray of this host]",
+        type=RAY, default="auto", metavar="ADDRESS",
+    ),
+    WayOption("--runtime-env", ("ray",), "a JSON file with Ray's runtime_env.", type=_TABLE, metavar="FILE"),
+    WayOption(
+        "--image", ("kubernetes",), "the image of a3cd.  [default: in a pod its own]", type=IMAGE, metavar="IMAGE"
+    ),
+    WayOption(
+        "--secret", ("kubernetes",), f"the Secret whose item {CREDENTIAL} is the actors' credential.",
+        type=KUBERNETES_NAME, metavar="NAME",
+    ),
+    WayOption(
+        "--namespace", ("kubernetes",), "of the pods.  [default: of the kubeconfig, or the launcher's own]",
+        type=KUBERNETES_NAME, metavar="NAME",
+    ),
+    WayOption(
+        "--request", ("ray", "kubernetes"), "what an actor asks for; may be repeated.  [default: cpu=1, memory=512Mi]",
+        multiple=True, metavar="RESOURCE=QUANTITY", callback=_pairs("--request", *_QUANTITY),
+    ),
+    WayOption(
+        "--limit", ("kubernetes",), "the most that a pod may take; may be repeated.  [default: memory=1Gi, none where "
+        "--request names memory]",
+        multiple=True, metavar="RESOURCE=QUANTITY", callback=_pairs("--limit", *_QUANTITY),
+    ),
+    WayOption(
+        "--node-selector", ("kubernetes",), "only nodes with this label; may be repeated.", multiple=True,
+        metavar="LABEL=VALUE", callback=_pairs("--node-selector", *_LABEL),
+    ),
+    WayOption("--service-account", ("kubernetes",), "of the pods.", type=KUBERNETES_NAME, metavar="NAME"),
+    WayOption("--context", ("kubernetes",), "of the kubeconfig.", metavar="NAME"),
+    WayOption(
+        "--actor-learner", ("ray", "kubernetes"), "the learner's address as actors there reach it.  [default: LEARNER]",
+        type=AddressType(), metavar="ADDRESS",
+    ),
+    WayOption(
         "--command", ("command",), "what to run, with {count} and {learner} in it.", type=Checked(split_command),
         metavar="'PROGRAM ARG ...'",
     ),
     WayOption(
-        "--allow-module", ("process", "ssh", "slurm"), "a module the learner may have actors import for its "
-        "environment; may be repeated.", multiple=True, metavar="MODULE",
+        "--allow-module", ("process", "ssh", "slurm", "ray", "kubernetes"), "a module that the learner may have actors "
+        "import for its environment; may be repeated.", multiple=True, type=ModuleType(),
+        metavar="MODULE",
     ),
     WayOption("--prestart", ("process",), type=click.IntRange(0), default=0, hidden=True),
 )  # fmt: skip
+
+
+def amount(quantity: str) -> float:
+    """The number that a quantity of Kubernetes is: 0.5 of 500m, 1024 of 1Ki."""
+    number = quantity.rstrip("munkKMGTPEi")
+    unit = quantity.removeprefix(number)
+    small = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3}
+    if unit in small:
+        return float(number) * small[unit]
+    power = "kMGTPE".index(unit[0].replace("K", "k")) + 1
+    return float(number) * (1024.0 if unit.endswith("i") else 1000.0) ** power
 
 
 def check_ways(ctx: click.Context, start_with: str) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import zmq
 
 from common.errors import EXIT_DONE, A3cdError
+from common.host.load import LoadMeter
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.notify import Notifier
@@ -70,7 +71,7 @@ class _Launcher:
         self._membership = Membership(hello, time.monotonic())
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         stack.callback(context.term)
-        self._link = LearnerLink(context, access)
+        self._link = LearnerLink(context, access, LoadMeter())
         stack.callback(self._link.close)
         self._poller = zmq.Poller()
         self._poller.register(self._link.socket, zmq.POLLIN)

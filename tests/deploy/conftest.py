@@ -15,7 +15,7 @@ from common.host.security.access import LearnerEndpoint
 from common.run.status import FleetStatus, PeerStatus, RunStatus
 from common.wire import sockets
 from common.wire.frames import pack, split
-from common.wire.messages import AnyMessage, Hello, Inspect, Refused, Status, Welcome
+from common.wire.messages import AnyMessage, Halt, Hello, Inspect, Refused, Save, Scale, Status, Welcome
 from tests.helpers import status as helpers
 from tests.helpers.command_line import Stand
 
@@ -45,6 +45,8 @@ class FakeLearner:
         self.report = report
         self.refusal: Refused | None = None
         self.answers = True
+        self.outcome: AnyMessage | None = None
+        """That an operator is told."""
         self.heard: list[AnyMessage] = []
         self._to_say: SimpleQueue[AnyMessage] = SimpleQueue()
         self._stopping = Event()
@@ -88,6 +90,8 @@ class FakeLearner:
             return Welcome(run="a-run", epoch=1, heartbeat_seconds=2.0, expiry_seconds=30.0)
         if not member:
             return Refused(code="unknown", reason="say hello first")
+        if isinstance(message, Halt | Save | Scale):
+            return self.outcome
         return Status(report=self.report) if isinstance(message, Inspect) and self.answers else None
 
 

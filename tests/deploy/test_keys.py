@@ -51,6 +51,20 @@ def test_a_key_with_which_one_can_only_look(tmp_path: Path) -> None:
     assert keys(tmp_path, "list").endswith(" lab7 launcher,observer")
 
 
+def test_an_operators_key_is_one_only_if_that_is_said_and_pasting_its_line_orders_nothing(tmp_path: Path) -> None:
+    keys(tmp_path, "new", "learner")
+    invite = ("invite", "boss", "--learner", LEARNER, "--role", "operator")
+    assert keys(tmp_path, *invite).startswith("a3cd keys accept '")
+    assert keys(tmp_path, "list").endswith(" boss operator")
+    keys(tmp_path, "revoke", "boss")
+    assert keys(tmp_path, *invite, "--role", "observer").startswith("a3cd status '")
+    assert keys(tmp_path, "list").endswith(" boss observer,operator")
+    keys(tmp_path, "revoke", "boss")
+    keys(tmp_path, "invite", "lab7", "--learner", LEARNER)
+    assert keys(tmp_path, "list").endswith(" lab7")
+    assert "operator" not in allowed.read(tmp_path / "allowed").popitem()[1].roles
+
+
 @pytest.mark.parametrize("start", ["-", "--", "-h"])
 def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
     key = start + KeyPair.generate("a").public[len(start) :]

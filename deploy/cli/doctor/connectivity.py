@@ -3,11 +3,10 @@
 import socket
 import time
 from collections.abc import Mapping
-from importlib.util import find_spec as find_module
 
 from common.errors import EnvironmentMissingError, RefusedError, UnavailableError
 from common.host.addresses import Address
-from common.host.modules import module_of
+from common.host.modules import findable, module_of
 from common.host.security.access import LearnerEndpoint
 from common.host.service.logs import printable
 from common.host.versions import versions
@@ -108,9 +107,8 @@ def playable(env: str) -> Finding:
 def module(called: str, named: str) -> Finding:
     """Whether the module of a `module:Name` is here; it is not imported, because the learner names it."""
     holder = module_of(named)
-    package = holder.partition(".")[0]
-    if not package or find_module(package) is None:
-        mend = f"install the package that has the module {printable(holder)}, or set PYTHONPATH"
+    if not findable(holder):
+        mend = f"install the package that has the module {printable(holder)}, or start a3cd in the folder it is in"
         return Finding(called, "bad", f"{printable(named)} is not here", mend)
     text = f"{printable(named)}: the module is here, and an actor imports it with --allow-module {printable(holder)}"
     return Finding(called, "ok", text)

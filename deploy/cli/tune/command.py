@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from common.errors import EXIT_DONE
-from deploy.arguments import RangeType, finish, json_option, set_option
+from deploy.arguments import RangeType, env_argument, finish, json_option, set_option
 
 if TYPE_CHECKING:
     from deploy.cli.tune.plan import Plan
@@ -21,7 +21,7 @@ WIDTH = 140
 
 
 @click.command()
-@click.argument("env")
+@env_argument()
 @click.option("--trials", type=click.IntRange(1), default=40, show_default=True, help="How many, with those there are.")
 @click.option("--frames", type=click.IntRange(1), help="A training ends after N steps of the agents.")
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), help="A training ends after this time.")

@@ -3,7 +3,7 @@
 Text from the network is stripped of control characters and never read as markup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rich.box import ROUNDED
@@ -14,12 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from common.host.service.logs import printable
-from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RunStatus
 from deploy.cli.view.formatting import NOTHING, amount, duration, number, share, size, spark
 
 WIDTH, HEIGHT = 80, 24
 """The smallest terminal in which everything fits."""
 MAX_WARNINGS = 2
+MAX_RESTARTS = 3
+"""Actors of a launcher that are named."""
+LOW_DISK = 10**9
+"""Bytes left of which is warned."""
 _SPARK = 24
 _LABEL = "cyan"
 _DIM = "bright_black"
@@ -79,7 +83,11 @@ def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) ->
     rows = [
         ("return", Text(number(status.mean_return)), course + Text(f"best {number(status.best_return)}{goal}")),
         ("episodes", Text(f"{status.episodes:,}"), Text(episode)),
-        ("frames", Text(f"{status.frames:,}"), Text(f"{number(status.frames_per_second)}/s   ") + saved(status)),
+        (
+            "frames",
+            Text(f"{status.frames:,}"),
+            Text(f"agent steps   {number(status.frames_per_second)}/s   ") + saved(status),
+        ),
         ("gradients", Text(f"{status.gradients:,}"), applied),
         ("lag", Text(f"{status.lag_mean:.1f}"), Text(f"p95 {status.lag_p95:.0f} steps")),
         ("learner", Text(share(status.learner_busy), style=busy_style), Text("busy   ") + Text(learner, style=_DIM)),
@@ -186,15 +194,42 @@ def launchers_table(launchers: list[FleetStatus]) -> Table:
             said = Text(f"gave up ({code}, {when or 'trying one'}): ", style=_BAD) + said
         elif when:
             said = Text(f"{when}: ", style=_WARN) + said
+        if launcher.restarts:
+            said += Text(f"{'; ' if said else ''}started again: {_most(launcher.restarts)}", style=_WARN)
         counts = (launcher.slots, launcher.ordered, launcher.running, launcher.starting, launcher.failed)
         table.add_row(Text(printable(launcher.name)), *map(str, counts), said)
+    return table
+
+
+def _most(restarts: Mapping[str, int]) -> str:
+    """Which actors were started again most often, and how often."""
+    most = sorted(restarts.items(), key=lambda item: (-item[1], item[0]))
+    named = [f"{printable(name)} {count}x" for name, count in most[:MAX_RESTARTS]]
+    return ", ".join([*named, *(["..."] if len(most) > MAX_RESTARTS else [])])
+
+
+def hosts_table(hosts: list[HostStatus]) -> Table:
+    table = _table("host", ("actors", "processor", "memory"), "", overflow="fold")
+    for host in sorted(hosts, key=lambda host: host.name):
+        memory = f"{size(host.memory)} of {size(host.memory_total)}"
+        table.add_row(Text(printable(host.name)), str(host.actors), share(host.processor), memory, "")
+    return table
+
+
+def keys_table(keys: list[KeyStatus]) -> Table:
+    table = _table("key", ("peers", "seen"), "roles", overflow="fold")
+    for key in sorted(keys, key=lambda key: key.name):
+        seen = NOTHING if key.seen is None else f"{duration(key.seen)} ago"
+        table.add_row(Text(key.name), str(key.peers), seen, Text(", ".join(key.roles), style=_DIM))
     return table
 
 
 def notes(status: RunStatus) -> list[str]:
     """What is to be told besides figures, the most important last."""
     out = [f"{one.name} is kept out, {one.seconds_left:.0f} s more: {one.why}" for one in status.quarantined]
-    return [*status.warnings, *out, *status.health]
+    low = status.disk_free is not None and status.disk_free < LOW_DISK
+    disk = [f"the disk of the run folder has {size(status.disk_free or 0)} left"] if low else []
+    return [*status.warnings, *out, *status.health, *disk]
 
 
 def warning_lines(warnings: list[str], whole: bool = False) -> list[Text]:

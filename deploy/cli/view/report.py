@@ -14,7 +14,18 @@ from common.host.service.logs import printable
 from common.run.status import RunStatus
 from common.settings.sections import Environment
 from deploy.cli import observer
-from deploy.cli.view.panel import actors_table, figures, frame, launchers_table, notes, progress, warning_lines
+from deploy.cli.view.formatting import size
+from deploy.cli.view.panel import (
+    actors_table,
+    figures,
+    frame,
+    hosts_table,
+    keys_table,
+    launchers_table,
+    notes,
+    progress,
+    warning_lines,
+)
 from deploy.cli.view.progress import open_view
 
 _log = logging.getLogger(__name__)
@@ -60,7 +71,14 @@ def render(status: RunStatus) -> RenderableType:
         blocks += [Text(), actors_table(status.actors, len(status.actors))]
     if status.launchers:
         blocks += [Text(), launchers_table(status.launchers)]
+    if status.hosts:
+        blocks += [Text(), hosts_table(status.hosts)]
+    if status.keys:
+        blocks += [Text(), keys_table(status.keys)]
     if lines := notes(status):
         blocks += [Text(), *warning_lines(lines, whole=True)]
-    where = Text(f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}", style="dim")
+    left = "" if status.disk_free is None else f" ({size(status.disk_free)} left on its disk)"
+    where = Text(
+        f"run {printable(status.run)}, epoch {status.epoch}, in {printable(status.run_dir)}{left}", style="dim"
+    )
     return frame(status, Group(*blocks, Text(), where))

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import click
 import pytest
 
-from actor.agent.evaluation import Evaluation
 from common.errors import ConfigurationError, UnavailableError
-from common.host.addresses import Address
 from common.run.folder import RunFolder
-from common.settings.sections import Settings
 from common.settings.toml import parse
-from deploy.cli.command import main
+from deploy.cli.command import _SECTIONS, cli, main
 from deploy.cli.doctor.finding import Finding
-from deploy.cli.request import TrainRequest
 from tests.helpers.command_line import AT, a3cd
 
 
@@ -28,10 +22,16 @@ def test_help_names_every_command() -> None:
     assert shown.exit_code == 0
     for command in (
         *("train", "learner", "actor", "launcher", "status", "evaluate", "play", "record", "presets", "check-config"),
-        *("doctor", "bench", "curve"),
+        *("doctor", "bench", "curve", "stop", "checkpoint", "scale"),
     ):
         assert f"\n  {command}" in shown.output
         assert a3cd(command, "--help").exit_code == 0
+
+
+def test_help_shows_each_command_in_one_section() -> None:
+    named = sorted(name for names in _SECTIONS.values() for name in names)
+    assert named == sorted(cli.list_commands(click.Context(cli)))
+    assert "\nA run that goes on:\n  status " in a3cd("--help").output
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,109 +44,12 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("a3cd, version ")
 
 
-def test_train(stand: Any, tmp_path: Path) -> None:
-    run = stand("deploy.cli.train.train", 143)
-    result = a3cd("train", "CartPole-v1", "--actors", "2..4", "--set", "seed=3", "--run-dir", tmp_path / "x", "--json")
-    assert result.exit_code == 143
-    (request,) = run.arguments
-    assert isinstance(request, TrainRequest)
-    assert (request.settings.seed, request.slots, request.run_dir) == (3, 4, tmp_path / "x")
-    assert run.options == {"as_json": True}
-
-
 def test_without_torch_the_cure_is_named(stand: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     stand("deploy.cli.train.train", ModuleNotFoundError("No module named 'torch'", name="torch"))
     assert a3cd("train", "CartPole-v1", "--run-dir", tmp_path / "x").exit_code == 78
     assert "a3cd train needs torch, which is not installed here: pip install 'a3cd[torch]'" in caplog.text
     stand("deploy.cli.train.train", ModuleNotFoundError("No module named 'other'", name="other"))
     assert isinstance(a3cd("train", "CartPole-v1", "--run-dir", tmp_path / "x").exception, ModuleNotFoundError)
-
-
-def test_train_what() -> None:
-    result = a3cd("train", "--actors", 2)
-    assert result.exit_code == 2
-    assert "train what?" in result.output and "FlappyBird-v0" in result.output and "a3cd presets" in result.output
-
-
-def test_learner(stand: Any, tmp_path: Path) -> None:
-    run = stand("learner.daemon.run", 75)
-    config = tmp_path / "run.toml"
-    config.write_text("seed = 1\n[optimizer]\nlearning_rate = 0.5")
-    result = a3cd(
-        "learner",
-        "--config",
-        config,
-        "--set",
-        "seed=2",
-        "--bind",
-        "tcp://*:0",
-        "--insecure",
-        "--run-dir",
-        tmp_path / "x",
-    )
-    assert result.exit_code == 75
-    assert run.arguments == (parse("seed = 2\n[optimizer]\nlearning_rate = 0.5", ""),)
-    assert run.options == {
-        "bind": Address("*", 0),
-        "listeners": None,
-        "run_dir": tmp_path / "x",
-        "resume": False,
-        "keys": None,
-        "curve": True,
-    }
-
-    a3cd("learner", "--config", config, "--no-curve")
-    assert run.options["curve"] is False
-    assert run.options["bind"] == Address("127.0.0.1", 5555)
-    assert str(run.options["run_dir"]).startswith(str(Path("runs", "CartPole-v1-")))
-
-    a3cd("learner", "--resume", "--run-dir", tmp_path)
-    assert run.arguments == (None,)
-    assert run.options["resume"] is True
-
-
-@pytest.mark.parametrize("text", ["seed = 3", ""])
-def test_a_learner_whose_settings_come_when_they_are_good(stand: Any, tmp_path: Path, text: str) -> None:
-    """It loads its libraries first; that nothing comes means that the run may not begin."""
-    stand("learner.daemon.load")
-    run = stand("learner.daemon.run")
-    source, end = os.pipe()
-    os.write(end, text.encode())
-    os.close(end)
-    result = a3cd("learner", "--settings", source, "--run-dir", tmp_path / "x")
-    assert result.exit_code == 0
-    assert run.arguments == ((parse(text, ""),) if text else ())
-
-
-def test_a_learner_that_begins_a_run_or_goes_on_with_it(stand: Any, tmp_path: Path) -> None:
-    run = stand("learner.daemon.run")
-    config = tmp_path / "run.toml"
-    config.touch()
-    for folder in (tmp_path / "new", tmp_path):  # an empty folder may have been made for it
-        a3cd("learner", "--config", config, "--resume-or-create", "--run-dir", folder)
-        assert run.options["resume"] is False
-    (tmp_path / "run.json").touch()
-    a3cd("learner", "--config", config, "--resume-or-create", "--run-dir", tmp_path)
-    assert run.options["resume"] is True
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ([], "a learner needs --config FILE"),
-        (["--resume"], "--resume needs --run-dir"),
-        (["--resume-or-create"], "--resume needs --run-dir"),
-        (["--resume-or-create", "--run-dir", "x"], "a learner needs --config FILE"),
-        (["--resume", "--run-dir", "x", "--set", "seed=1"], "--set needs --config"),
-        (["--bind", "nonsense:::"], "is no address"),
-        (["--nonsense"], "No such option"),
-    ],
-)
-def test_a_learner_misused(stand: Any, arguments: list[str], text: str) -> None:
-    stand("learner.daemon.run", AssertionError())
-    result = a3cd("learner", *arguments)
-    assert result.exit_code == 2
-    assert text in result.output
 
 
 def test_actor_and_launcher(stand: Any) -> None:
@@ -182,78 +85,10 @@ def test_daemons_end_with_their_parent_when_told_to(stand: Any, command: str, tm
     assert watch.options == {}
 
 
-def test_defaults_are_the_settings_own(stand: Any, tmp_path: Path) -> None:
-    run = stand("learner.daemon.run")
-    config = tmp_path / "run.toml"
-    config.write_text("")
-    a3cd("learner", "--config", config, "--run-dir", tmp_path / "x")
-    assert run.arguments == (Settings(),)
-
-
 def test_status(stand: Any) -> None:
     run = stand("deploy.cli.view.report.run")
     assert a3cd("status", "localhost", "--json", "--timeout", 2).exit_code == 0
     assert (run.arguments, run.options) == ((AT,), {"watch": False, "as_json": True, "timeout": 2.0})
-
-
-EVALUATION = Evaluation(
-    env="CartPole-v1",
-    version=7,
-    sampled=False,
-    seed=3,
-    episodes=2,
-    mean=150.0,
-    low=120.0,
-    high=180.5,
-    std=50.0,
-    median=140.0,
-    interquartile_mean=145.25,
-    minimum=100.0,
-    maximum=200.0,
-    length_mean=150.0,
-    capped=1,
-    max_steps=200,
-    returns=[100.0, 200.0],
-    lengths=[100, 200],
-)
-
-
-def test_evaluate(stand: Any, tmp_path: Path) -> None:
-    evaluate = stand("actor.agent.evaluation.evaluate", EVALUATION)
-    result = a3cd("evaluate", tmp_path, "--episodes", 2, "--seed", 3, "--newest", "--max-steps", 200, "--json")
-    assert json.loads(result.output)["returns"] == [100.0, 200.0]
-    assert evaluate.arguments == (tmp_path,)
-    assert evaluate.options == {
-        "episodes": 2,
-        "sampled": None,
-        "seed": 3,
-        "max_steps": 200,
-        "checkpoint": "newest",
-    }
-    text = a3cd("evaluate", tmp_path, "--sampled").output
-    assert (evaluate.options["sampled"], evaluate.options["checkpoint"]) == (True, "best")
-    assert text == (
-        "CartPole-v1, weights of version 7, best actions: mean return 150.00 (95 % interval by Student's t: 120.00 to "
-        "180.50), median 140.00, interquartile mean 145.25, from 100 to 200 over 2 episodes of 150 steps on average, "
-        "1 cut off at 200 steps; if nothing happens in them, try --sampled, which draws actions as in training\n"
-    )
-    a3cd("evaluate", tmp_path, "--greedy")
-    assert evaluate.options["sampled"] is False
-    one = msgspec.structs.replace(EVALUATION, episodes=1, low=None, high=None)
-    stand("actor.agent.evaluation.evaluate", one)
-    assert "mean return 150.00, median 140.00" in a3cd("evaluate", tmp_path).output
-
-
-def test_play_and_record(stand: Any, tmp_path: Path) -> None:
-    play = stand("actor.agent.window.play", None)
-    assert a3cd("play", tmp_path, "--seed", 5).exit_code == 0
-    assert (play.arguments, play.options) == ((tmp_path,), {"sampled": None, "seed": 5, "checkpoint": "best"})
-    record = stand("actor.agent.recording.record", None)
-    result = a3cd("record", tmp_path, "--out", tmp_path / "x.gif", "--episodes", 3)
-    assert result.output == f"{tmp_path / 'x.gif'}\n"
-    assert record.arguments == (tmp_path, tmp_path / "x.gif")
-    assert record.options["episodes"] == 3
-    assert a3cd("record", tmp_path).exit_code == 2
 
 
 def test_curve(tmp_path: Path) -> None:
@@ -268,20 +103,6 @@ def test_curve(tmp_path: Path) -> None:
     folder.curve.unlink()
     folder.curve.mkdir()
     assert a3cd("curve", tmp_path).exit_code == 75
-
-
-def test_longest_episodes_and_recordings(stand: Any, tmp_path: Path) -> None:
-    """The limits are the parts' own unless the command line says otherwise; the help names them."""
-    evaluate = stand("actor.agent.evaluation.evaluate", EVALUATION)
-    a3cd("evaluate", tmp_path)
-    assert evaluate.options["max_steps"] == 27_000
-    assert "default: 27000" in a3cd("evaluate", "--help").output
-    record = stand("actor.agent.recording.record", None)
-    a3cd("record", tmp_path, "--out", tmp_path / "x.gif")
-    assert record.options["max_steps"] is None
-    a3cd("record", tmp_path, "--out", tmp_path / "x.gif", "--max-steps", 7)
-    assert record.options["max_steps"] == 7
-    assert "default: 1000 for .gif, else 27000" in " ".join(a3cd("record", "--help").output.split())
 
 
 def test_presets() -> None:

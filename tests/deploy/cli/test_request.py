@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import ConfigurationError
+from common.host.addresses import Address
 from common.settings.sections import Settings
 from common.settings.toml import override
 from deploy.cli.request import TrainRequest, request
@@ -15,7 +16,7 @@ from learner.record.run_lock import create
 NOTHING = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
 
 
-def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
+def planned(env: str | None = "CartPole-v1", **given: Any) -> TrainRequest:
     return request(env, **{**NOTHING, **given})
 
 
@@ -95,7 +96,7 @@ def test_actors(
         ({"frames": -1}, "limits.frames = -1"),
         ({"assignments": ("nonsense=1",)}, "nonsense is no setting"),
         ({"resume": True}, "--resume needs --run-dir"),
-        ({"resume": True, "run_dir": Path("no-such-folder")}, "holds no run"),
+        ({"resume": True, "run_dir": Path("no-such-folder")}, "no-such-folder: there is no such folder"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], text: str) -> None:
@@ -109,6 +110,7 @@ def test_a_resumed_run_keeps_its_settings(tmp_path: Path) -> None:
     one = planned(resume=True, run_dir=tmp_path, frames=900)
     assert (one.settings.seed, one.settings.optimizer.learning_rate, one.settings.limits.frames) == (9, 0.25, 900)
     assert one.resume
+    assert planned(None, resume=True, run_dir=tmp_path).settings == settings
     with pytest.raises(ConfigurationError, match="the run is of CartPole-v1, not of Acrobot-v1"):
         planned("Acrobot-v1", resume=True, run_dir=tmp_path)
 
@@ -120,6 +122,8 @@ def test_a_file_takes_the_place_of_the_preset(tmp_path: Path) -> None:
     assert (settings.optimizer.learning_rate, settings.limits.frames) == (0.25, 9)
     assert settings.environment.reward_scale == 1, "nothing is left of the preset"
     assert planned(config=file, algorithm="ppo").settings.algorithm.normalize_advantages, "as ppo wants it"
+    assert planned(None, config=file).settings == planned(config=file).settings
+    assert planned(None, config=file).run_dir.name.startswith("CartPole-v1-")
     with pytest.raises(ConfigurationError, match="--config with --resume"):
         planned(config=file, resume=True, run_dir=tmp_path)
 
@@ -127,3 +131,16 @@ def test_a_file_takes_the_place_of_the_preset(tmp_path: Path) -> None:
 def test_a_curve_is_drawn_unless_nobody_wants_it() -> None:
     assert not planned().no_curve
     assert planned(no_curve=True).no_curve
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        (None, []),
+        (Address("127.0.0.1", 9464), ["--metrics", "127.0.0.1:9464"]),
+        (Address("0.0.0.0", 9464), ["--metrics", "0.0.0.0:9464", "--insecure-metrics"]),
+    ],
+)
+def test_metrics_are_served_by_the_learner(metrics: Address | None, words: list[str]) -> None:
+    started = planned(metrics=metrics).learner(Address("127.0.0.1", 5555))
+    assert started[started.index("--no-curve") + 1 :] == words

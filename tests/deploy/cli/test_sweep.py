@@ -32,6 +32,12 @@ def test_seeds_are_a_range_or_a_list(text: str | None, seeds: list[int]) -> None
     assert seeds_of(text, 5) == seeds
 
 
+@pytest.mark.parametrize("text", ["", "a", "3..1", "0...2", "1,1", "0..1000", "0..999999999999", "1,,2"])
+def test_seeds_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"--seeds {text}: must be "):
+        seeds_of(text, 5)
+
+
 def test_a_value_may_be_a_list() -> None:
     assert values_of("network.hidden=[8],[8,8]") == ("network.hidden", ["[8]", "[8,8]"])
     for wrong in ("actors", "=1", "actors=1,,2"):

@@ -121,7 +121,7 @@ def test_the_result_in_words(
     stage.looks = [ends(stage, 0, run_status(state="finished", run_dir="runs/x"))]
     train(planned(run_dir=tmp_path / "x"), as_json=False)
     shown = capsys.readouterr().out
-    assert "mean return 87.3 after 1,204,320 frames, 12,345 episodes" in shown
+    assert "mean return 87.3 after 1,204,320 frames (agent steps), 12,345 episodes" in shown
     for text in ("runs/x/curve.png", "a3cd evaluate runs/x", "a3cd record runs/x"):
         assert text in shown
     assert "evaluated" not in shown
@@ -206,6 +206,21 @@ def test_a_learner_that_dies_ends_the_training(stage: Stage, tmp_path: Path) -> 
     with pytest.raises(UnavailableError, match="the learner ended with exit code 137"):
         train(planned(run_dir=tmp_path / "x"), as_json=True)
     assert stage.launcher.asked
+
+
+def test_trackers_are_told_of_a_run_that_has_begun(
+    stage: Stage, tmp_path: Path, run_status: Callable[..., RunStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.cli.tracking.END_SECONDS", 0.0)
+    begun: list[int] = []
+
+    def look() -> None:
+        begun.append(len(stage.children) - 2)
+
+    stage.looks = [look, run_status, look, run_status, look, ends(stage, 0, run_status(state="reached"))]
+    assert train(planned(run_dir=tmp_path / "x", trackers=("wandb", "mlflow")), as_json=True) == 0
+    assert begun == [0, 2, 2]
+    assert stage.children[2].arguments == ("track", str(tmp_path / "x"), "--to", "wandb")
 
 
 def test_a_run_is_resumed(stage: Stage, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from deploy.install import payload
 from deploy.install.payload import SYSTEM, UNITS, USER, Layout, Payload, read, shell_word
 from tests.deploy.install.conftest import Fake
 
+pytestmark = pytest.mark.slow
+
 AT, FAR = Address("127.0.0.1", 5555), Address("gpu-box", 5555)
 Take = Callable[[Payload], list[str]]
 MAKERS: dict[str, Callable[[Layout, tuple[Path, ...]], Payload]] = {

@@ -1,28 +1,38 @@
 from __future__ import annotations
 
 import os
+import shlex
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from deploy import children
 from deploy.backends.base import Backend, Place
 from deploy.backends.command import CommandBackend
 from deploy.backends.hosts import Host
+from deploy.backends.kubernetes import KubernetesBackend
 from deploy.backends.process import ProcessBackend
+from deploy.backends.ray import RayBackend
+from deploy.backends.ray_driver import Plan
 from deploy.backends.slurm import SlurmBackend
 from deploy.backends.ssh import SshBackend
 from deploy.backends.systemd import SystemdBackend
 from deploy.launcher.command import default_name, places
+from deploy.launcher.options import EXTRAS
 from tests.helpers.command_line import AT, Stand, a3cd
 
 GPU_BOX = LearnerEndpoint(Address("gpu-box", 5555), source=Path("/keys/c"), insecure=True)
+LEARNER = "tcp://localhost:5555"
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("hosts", "ssh_config", "remote", "command")),
+    "ray": "auto",
+    **dict.fromkeys(("runtime_env", "image", "secret", "namespace", "service_account", "context", "actor_learner")),
+    **{key: {} for key in ("request", "limit", "node_selector")},
     **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
     "user": False,
     "unit": "a3cd-actor@",
@@ -119,6 +129,57 @@ def test_the_tasks_of_slurm_run_this_a3cd() -> None:
         assert f"exec {program} actor tcp://gpu-box:5555 --credential /keys/c" in place.backend._script
 
 
+def test_actors_in_ray_are_told_where_the_learner_is_and_of_no_credential_here() -> None:
+    asked = {"cpu": "500m", "spot": "1"}
+    (place,) = made("ray", actor_learner=Address("gpu", 7), request=asked, allow_module=["games"], runtime_env={"a": 1})
+    assert isinstance(place.backend, RayBackend)
+    assert not place.backend.outlives
+    words = ("actor", "tcp://gpu:7", "--insecure", "--allow-module", "games", "--launcher", "lab")
+    assert place.backend._plan == Plan("auto", "lab", words, 0.5, 512 << 20, {"spot": 1.0}, {"a": 1})
+    place.backend.close()
+
+
+def test_pods_are_told_where_the_learner_is_and_of_no_credential_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kubernetes")
+    monkeypatch.setattr("deploy.launcher.command.connect", lambda context, namespace: (None, namespace))
+    (place,) = made("kubernetes", image="a3cd:1", actor_learner=Address("a3cd-learner", 5555), allow_module=["games"])
+    assert isinstance(place.backend, KubernetesBackend)
+    assert place.backend.outlives
+    (container,) = place.backend._manifest(2, "a3cd:1")["spec"]["containers"]
+    assert container["args"] == [
+        *("actor", "tcp://a3cd-learner:5555", "--insecure", "--allow-module", "games"),
+        *("--launcher", "lab", "--name", "lab-2"),
+    ]
+    assert container["resources"] == {"requests": {"cpu": "1", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("access", "options", "text"),
+    [
+        (GPU_BOX, {}, "needs --image"),
+        (GPU_BOX, {"image": "a3cd", "secret": "keys"}, "pods need a way in: --secret NAME"),
+        (LearnerEndpoint(Address("gpu-box", 5555)), {"image": "a3cd"}, "pods need a way in: --secret NAME"),
+        (
+            LearnerEndpoint(Address("localhost", 5555)),
+            {"image": "a3cd", "secret": "keys"},
+            "no pod reaches the learner",
+        ),
+    ],
+)
+def test_pods_that_could_not_play(access: LearnerEndpoint, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(click.UsageError, match=text):
+        places("kubernetes", access, "lab", 3, NOTHING | options)
+
+
+@pytest.mark.parametrize("way", sorted(EXTRAS))
+def test_an_extra_that_is_not_installed(
+    way: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert a3cd("launcher", "localhost", "--slots", 1, "--start-with", way).exit_code == 78
+    assert f"needs {way}, which is not installed here: pip install 'a3cd[{way}]'" in caplog.text
+
+
 def test_a_name_that_stays_where_actors_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "lab")
     assert default_name("process") == f"lab-{os.getpid()}"
@@ -134,5 +195,26 @@ def test_a_name_that_stays_where_actors_do(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_what_lacks(way: str, options: dict[str, Any], why: str) -> None:
-    with pytest.raises(ConfigurationError, match=why):
+    with pytest.raises(click.UsageError, match=why):
         made(way, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("--slots 2 --allow-module envs", f"1: * actor {LEARNER} --nice 10 --allow-module envs --name x-1 *"),
+        ("--slots 2 --start-with systemd --user", "1: systemctl --user start a3cd-actor@1.service"),
+        ("--start-with ssh --host ann@h2:2", f"h2 1: ssh ann@h2 a3cd actor {LEARNER} * --name x-h2-1"),
+        ("--slots 2 --start-with slurm --sbatch-option mem=1G", "1: sbatch --array=1 * --mem=1G: * actor *"),
+        ("--slots 2 --start-with command --command 'scale {count} {learner}'", f"1: scale 2 {LEARNER}"),
+    ],
+)
+def test_a_dry_run_shows_each_slot_and_starts_nothing(given: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.launcher.shell.run", Stand(AssertionError()))
+    monkeypatch.setattr("subprocess.Popen", Stand(AssertionError()))
+    result = a3cd("launcher", "localhost", "--name", "x", *shlex.split(given), "--dry-run")
+    assert result.exit_code == 0
+    head, *slots, end = result.output.splitlines()
+    assert head == "launcher x, for the learner at tcp://localhost:5555 (without keys): 2 slots"
+    assert len(slots) == 2 and fnmatch(slots[1].strip(), shown), slots
+    assert end.startswith("Nothing was started")

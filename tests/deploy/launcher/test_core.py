@@ -289,6 +289,16 @@ def test_actors_at_work_are_reported_by_name() -> None:
     assert bench.report.names == ["lab-h2-1"], "it is on its way out"
 
 
+def test_which_actors_are_started_again_is_reported_by_name_though_not_of_ever_so_many() -> None:
+    bench = Bench(slots=MAX_ACTORS_NAMED, hosts=["h2", "h3"])
+    bench.order(2 * MAX_ACTORS_NAMED)
+    assert bench.ended(0, place=1) and bench.after(1.0) == ["start 0 on 1"]
+    assert bench.ended(0, place=1) and bench.report.restarts == {"lab-h3-0": 2}
+    failures = sum(bench.ended(slot) for slot in range(MAX_ACTORS_NAMED))
+    assert (failures, len(bench.report.restarts)) == (MAX_ACTORS_NAMED, MAX_ACTORS_NAMED)
+    assert bench.report.restarts["lab-h3-0"] == 2 and unpack(pack(bench.report)) == bench.report
+
+
 def test_no_report_names_more_actors_than_a_message_holds() -> None:
     bench = Bench(slots=300)
     bench.order(300)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import pytest
 
+from common.host.addresses import Address
 from deploy.backends.hosts import Host
 from deploy.launcher.command import launcher
 from deploy.launcher.options import (
@@ -16,6 +17,7 @@ from deploy.launcher.options import (
     UNIT_NAME,
     WAYS,
     Checked,
+    amount,
     check_ways,
     split_command,
 )
@@ -30,6 +32,9 @@ def parsed(*arguments: object) -> dict[str, Any]:
 
 NOTHING = {
     **dict.fromkeys(("hosts", "ssh_config", "remote", "command")),
+    "ray": "auto",
+    **dict.fromkeys(("runtime_env", "image", "secret", "namespace", "service_account", "context", "actor_learner")),
+    **{key: {} for key in ("request", "limit", "node_selector")},
     **dict.fromkeys(("host", "ssh_option", "sbatch_option", "allow_module"), ()),
     "user": False,
     "unit": "a3cd-actor@",
@@ -51,6 +56,13 @@ def test_all_that_can_be_said(tmp_path: Path) -> None:
     }
     slurm = parsed("--start-with", "slurm", "--sbatch-option", "partition=cpu", "--sbatch-option", "exclusive")
     assert slurm["sbatch_option"] == ("partition=cpu", "exclusive")
+    pods = ("--image", "a3cd:1", "--request", "cpu=500m", "--request", "memory=1Gi", "--node-selector", "pool=a")
+    kubernetes = parsed("--start-with", "kubernetes", *pods, "--actor-learner", "gpu:7")
+    assert (kubernetes["request"], kubernetes["limit"]) == ({"cpu": "500m", "memory": "1Gi"}, {})
+    assert (kubernetes["node_selector"], kubernetes["actor_learner"]) == ({"pool": "a"}, Address("gpu", 7))
+    (tmp_path / "env").write_text('{"pip": ["a3cd"]}')
+    ray = parsed("--start-with", "ray", "--ray", "ray://head:10001", "--runtime-env", tmp_path / "env")
+    assert (ray["ray"], ray["runtime_env"]) == ("ray://head:10001", {"pip": ["a3cd"]})
     command = parsed("--start-with", "command", "--command", "kubectl '--replicas={count}' \"sts/a b\"")
     assert command["command"] == ["kubectl", "--replicas={count}", "sts/a b"]
 
@@ -66,6 +78,19 @@ def test_all_that_can_be_said(tmp_path: Path) -> None:
         (["--start-with", "ssh", "--host", "a b"], "is no host"),
         (["--start-with", "ssh", "--ssh-option", "BatchMode=no"], "a3cd sets BatchMode itself"),
         (["--start-with", "ssh", "--remote", "a3cd; id"], "no path of a3cd"),
+        (
+            ["--start-with", "kubernetes", "--request", "cpu"],
+            "'cpu': write a resource and its quantity, as in cpu=500m",
+        ),
+        (["--start-with", "kubernetes", "--limit", "memory=1GB"], "'memory=1GB': write a resource"),
+        (["--start-with", "kubernetes", "--limit", "cpu=1", "--limit", "cpu=2"], "cpu is given twice"),
+        (["--start-with", "kubernetes", "--node-selector", "=x"], "write a label of nodes, as in pool=actors"),
+        (["--start-with", "kubernetes", "--secret", "My Secret"], "a name in Kubernetes is of a-z, 0-9, - and ."),
+        (["--start-with", "kubernetes", "--image", "--x"], "write an image, as in registry.lab/a3cd:0.2"),
+        (["--start-with", "ray", "--ray", "head"], "write auto, HEAD:6379 or ray://HEAD:10001"),
+        (["--start-with", "ray", "--runtime-env", "/no/file"], "/no/file"),
+        (["--start-with", "slurm", "--request", "cpu=1"], "--request belongs to --start-with ray or kubernetes, not"),
+        (["--secret", "x"], "--secret belongs to --start-with kubernetes, not to process"),
     ],
 )
 def test_what_cannot_be(arguments: list[str], text: str) -> None:
@@ -111,3 +136,11 @@ def test_programs(text: str) -> None:
 
 def test_every_way_is_known() -> None:
     assert {way for option in OPTIONS for way in option.ways} == set(WAYS)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "number"),
+    [("2", 2.0), ("500m", 0.5), ("1.5", 1.5), ("512Mi", 512.0 * 2**20), ("1Ki", 1024.0), ("2G", 2e9), ("3k", 3e3)],
+)
+def test_amounts(quantity: str, number: float) -> None:
+    assert amount(quantity) == number

@@ -26,7 +26,7 @@ from tests.helpers.launching import Actors, Learner, lasting, launch
 from tests.helpers.programs import lines, until
 from tests.helpers.run import learner_of, sent
 
-pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+pytestmark = [pytest.mark.usefixtures("nothing_left_behind"), pytest.mark.slow]
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(60)"
 

@@ -144,7 +144,9 @@ def test_the_environment(env: str, state: str, text: str) -> None:
 def test_the_module_of_a_network() -> None:
     finding = connectivity.module("network", "no_such_module:Small")
     assert (finding.name, finding.state) == ("network", "bad")
-    assert finding.mend == "install the package that has the module no_such_module, or set PYTHONPATH"
+    assert (
+        finding.mend == "install the package that has the module no_such_module, or start a3cd in the folder it is in"
+    )
     finding = connectivity.module("network", "antigravity:Small")
     assert (finding.state, finding.text) == (
         "ok",

@@ -18,6 +18,8 @@ from deploy.cli.tune.training import Training
 from tests.helpers.command_line import a3cd
 from tests.helpers.tuning import FakeTrainings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def trainings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeTrainings:

@@ -53,7 +53,10 @@ def test_a_range_or_a_choice(text: str, axis: Range | Choice) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("optimizer.learning_rates=1..2", "optimizer.learning_rates is no setting; did you mean learning_rate"),
+        (
+            "optimizer.learning_rates=1..2",
+            "optimizer.learning_rates is no setting; did you mean optimizer.learning_rate",
+        ),
         ("learning_rate=1e-4..1e-2", "did you mean optimizer.learning_rate"),
         ("optimizer.learning_rate", "must be key=a,b"),
         ("optimizer.learning_rate=", "must be key=a,b"),

@@ -14,6 +14,8 @@ from deploy.cli.tune.plan import Plan
 from deploy.cli.tune.study import PARTS_FIRST, Study, folder_of, load, locked, open_study
 from tests.helpers.tuning import plan
 
+pytestmark = pytest.mark.slow
+
 KEY = "optimizer.learning_rate"
 
 

@@ -15,6 +15,8 @@ from deploy.cli.tune.training import Training
 from deploy.cli.tune.trials import FAILURES, READ_SECONDS, Ended, Search, search
 from tests.helpers.tuning import FakeTrainings, plan
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("optuna")
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from common.errors import UnavailableError
-from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RunStatus
 from common.wire.messages import Stop
 from deploy.cli.view import report
 
@@ -20,7 +20,16 @@ def test_everything_is_in_it(
 ) -> None:
     status = run_status(
         actors=[peer(name=f"lab-{number:02d}") for number in range(30)],
-        launchers=[fleet(), fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9)],
+        hosts=[HostStatus(name="lab", actors=30, processor=0.42, memory=3_000_000_000, memory_total=16_000_000_000)],
+        keys=[
+            KeyStatus(name="attic", roles=["actor"], peers=0, seen=None),
+            KeyStatus(name="lab", roles=["actor", "observer"], peers=30, seen=65.0),
+        ],
+        disk_free=900_000_000,
+        launchers=[
+            fleet(restarts={"a": 1, "b": 9, "c": 2, "d": 3}),
+            fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9),
+        ],
         warnings=[f"warning {number} " * 12 for number in range(6)],
         why="because " * 20 + "done",
     )
@@ -29,6 +38,9 @@ def test_everything_is_in_it(
     shown = console.export_text()
     for expected in ("lab-00", "lab-29", "gave up", "warning 0", "warning 5", "done", "9649236e67ffe1b7", "runs/x"):
         assert expected in shown
+    for expected in ("42 %  3.0 GB of 16.0 GB", "1:05 ago  actor, observer", "–  actor", "b 9x", "c 2x"):
+        assert expected in shown
+    assert "! the disk of the run folder has 900.0 MB left" in shown
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) == 80
 

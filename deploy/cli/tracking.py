@@ -1,0 +1,47 @@
+"""The trackers of a training on this machine (`train --track`): a process for each, as `a3cd track` starts it."""
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from common.errors import EXIT_DONE
+from deploy.children import Child
+
+END_SECONDS = 15.0
+"""For them to tell what is left, once the run is over."""
+STOPPED_SECONDS = 2.0
+"""The same after a signal."""
+LOOK_SECONDS = 0.05
+
+
+def words(run_dir: Path, kind: str) -> list[str]:
+    """Of `a3cd`."""
+    return ["track", str(run_dir), "--to", kind]
+
+
+class Tracking:
+    """Nothing depends on them: one that fails says so, and the run goes on."""
+
+    def __init__(self, start: Callable[..., Child], run_dir: Path, kinds: Sequence[str]) -> None:
+        """`start` starts `a3cd` with the words given."""
+        self._start, self._run_dir, self._kinds = start, run_dir, kinds
+        self._children: dict[str, Child] = {}
+
+    def begin(self) -> None:
+        """The run has its folder; to be called any number of times."""
+        for kind in self._kinds:
+            if kind not in self._children:
+                self._children[kind] = self._start(*words(self._run_dir, kind))
+
+    def end(self, say: Callable[[str], None], *, stopped: bool) -> None:
+        """Wait until they have told everything, for a bounded time; `say` is told how the rest gets there."""
+        until = time.monotonic() + (STOPPED_SECONDS if stopped else END_SECONDS)
+        while time.monotonic() < until and any(child.exit_code is None for child in self._children.values()):
+            time.sleep(LOOK_SECONDS)
+        for kind, child in self._children.items():
+            if child.exit_code is None:
+                child.terminate()
+                child.wait(STOPPED_SECONDS)
+            if child.exit_code != EXIT_DONE:
+                say(f"{kind} has not been told everything: a3cd {shlex.join(words(self._run_dir, kind))}")

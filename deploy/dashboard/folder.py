@@ -1,0 +1,100 @@
+"""Reading the folder of a run, of one that has ended or of one that goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from common.errors import A3cdError
+from common.run.folder import RunFolder, RunRecord
+from common.run.metrics_rows import MetricsRows
+from common.run.status import EVALUATED, RunStatus
+from common.settings.sections import Settings
+from deploy.dashboard.watched import Past
+
+GOES_ON_SECONDS = 30.0
+"""A run without a summary whose last row is older has ended without a word."""
+AT_ONCE = 4096
+"""Rows."""
+
+
+class FolderReader:
+    """Reads what is new in a folder each time it is asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = RunFolder(path)
+        self._rows = MetricsRows(self._folder.metrics_file)
+        self._past = Past()
+
+    def record(self) -> RunRecord:
+        """Of the run in the folder; raises as `RunFolder.record`."""
+        return self._folder.record()
+
+    def past(self) -> Past:
+        """Everything that the folder tells of the run's course. Raises OSError."""
+        while rows := self._rows.next(AT_ONCE):
+            self._past.read(rows)
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            self._past.settings = self._folder.settings_file.read_text(encoding="utf-8")
+        return self._past
+
+    def figures(self) -> dict[str, Any]:
+        """What else there is to tell, by the names of a status. Raises as `RunFolder.record`."""
+        record = self.record()
+        found: dict[str, Any] = {
+            "run": record.run,
+            "epoch": record.epoch,
+            "run_dir": str(self._folder.path),
+            "host": record.host,
+            "versions": record.versions,
+            "state": "running" if self._fresh() else "interrupted",
+        }
+        with contextlib.suppress(A3cdError):  # of another version of a3cd: the rest is shown
+            found |= _from_settings(self._folder.settings())
+        return found | _from_row(self._past.row or {}) | (self._summary() or {})
+
+    def _fresh(self) -> bool:
+        with contextlib.suppress(OSError):
+            return time.time() - self._folder.metrics_file.stat().st_mtime < GOES_ON_SECONDS
+        return False
+
+    def _summary(self) -> dict[str, Any] | None:
+        """None: there is none of the newest epoch."""
+        try:
+            plain: dict[str, Any] = msgspec.json.decode(self._folder.summary_file.read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        if self._past.row is not None and plain.get("frames", 0) < self._past.row.get("frames", 0):
+            return None
+        best = {of: plain.get(name) for name, of in EVALUATED.items()}
+        plain["best_evaluation"] = None if best["mean"] is None else best
+        plain["checkpoint"] = {"version": plain.get("checkpoint")}
+        return {name: value for name, value in plain.items() if name in RunStatus.__struct_fields__}
+
+
+def _from_settings(settings: Settings) -> dict[str, Any]:
+    """Without what only the learner, or each of its actors, knew."""
+    found = {
+        "env": settings.environment.id,
+        "algorithm": settings.algorithm.kind,
+        "network": settings.network.kind,
+        "exchange": settings.exchange.kind,
+        "codec": settings.exchange.codec,
+        "device": settings.optimizer.device,
+        "seed": settings.seed,
+        "goal": settings.limits.until_return,
+    }
+    return {name: value for name, value in found.items() if value != "auto"}
+
+
+def _from_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    if row.get("evaluation_return") is None:
+        return {}
+    of = {"mean": "return", "low": "low", "high": "high", "episodes": "episodes", "version": "version"}
+    of |= {"frames": "frames", "seconds": "seconds"}
+    return {"evaluation": {name: row.get(f"evaluation_{suffix}") for name, suffix in of.items()}}
