@@ -118,7 +118,7 @@ def _consequence(refusal: Refusal) -> str:
     if refusal.error is None:
         return "says hello again"
     end = f"ends, exit code {refusal.error.exit_code}"
-    return f"says hello again, ever more slowly; an observer {end}" if refusal.passes else end
+    return f"says hello again, ever more slowly; an observer or operator {end}" if refusal.passes else end
 
 
 def constant_table() -> str:

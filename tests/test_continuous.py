@@ -104,7 +104,7 @@ def test_the_numbers_that_are_rewarded_are_learnt(bounds: str, spread: str, erro
     model, environments = trained(150, f"environment.action_bounds={bounds!r}", f"network.log_std={spread!r}")
     numbers, _ = model.network(torch.tensor([[999.0], [1001.0]]))
     policy = distribution(model.network.action, numbers.detach().numpy())
-    taken = environments._actions.own(policy.mode())
+    taken = environments.actions.own(policy.mode())
     np.testing.assert_allclose(taken, [[-2.0, 17.0], [2.0, 11.0]], atol=error)
     assert (policy.entropy() < 0.8 * math.log(2 * math.pi * math.e)).all(), "it is surer than at first"
 

@@ -27,6 +27,8 @@ from learner.parameters.replicas import Replicas
 from tests.helpers.fake_device import DEVICE, SEVERAL, NotHost, model_and_weights
 from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
 
+pytestmark = pytest.mark.slow
+
 PPO = Algorithm(kind="ppo", epochs=2, minibatches=2, target_kl=0.1)
 ACTIONS = {
     "discrete": discrete(3),

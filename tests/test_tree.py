@@ -35,6 +35,8 @@ QUICK = {
     "presets show CartPole-v1": HEAVY,
     "status --help": HEAVY,
     "status tcp://127.0.0.1:1 --timeout 0.01": HEAVY - {"rich"},
+    "init --help": HEAVY,
+    "track --help": HEAVY | {"wandb", "mlflow"},
     "train": HEAVY,
     "train CartPole-v1 --set nothing=1": HEAVY,
     "tune --help": HEAVY | {"optuna"},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.host.modules import canonical
 from common.rl.action_spec import discrete
 from common.rl.networks.flat import flatten
 from common.rl.networks.registry import build
@@ -26,8 +27,9 @@ def test_the_example_learns(observation: ObservationSpec, tmp_path: Path, monkey
     (name,) = re.findall(r"`(my_networks)\.py`", TEXT)
     (kind,) = re.findall(r"--network (\S+)", TEXT)
     (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    network = build(Network(kind=kind), observation, discrete(3), seed=1)
+    network = build(Network(kind=canonical(kind)), observation, discrete(3), seed=1)
     flat = flatten(network)
     x = torch.randn(64, *observation.shape, generator=torch.Generator().manual_seed(0))
     losses = []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import RefusedError
+from common.errors import EXIT_SIGTERM, RefusedError
 from common.host.addresses import Address
 from common.host.security.access import find
 from common.run.status import RunStatus
@@ -83,6 +83,47 @@ def test_a_key_to_look_with_can_do_nothing_else(daemons: Daemons) -> None:
     player.wait_for("the key of screen may be observer, not actor")
     assert daemons.run("status", address, "--keys", screen, "--json").result["actors_now"] == 0
     assert learner.running
+
+
+def test_a_run_is_led_from_afar_by_who_has_an_operators_key_and_by_nobody_else(daemons: Daemons) -> None:
+    address, keys, boss, run_dir = (
+        free_address(),
+        daemons.folder / "learner",
+        daemons.folder / "boss",
+        daemons.folder / "led",
+    )
+    daemons.run("keys", "--keys", keys, "new", "learner")
+    begin = ("learner", "--config", daemons.config(SETTINGS), "--bind", address, "--keys", keys, "--run-dir", run_dir)
+    learner = daemons.start(*begin)
+    (line,) = daemons.run(
+        *("keys", "--keys", keys, "invite", "boss", "--learner", address, "--role", "operator")
+    ).printed.splitlines()
+    assert shlex.split(line)[:3] == ["a3cd", "keys", "accept"]
+    daemons.run("keys", "--keys", boss, "accept", shlex.split(line)[3])
+    launcher = daemons.start(
+        *("launcher", invite(daemons, keys, "lab", address), "--keys", daemons.folder / "lab", "--slots", 2)
+    )
+    learner.wait_for("launcher lab/")
+    for order in (("stop",), ("checkpoint",), ("scale", 1)):
+        command, *rest = order
+        refused = daemons.run(command, address, *rest, "--keys", daemons.folder / "lab", code=RefusedError.exit_code)
+        assert "the key of lab is no operator's" in refused.errors[-1]
+    scaled = daemons.run("scale", address, 1, "--keys", boss, "--json").result
+    assert (scaled["minimum"], scaled["wanted"], scaled["room"]) == (1, 1, 2)
+    launcher.wait_for("orders actors=1")
+    saved = daemons.run("checkpoint", address, "--keys", boss, "--json", "--timeout", 60).result
+    assert Path(saved["checkpoint"]).is_relative_to(run_dir) and int(Path(saved["checkpoint"]).name[:10]) >= 0
+    stopped = daemons.run("stop", address, "--keys", boss, "--json", "--timeout", 60).result
+    assert (Path(stopped["checkpoint"]) / "weights.safetensors").exists()
+    assert learner.wait() == EXIT_SIGTERM
+    assert "stopped: stopped by operator boss/" in learner.said
+    again = daemons.start(*begin, "--resume")
+    again.wait_for("listens on")
+    status = daemons.run("status", address, "--keys", keys, "--json", "--timeout", 60).result
+    assert (status["epoch"], status["actors_wanted"]) == (2, 1)
+    assert status["why"].startswith("as operator boss/")
+    assert daemons.run("stop", address, "--keys", keys).printed.startswith("stopped; checkpoint of version ")
+    assert (again.wait(), launcher.running) == (EXIT_SIGTERM, True)
 
 
 def test_a_module_is_imported_only_where_its_actor_may(daemons: Daemons) -> None:

@@ -25,7 +25,7 @@ def refused(daemon: Daemon, *words: str) -> None:
 def test_an_unknown_setting(daemons: Daemons) -> None:
     config = daemons.config("[optimizer]\nlearning_rat = 1\n")
     daemon = daemons.run("learner", "--config", config, "--run-dir", "run", code=EXIT_CONFIGURATION)
-    refused(daemon, str(config), "optimizer.learning_rat is no setting", "did you mean learning_rate?")
+    refused(daemon, str(config), "optimizer.learning_rat is no setting", "did you mean optimizer.learning_rate?")
     assert not (daemons.folder / "run").exists()
 
 
@@ -103,7 +103,7 @@ def test_a_run_of_another_environment_is_not_resumed(daemons: Daemons, training:
 
 def test_a_folder_without_a_run_is_not_resumed(daemons: Daemons) -> None:
     daemon = daemons.run("train", "CartPole-v1", "--run-dir", "run", "--resume", code=EXIT_CONFIGURATION)
-    refused(daemon, "run: holds no run")
+    refused(daemon, "run: there is no such folder")
 
 
 def test_a_learner_that_is_not_there(daemons: Daemons) -> None:

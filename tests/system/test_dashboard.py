@@ -1,0 +1,165 @@
+"""`a3cd dashboard` in a real browser: a run while it goes on, without its learner, and when it has ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.dashboard.watched import WatchedRun
+from tests.helpers.browser import Browser, browser, missing
+from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
+from tests.helpers.status import fleet_status, peer_status, run_status
+
+pytest.importorskip("bokeh")
+from tests.helpers.dashboard import served  # what it starts needs it
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300), missing]
+
+RUN = """
+[environment]
+id = "CartPole-v1"
+num_envs = 1
+[limits]
+frames = 1_000_000_000
+[scaling]
+policy = "fixed"
+minimum = 1
+maximum = 1
+"""
+PHONE = (390, 844)
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Browser]:
+    with browser() as one:
+        yield one
+
+
+def dashboard(daemons: Daemons, *words: object) -> str:
+    """Its page's URL."""
+    one = daemons.start("dashboard", *words, "--listen", "127.0.0.1:0", "--timeout", 0)
+    found = until(lambda: re.search(r"at (http://127\.0\.0\.1:\d+/)", one.said), "the page's address", of=one)
+    return found[1]
+
+
+def stop_playing(*some: Daemon) -> None:
+    assert set(terminate(*some)) == {143}
+
+
+def test_a_run_is_seen_live_without_its_learner_and_when_it_has_ended(daemons: Daemons, page: Browser) -> None:
+    address, folder = free_address(), daemons.folder / "run"
+    where = ("--bind", address, "--run-dir", folder)
+    learner = daemons.start("learner", "--config", daemons.config(RUN), *where)
+    page.open(dashboard(daemons, address))
+    actors = [daemons.start("actor", address, "--name", "first", "--nice", 10)]
+    page.wait("document.querySelector('#actors-table').innerText.includes('first')")
+    actors.append(daemons.start("actor", address, "--name", "second", "--nice", 10))
+    page.wait("document.querySelector('#events').innerText.includes('second joined')")
+    page.wait("Number(document.querySelector('#charts').dataset.points) > 2", "curves")
+    assert page.text("#name") == "CartPole-v1 · a3c · dense"
+    assert page.text("#link") == "live"
+    assert page.script("return document.querySelectorAll('.plot > *').length") > 5
+
+    stop_playing(learner)
+    page.wait(
+        "document.querySelector('#link.away')?.innerText.includes('the learner ended at')", "since when there is none"
+    )
+    learner = daemons.start("learner", "--resume", *where)
+    page.wait("document.querySelector('#link').innerText == 'live'", "that the learner is back")
+    page.wait("document.querySelector('#subtitle').innerText.includes('epoch 2')")
+
+    stop_playing(learner, *actors)
+    page.open(dashboard(daemons, folder))
+    page.wait("document.querySelector('#link').innerText == 'read from its folder'")
+    page.wait("Number(document.querySelector('#charts').dataset.points) > 2", "curves of the folder")
+    page.wait("document.querySelector('#subtitle').innerText.includes('stopped')")
+    page.script("document.querySelector('#settings').open = true")
+    page.wait("document.querySelector('#settings pre').innerText.includes('CartPole-v1')")
+    assert page.errors() == []
+
+
+def thousand(seconds: float = 724.0) -> WatchedRun:
+    run = WatchedRun("learner", "tcp://gpu-box:5555", 0.0)
+    tell(run, seconds)
+    return run
+
+
+def tell(run: WatchedRun, seconds: float) -> None:
+    """A thousand actors on forty hosts, one of which has lost its environment."""
+    actors = [
+        peer_status(
+            name=f"lab-{host:02}-{number:02}",
+            host=f"lab-{host:02}",
+            last_error="no display" if host == 7 else "",
+            frames_per_second=1000.0 + number,
+            frames=int(100 * seconds),
+        )
+        for host in range(40)
+        for number in range(25)
+    ]
+    launchers = [fleet_status(name=f"lab-{host:02}", host=f"lab-{host:02}", slots=25) for host in range(40)]
+    frames = int(1e5 * seconds)
+    status = run_status(seconds=seconds, frames=frames, actors=actors, launchers=launchers, actors_now=1000, time=1.0)
+    run.took(seconds, status)
+
+
+def test_a_thousand_actors_by_host_on_a_phone_in_the_dark_by_keyboard(page: Browser) -> None:
+    run = thousand()
+    with served([run]) as port:
+        page.resize(*PHONE, dark=True)
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelector('#actors-count').innerText == '1,000 on 40 hosts'")
+        assert page.script("return document.documentElement.scrollWidth") <= PHONE[0]
+        assert page.script("return getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
+        assert page.script("return document.querySelectorAll('#actors-table tbody tr').length") == 40, "all closed"
+
+        page.script("document.querySelector('#actors-table tbody button').focus()")
+        page.keys("\ue007")  # Enter
+        page.wait("document.querySelectorAll('#actors-table tbody tr').length == 65", "the first host's actors")
+        page.keys("/display")
+        page.wait("document.querySelector('#actors-count').innerText == '25 of 1,000 on 1 host'")
+
+        tell(run, 800.0)
+        page.wait("document.querySelector('#subtitle').innerText.includes('13:20')", "the next status")
+        page.wait("document.querySelector('#charts').dataset.points == '2'", "its point in the curves")
+        assert page.script("return document.documentElement.scrollWidth") <= PHONE[0]
+        assert page.errors() == []
+
+
+def test_two_runs_beside_each_other_and_the_zoom_by_keyboard(page: Browser) -> None:
+    first, second = thousand(100.0), WatchedRun("folder", "runs/other", 0.0)
+    for seconds in range(101, 300):
+        tell(first, float(seconds))
+        second.took(0.0, run_status(env="CartPole-v1", seconds=float(seconds), frames=seconds))
+    with served([first, second]) as port:
+        page.resize(1280, 900)
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelector('#charts').dataset.points == '200'", "curves")
+        page.script("document.querySelector('#charts').focus()")
+        page.keys("+")
+        page.wait("Number(document.querySelector('#charts').dataset.points) < 110", "half of them")
+        page.keys("0")
+        page.wait("document.querySelector('#charts').dataset.points == '200'", "all of them")
+        page.script("document.querySelector('#beside input').click()")
+        page.wait("document.querySelector('.chart h3').innerText.includes('other')", "the other run's colour")
+        page.script("document.activeElement.blur()")
+        page.keys("2")
+        page.wait("document.querySelector('#name').innerText.startsWith('CartPole-v1')")
+        assert page.errors() == []
+
+
+def test_the_password_is_asked_for(daemons: Daemons, page: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("open sesame\n")
+    file.chmod(0o600)
+    page.open(dashboard(daemons, free_address(), "--password-file", file))
+    page.wait("document.activeElement.id == 'password'", "a field that waits for it")
+    page.keys("guess\ue007")
+    page.wait("document.body.innerText.includes('This is not the password') && document.activeElement.id == 'password'")
+    page.keys("open sesame\ue007")
+    page.wait("document.querySelector('#link')?.innerText.startsWith('waiting for')")
+    page.script("document.querySelector('#logout button').click()")
+    page.wait("location.pathname == '/login'")
