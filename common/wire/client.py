@@ -76,6 +76,8 @@ class LearnerLink:
         """`load`: each heartbeat says how busy this host is."""
         self._access = access
         self._load = load
+        self.connected = False
+        """Whether there was a connection when `watch` last looked."""
         self._failures = 0
         """Failed handshakes in a row."""
         self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
@@ -94,7 +96,12 @@ class LearnerLink:
         """Readable when `watch` has something to do."""
 
     def send(self, message: AnyMessage, body: Buffer | None = None) -> bool:
-        """Send without waiting; False: there is no connection now, and nothing was queued."""
+        """Send without waiting; False: there is no connection now, or `watch` has not seen it yet. Nothing was queued.
+
+        A hello on a connection that is seen only later would be answered, and its peer then take itself for unknown.
+        """
+        if not self.connected:
+            return False
         if isinstance(message, Heartbeat) and self._load is not None and (load := self._load.look()) is not None:
             message = msgspec.structs.replace(message, **load._asdict())
         header = pack(message)
@@ -128,11 +135,11 @@ class LearnerLink:
             if event == zmq.EVENT_CONNECTED:
                 self._descriptor, self._counted = value, (0, 0)
             elif event == zmq.EVENT_DISCONNECTED:
-                self._descriptor = -1
+                self._descriptor, self.connected = -1, False
             elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._failures = 0
                 self._reconnects.reset()
-                connected = True
+                self.connected = connected = True
             else:
                 self._failed(now, event, membership)
         if self._descriptor >= 0 and (counted := tcp.counted(self._descriptor) or self._counted) != self._counted:
@@ -151,11 +158,6 @@ class LearnerLink:
         if connected:
             self.socket.get(zmq.EVENTS)  # takes the new connection over from ZeroMQ's own thread
         return connected
-
-    @property
-    def connected(self) -> bool:
-        """Whether there was a connection when `watch` last looked."""
-        return self._descriptor >= 0
 
     def arrived(self) -> int:
         """Bytes that the learner's host has received since the last call; 0 where the system does not say."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
@@ -70,7 +71,7 @@ class FakeLearner:
             while not self._to_say.empty():
                 header = pack(self._to_say.get())
                 for member in members:
-                    router.send_multipart([member, header])
+                    self._send(router, [member, header])
             if router.poll(10):
                 routing_id, *frames = router.recv_multipart()
                 message, _ = split(frames)
@@ -79,9 +80,13 @@ class FakeLearner:
                     members.add(routing_id)
                 answer = self._answer(message, routing_id in members)
                 if answer is not None:
-                    router.send_multipart([routing_id, pack(answer)])
+                    self._send(router, [routing_id, pack(answer)])
         router.close()
         context.term()
+
+    def _send(self, router: Any, frames: list[bytes]) -> None:
+        with suppress(zmq.ZMQError):  # who said goodbye has gone
+            router.send_multipart(frames)
 
     def _answer(self, message: AnyMessage, member: bool) -> AnyMessage | None:
         if self.refusal is not None:

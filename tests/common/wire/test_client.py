@@ -48,10 +48,16 @@ def learner(context: Context) -> Learner:
     return Learner(context)
 
 
+def see_connection(link: LearnerLink) -> None:
+    membership = Membership(introduce("actor", NOBODY), 0.0)
+    while not link.watch(0.0, membership):
+        assert link.monitor.poll(PATIENCE_MS), "no connection"
+
+
 def connect(context: Context, learner: Learner, hello: Hello | None = None) -> tuple[LearnerLink, bytes]:
     """A link whose hello has been heard, and its routing id."""
     link = LearnerLink(context, LearnerEndpoint(learner.address))
-    assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
+    see_connection(link)
     assert link.send(hello or introduce("actor", NOBODY, "lab7"))
     peer, message, body = learner.hear()
     assert isinstance(message, Hello)
@@ -68,7 +74,7 @@ def test_a_heartbeat_says_how_busy_this_host_is_where_that_is_asked_for(context:
 
     meter = Meter()
     link = LearnerLink(context, LearnerEndpoint(learner.address), meter)
-    assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
+    see_connection(link)
     link.send(Heartbeat(state="working"))
     told = {"processor": 0.5, "memory": 2**30, "memory_total": 2**34}
     assert learner.hear()[1] == Heartbeat(state="working", **told)
@@ -110,6 +116,17 @@ def test_without_a_learner_nothing_is_sent_and_nothing_queued(context: Context) 
     assert not link.send(link_hello := introduce("actor", NOBODY))
     assert not link.send(link_hello, b"body")
     assert list(link.receive()) == []
+    link.close()
+
+
+def test_nothing_is_sent_on_a_connection_that_was_not_seen_yet(context: Context, learner: Learner) -> None:
+    """A hello before would be answered, and the connection seen after that be taken for one that needs a hello."""
+    link = LearnerLink(context, LearnerEndpoint(learner.address))
+    assert link.socket.poll(PATIENCE_MS, zmq.POLLOUT), "no connection"
+    assert not link.send(introduce("actor", NOBODY))
+    see_connection(link)
+    assert link.send(Pull(version=1))
+    assert learner.hear()[1] == Pull(version=1)
     link.close()
 
 
