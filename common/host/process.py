@@ -1,4 +1,4 @@
-"""What the kernel grants this process: descriptors and memory."""
+"""What the kernel grants this process: descriptors, memory, and its turn on the processor."""
 
 import contextlib
 import ctypes
@@ -16,6 +16,7 @@ DESCRIPTORS_UNKNOWN = 512
 _STATUS = Path("/proc/self/statm")
 _OPEN = Path("/proc/self/fd")
 _GROUP = Path("/sys/fs/cgroup")
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def raise_descriptor_limit() -> int:
@@ -44,6 +45,20 @@ def resident_bytes() -> int:
         return int(_STATUS.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+def give_way(niceness: int) -> None:
+    """From now on others come first on the processors: the more so, the higher the niceness (0 to 19).
+
+    Where Linux weighs whole sessions against each other (autogroups, sched(7)), niceness counts inside a session alone.
+    Each child of `a3cd train` and of a launcher has one of its own, which therefore gives way as well.
+    """
+    if not niceness or not hasattr(os, "nice"):
+        return
+    os.nice(niceness)
+    if os.getsid(0) == os.getpid():
+        with contextlib.suppress(OSError):
+            _AUTOGROUP.write_text(str(niceness))
 
 
 def release_memory() -> None:

@@ -12,6 +12,7 @@ import click
 
 from common.errors import EXIT_SIGINT, A3cdError, TorchMissingError, UnavailableError
 from common.host.addresses import DEFAULT_PORT
+from common.host.process import give_way
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from common.host.service.leaving import leave
@@ -132,8 +133,7 @@ def actor(access: LearnerEndpoint, name: str, launcher: str, nice: int, modules:
     from actor.daemon import run
 
     logs.setup("actor")
-    if nice and hasattr(os, "nice"):
-        os.nice(nice)
+    give_way(nice)
     finish(run(access, name=name, launcher=launcher, modules=modules, wait=wait))
 
 

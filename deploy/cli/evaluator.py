@@ -1,9 +1,8 @@
 """`a3cd evaluator`: evaluate the weights of a run while it goes on."""
 
-import os
-
 import click
 
+from common.host.process import give_way
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.arguments import finish, learner_argument, lifeline_option, module_option, nice_option, wait_option
@@ -25,6 +24,5 @@ def evaluator(access: LearnerEndpoint, name: str, nice: int, modules: tuple[str,
     from actor.evaluator.daemon import run
 
     logs.setup("evaluator")
-    if nice and hasattr(os, "nice"):
-        os.nice(nice)
+    give_way(nice)
     finish(run(access, name=name, modules=modules, wait=wait))

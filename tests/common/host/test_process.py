@@ -31,6 +31,23 @@ def test_descriptors_and_memory_are_counted() -> None:
     assert 2**20 < process.resident_bytes() < 2**40
 
 
+def niceness(script: str, *, own_session: bool) -> list[str]:
+    """Of a process that does this, and of its session among others (autogroups)."""
+    lines = ["import os", "from common.host.process import *", script]
+    lines += ["print(os.nice(0), open('/proc/self/autogroup').read())"]
+    command = [sys.executable, "-c", "\n".join(lines)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, start_new_session=own_session).stdout
+    return [said.split()[0], said.split()[-1]]
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups")
+def test_a_session_of_its_own_gives_way_as_a_whole_and_that_of_others_does_not() -> None:
+    here = niceness("pass", own_session=False)
+    assert niceness("give_way(7)", own_session=True) == [str(int(here[0]) + 7), "7"]
+    assert niceness("give_way(7)", own_session=False) == [str(int(here[0]) + 7), here[1]]
+    assert niceness("give_way(0)", own_session=True) == niceness("pass", own_session=True)
+
+
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's")
 def test_freed_memory_is_given_back() -> None:
     script = """
