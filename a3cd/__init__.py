@@ -4,7 +4,7 @@
     agent = load("runs/mine")
     action = agent.act(observation)
 
-A package of its own, since a user's file may be called `actor`, `common`, `deploy`, `learner` or `simulation` as well:
+A package of its own, since a user's file may be called `actor`, `common`, `deploy`, `learner`, `relay` or `simulation`:
 found first, by the working folder or PYTHONPATH, it would be imported in the place of a3cd's.
 """
 
@@ -39,7 +39,7 @@ __all__ = [
     "runs",
 ]
 
-ROOMS = ("common", "actor", "learner", "deploy", "simulation")
+ROOMS = ("common", "actor", "learner", "relay", "deploy", "simulation")
 _PLACES = {
     "A3cdError": ("common.errors", "A3cdError"),
     "Agent": ("actor.agent.loaded", "LoadedAgent"),

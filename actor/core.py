@@ -45,8 +45,8 @@ PULL_SECONDS = 1.0
 """Between two pulls; doubled with each for an actor that has no weights of this epoch."""
 SLOW_PULL_SECONDS = 30.0
 """Longest time between two pulls."""
-_epoch = attrgetter("run", "epoch", "settings")
-"""Two welcomes that agree in these are of one epoch of a learner."""
+_epoch = attrgetter("run", "epoch", "settings", "relay")
+"""Two welcomes that agree in these are of one epoch of a learner, and of one relay if there is one."""
 _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
 """A player made for one welcome serves another that agrees in these."""
 

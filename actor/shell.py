@@ -16,6 +16,7 @@ import zmq
 from actor.core import SERVICE_SECONDS, WAIT_SECONDS
 from actor.effects import Effect, Leave, Prepare, Warn
 from actor.outbox import Send
+from actor.telling import Telling
 from actor.worker_core import Playing, WorkerCore
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.host.heap import Heap
@@ -27,7 +28,6 @@ from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
 from common.settings.own_code import own_code
 from common.wire.client import LearnerLink
-from common.wire.membership import KEPT_OUT
 
 WATCH_SECONDS = 0.1
 """Between two looks at the connection while it plays: a look costs as much as a step of a small network."""
@@ -50,7 +50,6 @@ class Shell(ABC):
         self._core = core
         self._access = access
         self._modules = modules
-        self._wait_limit = wait
         self._signals = signals
         self._log = logging.getLogger(core.membership.hello.role)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -64,10 +63,7 @@ class Shell(ABC):
         self._left = ""
         self._watch_due = -math.inf
         """When the connection is looked at next; at once after a wait, which it may have ended."""
-        self._told = ""
-        """The service manager."""
-        self._doing = ""
-        """As the operator is told, while there is a learner."""
+        self._telling = Telling(self._log, self._notifier, access.address, wait)
 
     def run(self) -> int:
         try:
@@ -114,22 +110,7 @@ class Shell(ABC):
 
     def _tell(self, now: float) -> None:
         """The service manager and the operator, whether there is a learner and why not."""
-        membership = self._core.membership
-        membership.give_up(now, self._wait_limit)
-        obstacle = membership.obstacle
-        waiting = f"{KEPT_OUT}{obstacle}" if obstacle else f"waiting for the learner at {self._access.address}"
-        told = self._doing if membership.member else waiting
-        if told != self._told:
-            self._told = told
-            self._notifier.status(told)
-        waited = membership.notice(now)
-        if waited is None:
-            return
-        if obstacle:
-            self._log.warning("%s; trying again, ever more slowly", obstacle)
-        else:
-            where = self._access.address
-            self._log.warning("no answer from the learner at %s for %.0f s; waiting for it", where, waited)
+        self._telling.look(now, self._core.membership)
 
     def _close(self) -> None:
         self._close_player()
@@ -200,9 +181,9 @@ class Shell(ABC):
             self._do(self._core.refuse(time.monotonic(), str(error)))
             return
         self._core.membership.alive(time.monotonic())  # it was not listened to meanwhile
-        self._doing, how = self._begin(effect)
-        self._log.info("%s, epoch %d, %s", self._doing, effect.welcome.epoch, how)
-        self._notifier.ready(self._doing)
+        self._telling.doing, how = self._begin(effect)
+        self._log.info("%s, epoch %d, %s", self._telling.doing, effect.welcome.epoch, how)
+        self._notifier.ready(self._telling.doing)
 
     def _close_player(self) -> None:
         if self._core.player is not None:

@@ -21,8 +21,8 @@ _roles = click.option(
     multiple=True,
     type=click.Choice(ROLES),
     default=USUAL_ROLES,
-    help="What its holder may be; may be repeated. Default: all but operator, who may stop the run. observer alone: to "
-    "look and do nothing.",
+    help="What its holder may be; may be repeated. Default: all but relay, which stands for many actors, and operator, "
+    "who may stop the run. observer alone: to look and do nothing.",
 )
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
 """One key in 85 begins with a dash, and half of those have an h."""
@@ -32,6 +32,7 @@ _COMMANDS = {
     "launcher": "launcher",
     "observer": "status",
     "evaluator": "evaluator",
+    "relay": "relay",
     "operator": "keys accept",
 }
 """What is started with an invitation, by the first role that its key has; whoever pastes it must not end the run."""

@@ -31,6 +31,8 @@ CONSTANTS = {
     "learner.parameters.pulls": ("UNDER_WAY_SECONDS",),
     "learner.daemon": ("DISMISS_SECONDS", "REMIND_SECONDS"),
     "actor.players.action_requests": ("RESEND_SECONDS",),
+    "common.settings.exchanges": ("MOST_SUMMED",),
+    "relay.uplink": ("REPORT_SECONDS",),
     "learner.exclusion": ("BAD_IN_A_ROW",),
     "learner.replay_window": ("SEQUENCE_WINDOW", "REMEMBERED"),
     "learner.staleness": ("SMALLEST_LIMIT",),

@@ -11,7 +11,9 @@ import msgspec
 from common.errors import A3cdError
 from common.host.addresses import Address
 from common.host.security.keys import is_name_under
+from common.settings.exchanges import why_no_relay
 from common.wire.messages import Hello, Pull, Welcome
+from common.wire.protocol import SENDERS
 from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
@@ -37,7 +39,7 @@ class Admission:
         if refusal := self._refusal(now, routing_id, hello, key_name, address, place):
             return refusal
         try:
-            codec = self._exchange.choose_codec(hello) if hello.role == "actor" else ""
+            codec = self._exchange.choose_codec(hello) if hello.role in SENDERS else ""
         except A3cdError as error:
             return [refuse(routing_id, "codec", str(error)), Log("warning", f"{hello.name}: {error}", key="codec")]
         effects = self._replace(self._peers.replaced_by(hello))
@@ -82,7 +84,9 @@ class Admission:
             return [refuse(routing_id, "role", reason), Log("warning", f"refused: {reason}", key=f"role {key_name}")]
         if hello.role == "evaluator" and not self._run.spec.settings.evaluation.episodes:
             return [refuse(routing_id, "role", "this run takes no evaluations: evaluation.episodes = 0")]
-        if hello.role in ("actor", "evaluator"):
+        if hello.role == "relay" and (reason := why_no_relay(self._run.spec.settings)):
+            return [refuse(routing_id, "relay", reason), Log("warning", f"{hello.name}: {reason}", key="relay")]
+        if hello.role in ("actor", "evaluator", "relay"):
             proven = self._peers.has_worked(hello)
             if reason := self._peers.quarantine.reason(now, place, hello.name, proven=proven):
                 return [refuse(routing_id, "quarantined", reason)]
@@ -152,7 +156,7 @@ class Admission:
                 version=newest,
                 seed=seed,
             )
-        if peer.hello.role != "actor":
+        if peer.hello.role not in SENDERS:
             return [Send(routing_id, welcome)]
         version, body = self._publisher.first(now, routing_id) if with_weights else (newest, None)
         welcome = msgspec.structs.replace(
@@ -167,6 +171,10 @@ class Admission:
             actors=self._peers.actors,
             seed=seed,
         )
+        if peer.hello.role == "relay":
+            welcome = msgspec.structs.replace(
+                welcome, parameters=spec.parameters, counted=spec.counted, longest_episode=spec.longest_episode
+            )
         effects: list[Effect] = [Send(routing_id, welcome, body)]
         if body is not None and version < newest:
             effects += self._publisher.pulled(now, routing_id, Pull(version=version))

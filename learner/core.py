@@ -31,6 +31,7 @@ from common.wire.messages import (
     Pull,
     Save,
     Scale,
+    SiteReport,
     Stop,
 )
 from common.wire.protocol import may_send
@@ -141,6 +142,10 @@ class LearnerCore:
                 return self._heartbeat(routing_id, peer, message)
             case FleetReport():
                 return self._fleet.reported(now, routing_id, peer, message)
+            case SiteReport():
+                if self.run.peers.site_reported(peer, message):
+                    self.run.stats.joined(self.run.peers.actors)
+                return []
             case Inspect():
                 return self._reports.asked(now, routing_id, peer)
             case Halt() | Save() | Scale():
@@ -192,7 +197,7 @@ class LearnerCore:
         return effects + self._publish(now)
 
     def _publish(self, now: float) -> list[Effect]:
-        return self._publisher.publish(now, self.run.peers.actors, self.run.peers.near_actors)
+        return self._publisher.publish(now, self.run.peers.senders, self.run.peers.near_senders)
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
         """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.
@@ -210,7 +215,7 @@ class LearnerCore:
             self._record_due = now + RECORD_SECONDS
             effects += self._expire(now)
             if self._rounds is None:  # else no clock decides whose episodes count
-                self.run.stats.window.look(now, {name for name, _ in self.run.peers.incarnations})
+                self.run.stats.window.look(now, self.run.peers.sources)
             if self._weights.finite:
                 told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
                 effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
@@ -270,8 +275,8 @@ class LearnerCore:
 
     @property
     def present(self) -> int:
-        """Actors, launchers and evaluators that have not left."""
-        return self.run.peers.actors + sum(len(self.run.peers.role(one)) for one in ("launcher", "evaluator"))
+        """Actors, relays, launchers and evaluators that have not left."""
+        return self.run.peers.senders + sum(len(self.run.peers.role(one)) for one in ("launcher", "evaluator"))
 
     def stop(self, now: float) -> list[Effect]:
         """The end of this epoch by a signal; the peers are told to expect the learner back."""

@@ -30,7 +30,7 @@ from common.host.addresses import Address
 from common.host.service.logs import LineLimit, cut
 from common.host.service.notify import Notifier
 from common.host.service.signals import Signals
-from common.settings.sections import Exchange, Settings
+from common.settings.sections import Settings
 from common.wire import sockets
 from common.wire.frames import split
 from learner.authentication import LearnerKeys
@@ -47,7 +47,7 @@ from learner.effects import (
     Send,
     WriteMetrics,
 )
-from learner.ports import Ports
+from learner.ports import Ports, unread_messages
 from learner.record import run_lock
 from learner.record.gradient_log import GradientLog
 from learner.record.hyperparameters import hyperparameters
@@ -135,13 +135,6 @@ def load() -> None:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def unread_messages(exchange: Exchange) -> int:
-    """Messages of the longest kind that an honest actor may send while the learner is busy for a minute."""
-    if exchange.kind == "actions":
-        return 32 * exchange.groups  # each is sent again every two seconds
-    return 8 * exchange.credit if exchange.credit else 1024  # every ten seconds; without credit as they come
 
 
 def failure_of(error: RuntimeError) -> str:

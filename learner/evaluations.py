@@ -175,7 +175,14 @@ class Evaluations:
         spec = self._run.spec
         self._run.stats.unknown(peer)
         if peer.offences >= MOST_OFFENCES:
-            return exclude(self._run, now, routing_id, peer, f"{MOST_OFFENCES} evaluations of another run or epoch")
+            return exclude(
+                self._run.peers,
+                self._run.stats.warn,
+                now,
+                routing_id,
+                peer,
+                f"{MOST_OFFENCES} evaluations of another run or epoch",
+            )
         return [refuse(routing_id, "unknown", f"this is run {spec.run}, epoch {spec.epoch}")]
 
     def _refuse(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
@@ -187,4 +194,4 @@ class Evaluations:
         if peer.bad_in_a_row < BAD_IN_A_ROW:
             return [line]
         reason = f"{BAD_IN_A_ROW} evaluations in a row could not be used, the last one: {why}"
-        return [line, *exclude(self._run, now, routing_id, peer, reason)]
+        return [line, *exclude(self._run.peers, self._run.stats.warn, now, routing_id, peer, reason)]

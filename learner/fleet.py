@@ -36,10 +36,11 @@ class Fleet:
         launchers = [peer for _, peer in self._peers.role("launcher")]
         theirs = {name for peer in launchers for name in called(peer.hello.name)}
         playing = [peer for _, peer in self._peers.role("actor") if peer.plays]
+        sites = [peer.site for _, peer in self._peers.role("relay") if peer.plays and peer.site is not None]
         measurement = self._run_stats.measurement(
             now,
-            len(playing),
-            by_hand=sum(peer.hello.launcher not in theirs for peer in playing),
+            len(playing) + sum(site.actors for site in sites),
+            by_hand=sum(peer.hello.launcher not in theirs for peer in playing) + sum(site.by_hand for site in sites),
             launchers=len(launchers),
         )
         decision = self._scaler.decide(now, measurement)
@@ -140,7 +141,11 @@ class Fleet:
             launcher.absentees = Absentees(self._expiry_seconds, HANGS_PREPARING_AFTER)
         present: set[str] = set()
         if report.names:
-            present = present.union(*(called(peer.hello.name) for _, peer in self._peers.role("actor")))
+            behind = self._peers.site_names
+            if behind is None:
+                return  # any of the launcher's may be among those that are not named
+            names = behind | {peer.hello.name for _, peer in self._peers.role("actor")}
+            present = present.union(*map(called, names))
         launcher.absentees.reported(now, report.names, present)
 
 

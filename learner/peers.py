@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import msgspec
 
 from common.host.load import Load
-from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus
-from common.wire.messages import FleetReport, Hello
+from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RelayStatus
+from common.wire.messages import FleetReport, Hello, SiteReport
+from common.wire.protocol import SENDERS
 from learner.absentees import Absentees
 from learner.bounded_dict import BoundedDict
 from learner.meters import Rate
@@ -57,6 +58,8 @@ class Peer:
     lag: float = 0.0
     ordered: int = 0
     report: FleetReport | None = None
+    site: SiteReport | None = None
+    """Of a relay that has reported."""
     load: Load | None = None
     """Of its host."""
     absentees: Absentees | None = None
@@ -72,6 +75,13 @@ class Peer:
         """Whether this is the process that says `hello`, under the key that it came with."""
         mine = self.hello.incarnation, self.hello.name, self.hello.role, self.key_name
         return mine == (hello.incarnation, hello.name, hello.role, key_name)
+
+    @property
+    def actors(self) -> int:
+        """That it stands for: an actor for itself, a relay for those of its site."""
+        if self.site is not None:
+            return self.site.actors
+        return int(self.hello.role == "actor")
 
     @property
     def slots(self) -> int:
@@ -101,6 +111,18 @@ class Peer:
             versions=hello.versions,
         )
 
+    def relay_status(self, now: float) -> RelayStatus:
+        site = self.site or SiteReport(actors=0)
+        own = msgspec.structs.asdict(self.status(now))
+        del own["launcher"], own["versions"]
+        return RelayStatus(
+            **own,
+            actors=site.actors,
+            site_stale=site.stale,
+            site_refused=site.refused,
+            site={name: figure for _, name, figure in site.named},
+        )
+
     def fleet_status(self) -> FleetStatus:
         hello = self.hello
         report = self.report or FleetReport(slots=hello.slots, running=0, starting=0, failed=0)
@@ -115,14 +137,16 @@ class Peers:
         self._by_process: dict[tuple[str, ...], bytes] = {}
         self._by_place: dict[tuple[str, ...], dict[bytes, Peer]] = {}
         self._by_role: dict[str, dict[bytes, Peer]] = {}
-        self._actors: dict[bytes, Incarnation] = {}
-        """Incarnations, by routing id."""
+        self._senders: dict[bytes, Incarnation] = {}
+        """Incarnations of actors and relays, by routing id."""
+        self.actors = 0
+        """In the run; of those behind a relay as many as it said last."""
         self.playing: set[Incarnation] = set()
-        """Of the actors, those that have sent what they played."""
+        """Of the senders, those that have sent what was played."""
         self.on_leave: list[Callable[[bytes], None]] = []
         """Whoever keeps something of a peer: called with the routing id of each that leaves."""
-        self.near_actors = 0
-        """How many actors are near."""
+        self.near_senders = 0
+        """How many of them are near."""
         self._window = ReplayWindow()
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
@@ -180,11 +204,12 @@ class Peers:
         self._by_process[_process(peer.hello, peer.key_name)] = routing_id
         self._by_place.setdefault(_place(peer.hello), {})[routing_id] = peer
         self._by_role.setdefault(peer.hello.role, {})[routing_id] = peer
-        if peer.hello.role == "actor":
-            self._actors[routing_id] = peer.incarnation
+        if peer.hello.role in SENDERS:
+            self._senders[routing_id] = peer.incarnation
+            self.actors += peer.actors
             if peer.plays:
                 self.playing.add(peer.incarnation)
-            self.near_actors += peer.near
+            self.near_senders += peer.near
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
         """Routing ids of the predecessors of this peer, which would count beside it until they expire.
@@ -222,8 +247,9 @@ class Peers:
         if peer is not None:
             if peer.key_name in self.key_roles:
                 self._key_seen[peer.key_name] = max(peer.seen, self._key_seen.get(peer.key_name, -math.inf))
-            if self._actors.pop(routing_id, None) is not None:
-                self.near_actors -= peer.near
+            if self._senders.pop(routing_id, None) is not None:
+                self.actors -= peer.actors
+                self.near_senders -= peer.near
                 self.playing.discard(peer.incarnation)
             self._by_process.pop(_process(peer.hello, peer.key_name), None)
             del self._by_role[peer.hello.role][routing_id]
@@ -254,21 +280,45 @@ class Peers:
         """All peers of one role, in the order they joined."""
         return list(self._by_role.get(role, {}).items())
 
+    def site_reported(self, peer: Peer, report: SiteReport) -> bool:
+        """A relay has told whom it stands for; returns whether they are more than before."""
+        before, peer.site = peer.actors, report
+        self.actors += peer.actors - before
+        return peer.actors > before
+
     @property
-    def actors(self) -> int:
-        return len(self._actors)
+    def senders(self) -> int:
+        """Actors and relays, each counted once."""
+        return len(self._senders)
 
     @property
     def incarnations(self) -> Collection[Incarnation]:
-        """Of the actors."""
-        return self._actors.values()
+        """Of actors and relays."""
+        return self._senders.values()
+
+    @property
+    def sources(self) -> set[str]:
+        """Under whose names episodes may come now (`source_of`)."""
+        found = {name for name, _ in self.incarnations}
+        for _, peer in self.role("relay"):
+            if peer.site is not None:
+                found |= {source_of(peer.hello.name, number) for number, _, _ in peer.site.named}
+        return found
+
+    @property
+    def site_names(self) -> set[str] | None:
+        """Of the actors behind relays; None: there are more than are named."""
+        sites = [peer.site for _, peer in self.role("relay") if peer.site is not None]
+        if any(site.actors > len(site.named) for site in sites):
+            return None
+        return {name for site in sites for _, name, _ in site.named}
 
     def hosts(self, own: str, load: Load | None) -> list[HostStatus]:
         """By the peer of each that was heard last; `own` is the learner's, with its load."""
         loads = {} if load is None else {own: load}
         heard = {own: math.inf} if loads else {}
         actors: Counter[str] = Counter()
-        for role in ("actor", "launcher", "evaluator"):
+        for role in ("actor", "launcher", "evaluator", "relay"):
             for peer in self._by_role.get(role, {}).values():
                 host = peer.hello.host
                 actors[host] += role == "actor"
@@ -304,6 +354,11 @@ class Peers:
     def has_worked(self, hello: Hello) -> bool:
         """Whether this incarnation has sent contributions, or played for the learner."""
         return (hello.name, hello.incarnation) in self._window
+
+
+def source_of(relay: str, number: int) -> str:
+    """What an actor behind a relay is called as the one who played an episode: two of one name may be at two sites."""
+    return f"{relay}#{number}"
 
 
 def _process(hello: Hello, key_name: str) -> tuple[str, ...]:

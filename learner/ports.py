@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 import zmq
 
 from common.host.process import available_bytes, open_descriptors, raise_descriptor_limit
+from common.settings.sections import Exchange
 from common.wire import sockets, tcp
 from common.wire.frames import Buffer, pack
 from common.wire.messages import AnyMessage, Status
@@ -243,6 +244,13 @@ class Ports:
         if self.authenticator is not None:
             self.authenticator.close()
         self._context.term()
+
+
+def unread_messages(exchange: Exchange) -> int:
+    """Messages of the longest kind that an honest actor may send while the learner is busy for a minute."""
+    if exchange.kind == "actions":
+        return 32 * exchange.groups  # each is sent again every two seconds
+    return 8 * exchange.credit if exchange.credit else 1024  # every ten seconds; without credit as they come
 
 
 def _address(frame: zmq.Frame) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from common.rl.moments import bytes_in_header
 from common.rl.named_tensors import NamedTensor
 from common.run.status import EvaluationStatus, RunStatus
-from common.settings.exchanges import MAX_LIST_ITEMS
+from common.settings.exchanges import MAX_LIST_ITEMS, most_in_sum, why_no_relay
 from common.settings.sections import Network, Settings
 from learner.peers import Peers
 from learner.run_stats import RunStats
@@ -18,8 +18,8 @@ HEADER_BYTES = 2**16
 """Longest header of a message, without its episodes and moments."""
 MOMENT_BYTES = 2**19
 """Most that the moments in one header may take."""
-EPISODE_BYTES = 1 + 3 * 9
-"""Most that one episode takes in a header."""
+EPISODE_BYTES = 1 + 3 * 9 + 9
+"""Most that one episode takes in a header, with who played it."""
 SEEDS_PER_RUN = 100_003
 """Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 METRICS = (
@@ -67,9 +67,10 @@ class RunSpec:
 
     @property
     def header_bytes(self) -> int:
-        """Longest header that an actor of this run sends: each of its steps may end an episode."""
+        """Longest header that an actor or a relay of this run sends: each of its steps may end an episode."""
         accumulate = self.settings.exchange.accumulate
-        steps = accumulate * self.settings.algorithm.rollout_length * self.settings.environment.num_envs
+        rollouts = accumulate if why_no_relay(self.settings) else most_in_sum(self.settings)
+        steps = rollouts * self.settings.algorithm.rollout_length * self.settings.environment.num_envs
         episodes = min(steps, MAX_LIST_ITEMS) * EPISODE_BYTES
         return HEADER_BYTES + episodes + accumulate * bytes_in_header(self.counted)
 
@@ -105,6 +106,8 @@ class Run:
         """
         playing = [peer for _, peer in self.peers.role("actor") if peer.plays][:ACTORS_COUNTED]
         paces = {peer.hello.name: peer.rate.value(now) for peer in playing}
+        for _, relay in self.peers.role("relay"):
+            paces |= {name: figure for _, name, figure in relay.site.named} if relay.site else {}
         if not paces:
             return {}
         ordered = sorted(paces.values())
@@ -113,14 +116,14 @@ class Run:
             "actor_frames_per_second_median": ordered[len(ordered) // 2],
             "actor_frames_per_second_most": ordered[-1],
         }
-        return found | ({"actor_frames_per_second": paces} if len(playing) <= ACTORS_NAMED else {})
+        return found | ({"actor_frames_per_second": paces} if len(paces) <= ACTORS_NAMED else {})
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
         """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""
         spec, stats = self.spec, self.stats
         settings, counters = spec.settings, stats.counters
         limits = settings.limits
-        actors = self.peers.role("actor")
+        actors, relays = self.peers.role("actor"), self.peers.role("relay")
         return RunStatus(
             run=spec.run,
             epoch=spec.epoch,
@@ -133,7 +136,7 @@ class Run:
             network=_network(settings.network),
             parameters=spec.parameters,
             seed=settings.seed,
-            codec=", ".join(sorted({peer.codec for _, peer in actors})),
+            codec=", ".join(sorted({peer.codec for _, peer in [*actors, *relays]})),
             device=spec.device,
             run_dir=spec.run_dir,
             goal=limits.until_return,
@@ -141,9 +144,10 @@ class Run:
             frames_left=max(0, limits.frames - counters.frames) if limits.frames else None,
             episodes_left=max(0, limits.episodes - counters.episodes) if limits.episodes else None,
             reached=stats.state == "reached",
-            actors_now=len(actors),
+            actors_now=self.peers.actors,
             quarantined=self.peers.quarantine.status(now),
             actors=[peer.status(now) for _, peer in actors],
+            relays=[peer.relay_status(now) for _, peer in relays],
             launchers=[peer.fleet_status() for _, peer in self.peers.role("launcher")],
             checkpoint=self.saves.status(now),
             disk_free=stats.host.disk_free,

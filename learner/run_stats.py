@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
@@ -13,12 +13,12 @@ from common.rl.algorithms.statistics import known
 from common.rl.episode import Episode
 from common.run.status import EvaluationStatus, RunStatus
 from common.settings.sections import Settings
-from common.wire.messages import Contribution, Observe
+from common.wire.messages import Contribution, Gradient, Observe
 from learner.episode_window import EpisodeWindow
 from learner.health import VitalSigns
 from learner.host_look import HostLook
 from learner.meters import Busy, LagMeter, Rate, Smoothed
-from learner.peers import Peer
+from learner.peers import Peer, source_of
 from learner.scaling import Bounds, Decision, FirstEpisodes, FleetMeter, Measurement, Totals, kept, start
 
 WINDOW_SECONDS = 5.0
@@ -146,11 +146,12 @@ class RunStats:
         The steps of its finished episodes are at most those that it has played; an episode beyond, such as one that
         began before the learner knew it, is left out.
         """
-        if peer.hello.name != self._player:
-            self._player, self._other_played = peer.hello.name, self._played
+        for source in _players(peer, message):
+            if source != self._player:
+                self._player, self._other_played = source, self._played
+            self._played = now
         if self._beside:
             self._beside, self._other_played = False, now
-        self._played = now
         self.window.alone = now - self._other_played > self._alone_seconds
         counters = self.counters
         counters.frames += message.steps
@@ -158,10 +159,10 @@ class RunStats:
         self._frames.add(now, message.steps)
         peer.frames += message.steps
         peer.rate.add(now, message.steps)
-        for episode in message.episodes:
+        for episode, source in zip(message.episodes, _sources(peer, message), strict=False):
             if peer.finished_steps + episode.length <= peer.claimed_steps:
                 peer.finished_steps += episode.length
-                self.window.add(episode, peer.hello.name)
+                self.window.add(episode, source)
                 if counters.first_length is None:
                     counters.first_length = self._first.add(episode.length)
         counters.episodes = self.window.episodes
@@ -338,3 +339,17 @@ class RunStats:
             "health": self.health,
             "warnings": list(self._warnings),
         }
+
+
+def _sources(peer: Peer, message: Contribution | Observe) -> Iterable[str]:
+    """Who played each of the episodes."""
+    if isinstance(message, Gradient) and message.summed:
+        return [source_of(peer.hello.name, number) for number in message.players]
+    return repeat(peer.hello.name)
+
+
+def _players(peer: Peer, message: Contribution | Observe) -> Collection[str]:
+    """Who has played, as far as a message tells: a relay names those who ended an episode."""
+    if isinstance(message, Gradient) and message.summed:
+        return list(dict.fromkeys(_sources(peer, message)))
+    return [peer.hello.name]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("common", "actor", "learner", "deploy", "simulation")
+ROOMS = ("common", "actor", "learner", "relay", "deploy", "simulation")
 TORCH_FREE = (
     "common.wire.messages",
     "common.wire.frames",
@@ -31,6 +31,7 @@ QUICK = {
     "actor --help": HEAVY,
     "launcher --help": HEAVY,
     "learner --help": HEAVY,
+    "relay --help": HEAVY,
     "presets": HEAVY,
     "presets show CartPole-v1": HEAVY,
     "status --help": HEAVY,

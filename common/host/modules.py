@@ -17,7 +17,7 @@ from types import ModuleType
 
 from common.errors import A3cdError, ConfigurationError
 
-ROOMS = ("common", "actor", "learner", "deploy", "simulation")
+ROOMS = ("common", "actor", "learner", "relay", "deploy", "simulation")
 """The packages of a3cd; a file of the user's with such a name is never imported."""
 MOST_TRACEBACKS = 16
 _log = logging.getLogger(__name__)

@@ -30,6 +30,32 @@ class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
 
+class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One relay as the learner sees it, and what it tells of its site."""
+
+    name: str
+    host: str
+    pid: int
+    state: str
+    last_error: str
+    """That the relay, or an actor of its site, recovered from."""
+    actors: int
+    """Of its site."""
+    frames: int
+    frames_per_second: float
+    gradients: int
+    """Sums applied."""
+    stale: int
+    """Sums; `site_stale`: gradients of its actors that it did not take."""
+    refused: int
+    lag: float
+    seen: float
+    site_stale: int
+    site_refused: int
+    site: dict[str, float] = {}
+    """Frames per second of its actors by their names; of many those that joined first."""
+
+
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One launcher as the learner sees it."""
 
@@ -198,6 +224,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of the learner's list; empty without keys."""
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
+    relays: list[RelayStatus] = []
 
 
 EVALUATED = {

@@ -6,6 +6,8 @@ ADAMS_BETA1 = 0.9
 """Kingma and Ba 2014, https://arxiv.org/abs/1412.6980."""
 MAX_LIST_ITEMS = 2**16
 """Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
+MOST_SUMMED = 16
+"""Rollouts in one sum of a relay, unless one gradient has more: with more per step, learning is short of steps."""
 
 EXCHANGES: dict[str, tuple[str, ...]] = {
     "a3c": ("gradients", "trajectories", "actions"),
@@ -71,6 +73,23 @@ def momentum(settings: Settings, kind: str) -> float:
 def most_accumulated(settings: Settings) -> int:
     """Rollouts that an actor adds up while it waits for an answer; none where each step waits for it."""
     return 0 if staleness_policy(settings) == "synchronous" else settings.exchange.accumulate
+
+
+def why_no_relay(settings: Settings) -> str:
+    """Why no relay can stand between this run's learner and its actors; empty: one can. `settings` are resolved."""
+    kind, credit = settings.exchange.kind, settings.exchange.credit
+    if kind != "gradients":
+        return f'a relay adds gradients up, and this run\'s actors send none: exchange.kind = "{kind}"'
+    if settings.reproducible or staleness_policy(settings) == "synchronous":
+        return "each step of this run waits for its actors (reproducible, or staleness.policy), a relay does not"
+    if not credit:
+        return "a relay would queue gradients without end: exchange.credit = 0"
+    return ""
+
+
+def most_in_sum(settings: Settings) -> int:
+    """Rollouts in one gradient of a relay."""
+    return max(MOST_SUMMED, settings.exchange.accumulate)
 
 
 def possible(settings: Settings) -> set[str]:

@@ -13,7 +13,7 @@ from common.rl.episode import Episode
 from common.settings.exchanges import MAX_LIST_ITEMS
 from common.settings.sections import MAX_ACTORS
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
 
 MAX_NAME = 128
@@ -23,17 +23,20 @@ MAX_TEXT = 4096
 MAX_EVALUATED = 1000
 """Episodes of one evaluation."""
 MAX_ACTORS_NAMED = 256
-"""In one report of a launcher, and in one order to it."""
+"""In one report of a launcher or a relay, and in one order to a launcher."""
+MAX_STEPS, MAX_FRAMES = 10**9, 10**11
+"""Of one contribution."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Natural = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Doubles = Annotated[list[float], Meta(max_length=MAX_LIST_ITEMS)]
 Seconds = Annotated[float, Meta(gt=0)]
+Figure = Annotated[float, Meta(ge=0, le=1e30)]
 Actors = Annotated[int, Meta(ge=0, le=MAX_ACTORS)]
-Role = Literal["actor", "launcher", "observer", "evaluator", "operator"]
+Role = Literal["actor", "launcher", "observer", "evaluator", "relay", "operator"]
 Verdict = Literal["applied", "stale", "refused", "duplicate"]
-RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown", "order"]
+RefusalCode = Literal["protocol", "codec", "name", "role", "quarantined", "replaced", "unknown", "relay", "order"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag=str.lower):
@@ -53,7 +56,7 @@ class Hello(Message, frozen=True):
     versions: Annotated[dict[Name, Label], Meta(max_length=32)] = {}
     """Of Python and the packages that matter."""
     codecs: Annotated[list[Name], Meta(max_length=64)] = []
-    """Codecs that the peer has (actors)."""
+    """Codecs that the peer has (actors and relays)."""
     launcher: Label = ""
     """Name of the launcher that started this actor; empty: started by hand."""
     slots: Natural = 0
@@ -71,13 +74,19 @@ class Welcome(Message, frozen=True):
     a3cd: Label = ""
     """The learner's version of a3cd."""
     settings: dict[str, Any] = {}
-    """The run settings, resolved (actors and evaluators)."""
+    """The run settings, resolved (actors, evaluators and relays)."""
     codec: Label = ""
-    """Codec for the actor's gradients or trajectories."""
+    """Codec for the peer's gradients or trajectories."""
     credit: Natural = 0
-    """Gradients or trajectories that this actor may have unanswered; 0: no limit."""
+    """Gradients or trajectories that this peer may have unanswered; 0: no limit."""
     model: Label = ""
     """Hash of the network that both ends build."""
+    parameters: Annotated[int, Meta(ge=0, le=2**30)] = 0
+    """Of that network (relays, which do not build it)."""
+    counted: Annotated[int, Meta(ge=0, le=MAX_LIST_ITEMS)] = 0
+    """Numbers whose moments come with each gradient (relays)."""
+    longest_episode: Natural = 0
+    """In steps of the agent; 0: not known (relays)."""
     weights_port: Natural = 0
     weights_format: Label = ""
     """fp32 or fp16: the format of whole weights."""
@@ -87,6 +96,9 @@ class Welcome(Message, frozen=True):
     """Actors in the run now."""
     seed: Natural = 0
     """Seed for this peer's environments and sampling: different for every actor, and for every evaluator."""
+    relay: Label = ""
+    """Incarnation of the relay that says this; empty: the learner. What another one left unanswered is dropped: it may
+    have been applied, and a new relay does not know."""
 
 
 class Refused(Message, frozen=True):
@@ -107,9 +119,9 @@ class Contribution(Message, frozen=True):
     """Of the weights that acted, on average over the rollout; the lag is counted from it."""
     model: Name
     codec: Name
-    steps: Annotated[int, Meta(ge=0, le=10**9)]
+    steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)]
     """Environment steps in which the agent acted."""
-    emulator_frames: Annotated[int, Meta(ge=0, le=10**11)]
+    emulator_frames: Annotated[int, Meta(ge=0, le=MAX_FRAMES)]
     count: Annotated[int, Meta(ge=1, le=4096)] = 1
     """Rollouts in the body."""
     episodes: Annotated[list[Episode], Meta(max_length=MAX_LIST_ITEMS)] = []
@@ -123,6 +135,10 @@ class Gradient(Contribution, frozen=True):
 
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
     """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl, explained_variance, clip_fraction."""
+    summed: bool = False
+    """It is a relay's: the sum of gradients that were packed before."""
+    players: Annotated[list[Natural], Meta(max_length=MAX_LIST_ITEMS)] = []
+    """Of a relay: which of its actors played each of the episodes, by number."""
 
 
 class Trajectory(Contribution, frozen=True):
@@ -225,6 +241,20 @@ class FleetReport(Message, frozen=True):
     """How often each actor ended without being told to, since the launcher started; of many those with most."""
 
 
+class SiteReport(Message, frozen=True):
+    """The actors that a relay stands for."""
+
+    actors: Actors
+    by_hand: Actors = 0
+    """Those of them that no launcher started."""
+    stale: Natural = 0
+    """Gradients that the relay did not take since they were too old, since it started."""
+    refused: Natural = 0
+    """Gradients that it could not use."""
+    named: Annotated[list[tuple[Natural, Name, Figure]], Meta(max_length=MAX_ACTORS_NAMED)] = []
+    """Number, name and frames per second of each actor; of many those that joined first."""
+
+
 class Heartbeat(Message, frozen=True):
     """Sign of life, sent from the working loop."""
 
@@ -303,5 +333,6 @@ class Goodbye(Message, frozen=True):
 
 AnyMessage = (
     Hello | Welcome | Refused | Gradient | Trajectory | Acknowledgement | Pull | Weights | Evaluation | Observe | Act
-    | FleetOrder | FleetReport | Heartbeat | Inspect | Status | Halt | Save | Saved | Scale | Scaled | Stop | Goodbye
+    | FleetOrder | FleetReport | SiteReport | Heartbeat | Inspect | Status | Halt | Save | Saved | Scale | Scaled | Stop
+    | Goodbye
 )  # fmt: skip

@@ -13,13 +13,16 @@ from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused,
 State = Literal["joining", "member"]
 """Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
 Side = Role | Literal["learner"]
-PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator", "operator")
+PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator", "relay", "operator")
 ACTOR: tuple[Role, ...] = ("actor",)
 LAUNCHER: tuple[Role, ...] = ("launcher",)
 OBSERVER: tuple[Role, ...] = ("observer",)
 EVALUATOR: tuple[Role, ...] = ("evaluator",)
 OPERATOR: tuple[Role, ...] = ("operator",)
-PLAYERS: tuple[Role, ...] = ("actor", "evaluator")
+RELAY: tuple[Role, ...] = ("relay",)
+SENDERS: tuple[Role, ...] = ("actor", "relay")
+"""Of what becomes of rollouts; they hear the broadcast."""
+PULLERS: tuple[Role, ...] = ("actor", "evaluator", "relay")
 LEARNER: tuple[Side, ...] = ("learner",)
 EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
 
@@ -40,18 +43,21 @@ class Rule:
 
 RULES: dict[type[Message], Rule] = {
     messages.Hello: Rule(PEERS, LEARNER, "joining", (Welcome, Refused)),
-    messages.Welcome: Rule(LEARNER, PEERS, "joining", body="for an actor the weights, unless the learner acts for it"),
+    messages.Welcome: Rule(
+        LEARNER, PEERS, "joining", body="for actors and relays the weights, unless the learner acts"
+    ),
     messages.Refused: Rule(LEARNER, PEERS, None),
-    messages.Gradient: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="the packed gradient"),
+    messages.Gradient: Rule(SENDERS, LEARNER, answers=(Acknowledgement, Refused), body="the packed gradient"),
     messages.Trajectory: Rule(ACTOR, LEARNER, answers=(Acknowledgement, Refused), body="`count` packed rollouts"),
-    messages.Acknowledgement: Rule(LEARNER, ACTOR),
-    messages.Pull: Rule(PLAYERS, LEARNER, answers=(messages.Weights,)),
-    messages.Weights: Rule(LEARNER, PLAYERS, body="the weights; none if the peer has them already"),
+    messages.Acknowledgement: Rule(LEARNER, SENDERS),
+    messages.Pull: Rule(PULLERS, LEARNER, answers=(messages.Weights,)),
+    messages.Weights: Rule(LEARNER, PULLERS, body="the weights; none if the peer has them already"),
     messages.Evaluation: Rule(EVALUATOR, LEARNER, answers=(Refused,)),
     messages.Observe: Rule(ACTOR, LEARNER, answers=(messages.Act, Refused), body="rewards, flags and observations"),
     messages.Act: Rule(LEARNER, ACTOR, body="one action for each environment of the group"),
     messages.FleetOrder: Rule(LEARNER, LAUNCHER),
     messages.FleetReport: Rule(LAUNCHER, LEARNER, answers=(messages.FleetOrder,)),
+    messages.SiteReport: Rule(RELAY, LEARNER),
     messages.Heartbeat: Rule(EVERYONE, EVERYONE, answers=(messages.Heartbeat,)),
     messages.Inspect: Rule(OBSERVER, LEARNER, answers=(messages.Status,)),
     messages.Status: Rule(LEARNER, OBSERVER),
@@ -97,6 +103,12 @@ REFUSALS: dict[RefusalCode, Refusal] = {
         passes=False,
     ),
     "replaced": Refusal("a launcher of its name came later, and is a member", None),
+    "relay": Refusal(
+        "it is a relay, and what the actors of this run send cannot be added up on the way: it is no gradients, or the "
+        "learner waits for each actor's",
+        RefusedError,
+        passes=False,
+    ),
     "order": Refusal("an operator's order that cannot be carried out, or be read: nothing has changed", RefusedError),
     "unknown": Refusal("it is not a member, or its message is of another run or epoch", None),
 }

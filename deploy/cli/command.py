@@ -48,6 +48,7 @@ _ELSEWHERE = {
     "learner": "deploy.cli.learner",
     "play": "deploy.cli.agents",
     "record": "deploy.cli.agents",
+    "relay": "deploy.cli.relay",
     "runs": "deploy.cli.runs",
     "scale": "deploy.cli.control",
     "simulate": "deploy.cli.simulate",
@@ -61,7 +62,7 @@ _INTERNAL = {"ray-driver": "deploy.backends.ray_driver"}
 """The same, for commands that only a3cd runs."""
 _SECTIONS = {
     "Training": ("train", "presets", "init", "check-config", "tune", "bench", "simulate"),
-    "Daemons": ("learner", "actor", "launcher", "evaluator"),
+    "Daemons": ("learner", "actor", "launcher", "evaluator", "relay"),
     "A run that goes on": ("status", "dashboard", "track", "checkpoint", "scale", "stop"),
     "Run folders": ("runs", "curve", "evaluate", "play", "record", "export", "replay"),
     "Machines": ("doctor", "keys", "deploy", "completion"),

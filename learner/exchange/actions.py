@@ -172,4 +172,4 @@ class ActionExchange(Exchange):
         """Quarantine at once, since the two ends differ: sent again it would be as bad."""
         self._run.stats.refused(peer, f"{peer.hello.name} sent observations that cannot be used: {why}")
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
-        return exclude(self._run, now, routing_id, peer, reason)
+        return exclude(self._run.peers, self._run.stats.warn, now, routing_id, peer, reason)

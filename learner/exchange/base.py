@@ -14,7 +14,7 @@ from learner.exchange.header_check import HeaderCheck
 from learner.exchange.pace import Pace
 from learner.exchange.recorder import Recorder
 from learner.exchange.step_rule import gather_seconds, step_rule
-from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES, exclude
+from learner.exclusion import Discipline
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
@@ -131,6 +131,7 @@ class ContributionExchange(Exchange):
         self._credit = self._settings.exchange.credit
         self._staleness = staleness_rule(self._settings)
         self._headers = HeaderCheck(run.spec, self.message, self.plural)
+        self._discipline = Discipline(run.peers, run.stats.warn, self.plural)
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
@@ -159,16 +160,17 @@ class ContributionExchange(Exchange):
 
     @property
     def gather_seconds(self) -> float:
-        return gather_seconds(self._step_rule, self._run.peers.actors)
+        return gather_seconds(self._step_rule, self._run.peers.senders)
 
     @property
     def is_ready(self) -> bool:
         rule, peers = self._step_rule, self._run.peers
+        if not rule.asks_who:
+            return len(self._waiting) >= rule.least(peers.actors)
         # Who joins others makes its environments first, for seconds: only the first step waits for those.
-        here = peers.playing if rule.asks_who and self._stepped else peers.incarnations
-        enough = len(self._waiting) >= rule.least(len(here))
-        if not (enough and rule.asks_who):
-            return enough  # without a look at each, which with many actors takes long
+        here = peers.playing if self._stepped else peers.incarnations
+        if len(self._waiting) < rule.least(len(here)):
+            return False  # without a look at each, which with many actors takes long
         return rule.is_full([one.peer.incarnation for one in self._waiting], here)
 
     def begin(self) -> list[Effect]:
@@ -202,7 +204,7 @@ class ContributionExchange(Exchange):
         """Adds one of a good header to the next step, unless it is too old; raises CodecError for a bad body."""
         stats, name = self._run.stats, peer.hello.name
         lag = stats.counters.version - header.version
-        until = now if self._pace is None else self._pace.sent(now, name, header.count)
+        until = now if self._pace is None else self._pace.sent(now, name, header.count, peer.actors)
         stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
         # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
@@ -347,7 +349,7 @@ class ContributionExchange(Exchange):
         """Once after each restart of the learner that is honest."""
         self._run.stats.unknown(peer)
         text = f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}"
-        return self._offence(now, routing_id, peer, text) or [refuse(routing_id, "unknown", text)]
+        return self._discipline.offended(now, routing_id, peer, text) or [refuse(routing_id, "unknown", text)]
 
     def _beyond_credit(
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, unanswered: int
@@ -357,23 +359,14 @@ class ContributionExchange(Exchange):
             f"{unanswered} of its {self.plural} are not answered yet, its credit is {self._credit}: wait for an answer"
         )
         self._run.stats.refused(peer, f"{peer.hello.name} does not wait for answers: {text}")
-        return self._offence(now, routing_id, peer, text) or [self._answer(routing_id, header, "refused", text)]
-
-    def _offence(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        if peer.offences < MOST_OFFENCES:
-            return []
-        reason = f"{MOST_OFFENCES} messages that no actor sends, the last one: {why}"
-        return exclude(self._run, now, routing_id, peer, reason)
+        out = self._discipline.offended(now, routing_id, peer, text)
+        return out or [self._answer(routing_id, header, "refused", text)]
 
     def _refuse(self, now: float, routing_id: bytes, peer: Peer, header: Contribution, why: str) -> list[Effect]:
-        text = f"{peer.hello.name} sent a {type(header).__name__.lower()} that cannot be used: {why}"
-        self._run.stats.refused(peer, text)
-        peer.bad_in_a_row += 1
-        line = Log("warning", text, key=f"bad {peer.hello.name}")
-        if peer.bad_in_a_row < BAD_IN_A_ROW:
-            return [line, self._answer(routing_id, header, "refused", why)]
-        reason = f"{BAD_IN_A_ROW} {self.plural} in a row could not be used, the last one: {why}"
-        return [line, *exclude(self._run, now, routing_id, peer, reason)]
+        line = self._discipline.unusable(peer, header, why)
+        self._run.stats.refused(peer, line.text)
+        out = self._discipline.enough(now, routing_id, peer, why)
+        return [line, *(out or [self._answer(routing_id, header, "refused", why)])]
 
     def _answer(self, routing_id: bytes, header: Contribution, verdict: Verdict, why: str = "") -> Send:
         message = Acknowledgement(

@@ -30,7 +30,8 @@ class GradientExchange(ContributionExchange):
         )
 
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:
-        self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag, source=source)
+        summed = isinstance(header, Gradient) and header.summed
+        self._sum.add(body, header.codec, weight=weight, count=header.count, lag=lag, source=source, summed=summed)
 
     def weights_restored(self) -> None:
         self._sum.weights_restored()

@@ -4,7 +4,8 @@ import math
 
 from common.errors import CodecError
 from common.rl.episode import Episode
-from common.wire.messages import Contribution
+from common.settings.exchanges import most_in_sum
+from common.wire.messages import Contribution, Gradient
 from learner.meters import LARGEST_FIGURE
 from learner.peers import Peer
 from learner.run import RunSpec
@@ -22,7 +23,8 @@ class HeaderCheck:
         self._model = spec.model
         self._message = message
         self._plural = plural
-        self._accumulate = settings.exchange.accumulate
+        self._most = {"actor": settings.exchange.accumulate, "relay": most_in_sum(settings)}
+        """Rollouts in one, by the sender's role."""
         self._rollout_steps = settings.algorithm.rollout_length * settings.environment.num_envs
         self._whole_episodes = settings.algorithm.whole_episodes
         self._skipped = settings.environment.frame_skip or MOST_SKIPPED
@@ -41,14 +43,24 @@ class HeaderCheck:
             raise CodecError(f"packed as {header.codec!r}, agreed was {peer.codec!r}")
         if header.version > version:
             raise CodecError(f"of version {header.version}, the newest is {version}")
+        self._check_sum(peer, header)
         self._check_steps(header)
         peer.claimed_steps += header.steps
         for episode in header.episodes:
             check_episode(episode, self._longest)
 
+    def _check_sum(self, peer: Peer, header: Contribution) -> None:
+        """Only a relay sends sums, which say of each episode who played it."""
+        role = peer.hello.role
+        if header.count > (most := self._most[role]):
+            raise CodecError(f"of {header.count} rollouts, at most {most} are added up")
+        summed, players = (header.summed, len(header.players)) if isinstance(header, Gradient) else (False, 0)
+        if summed != (role == "relay"):
+            raise CodecError("the sum of others' gradients, of an actor" if summed else "no sum, of a relay")
+        if players != (len(header.episodes) if summed else 0):
+            raise CodecError(f"with {len(header.episodes)} episodes of {players} players")
+
     def _check_steps(self, header: Contribution) -> None:
-        if header.count > self._accumulate:
-            raise CodecError(f"of {header.count} rollouts, at most {self._accumulate} are added up")
         most = header.count * self._rollout_steps
         if self._whole_episodes:
             most = header.count * self._longest if self._longest else header.steps

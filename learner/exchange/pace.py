@@ -2,11 +2,13 @@
 
 An actor that waits for its answers, and sends more than it can have played, would take most of the steps and make the
 others' contributions stale. Beyond this pace its answers wait, and it with them; nothing is refused. Rollouts over the
-same seconds are compared, so a learner that stands still, or is slow, holds nobody back.
+same seconds are compared, so a learner that stands still, or is slow, holds nobody back. A relay may be as fast as all
+the actors that it stands for.
 """
 
 from collections import deque
 
+from common.wire.protocol import SENDERS
 from learner.peers import Peers
 
 MOST = 8.0
@@ -28,8 +30,8 @@ class Pace:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._counts: dict[str, int] = {}
-        """Rollouts in this window, of those actors that played already when it began."""
+        self._counts: dict[str, float] = {}
+        """Rollouts of one actor in this window, of those senders that played already when it began."""
         self._begun = 0.0
         self._look_due = 0.0
         self._rates: deque[float] = deque(maxlen=WINDOWS)
@@ -41,15 +43,16 @@ class Pace:
         self._held: dict[str, float] = {}
         """When answers to an actor were held back last."""
 
-    def sent(self, now: float, name: str, rollouts: int) -> float:
-        """An actor sent so many rollouts; returns when they may be answered."""
+    def sent(self, now: float, name: str, rollouts: int, actors: int = 1) -> float:
+        """An actor, or a relay of so many `actors`, sent so many rollouts; returns when they may be answered."""
+        each = rollouts / max(1, actors)
         if name in self._counts:
-            self._counts[name] += rollouts
+            self._counts[name] += each
         if now >= self._look_due:
             self._look(now)
         if not self._seconds:
             return now
-        paid = self._paid[name] = max(self._paid.get(name, now), now) + rollouts * self._seconds
+        paid = self._paid[name] = max(self._paid.get(name, now), now) + each * self._seconds
         until = paid - MOST * self._seconds  # whoever was slow before may be quick for as long as the middle rollout
         if until > now:
             self._held[name] = now
@@ -64,7 +67,8 @@ class Pace:
         self._look_due = now + WINDOW_SECONDS
         self._paid = {name: until for name, until in self._paid.items() if until > now}
         self._held = {name: since for name, since in self._held.items() if now - since < TOLD_SECONDS}
-        playing = {peer.hello.name for _, peer in self._peers.role("actor") if peer.plays}
+        senders = [peer for role in SENDERS for _, peer in self._peers.role(role)]
+        playing = {peer.hello.name for peer in senders if peer.plays}
         counts = sorted(count for name, count in self._counts.items() if name in playing)
         if len(playing) < LEAST_ACTORS:
             self._rates.clear()
@@ -75,5 +79,5 @@ class Pace:
                 return  # the window goes on
             self._rates.append(middle / (now - self._begun))
             self._seconds = 1.0 / (MOST * max(self._rates))
-        self._counts = dict.fromkeys(playing, 0)
+        self._counts = dict.fromkeys(playing, 0.0)
         self._begun = now

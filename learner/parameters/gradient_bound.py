@@ -2,7 +2,8 @@
 
 Actors clip the gradient of each rollout to algorithm.max_grad_norm (`common.rl.gradient`), so the sum over n rollouts
 has an L2 norm of at most n times that. With error feedback a residual travels with it, which the actor keeps below
-RESIDUAL_ROLLOUTS times max_grad_norm. Packing makes either longer by at most GROWTH.
+RESIDUAL_ROLLOUTS times max_grad_norm. Packing makes either longer by at most GROWTH. A relay's sum is of gradients that
+were packed before, and each of which may have brought a residual; with its own it is packed once more.
 """
 
 import math
@@ -30,18 +31,22 @@ class GradientBound:
     """0: gradients are not clipped, and only LARGEST_NORM bounds them."""
     error_feedback: bool | Literal["auto"] = "auto"
 
-    def largest(self, codec: str, count: int, size: int) -> float:
-        """Largest norm of the decoded gradient of `count` rollouts, a vector of `size` elements."""
+    def largest(self, codec: str, count: int, size: int, *, summed: bool = False) -> float:
+        """Largest norm of the decoded gradient of `count` rollouts, `size` elements; `summed`: a relay's."""
         if not self.max_grad_norm:
             return LARGEST_NORM
-        rollouts = count + (RESIDUAL_ROLLOUTS if feeds_back(self.error_feedback, codec) else 0)
-        return min(LARGEST_NORM, GROWTH * rollouts * self.max_grad_norm + UNDERFLOW * math.sqrt(size))
+        residual = RESIDUAL_ROLLOUTS * self.max_grad_norm if feeds_back(self.error_feedback, codec) else 0.0
+        rounded = UNDERFLOW * math.sqrt(size)
+        longest = count * self.max_grad_norm
+        if summed:
+            longest = GROWTH * (longest + count * residual) + count * rounded
+        return min(LARGEST_NORM, GROWTH * (longest + residual) + rounded)
 
-    def check(self, norm: float, codec: str, count: int, size: int) -> None:
+    def check(self, norm: float, codec: str, count: int, size: int, *, summed: bool = False) -> None:
         """Raises CodecError for a norm that is not finite, or that no honest gradient has."""
         if not math.isfinite(norm):
             raise CodecError("not finite (NaN or infinity)")
-        if norm <= (largest := self.largest(codec, count, size)):
+        if norm <= (largest := self.largest(codec, count, size, summed=summed)):
             return
         why = ""
         if self.max_grad_norm:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import torch
 
-from common.settings.codec_names import NAMES, TOP_K
+from common.settings.codec_names import TOP_K
 from common.wire.codecs.arithmetic import add_times, square_sum
-from common.wire.codecs.registry import PackedCodec, make
+from common.wire.codecs.registry import PackedCodec, longest, make
 from common.wire.frames import Buffer
 from learner.parameters.agreement import Agreement
 from learner.parameters.delay_compensation import DelayCompensation
@@ -61,7 +61,7 @@ class GradientSum:
     @property
     def max_bytes(self) -> int:
         """Length that no body exceeds, whatever its codec."""
-        return max(self._codec(name).max_bytes for name in NAMES)
+        return longest(self._size, self._top_k)
 
     def weights_restored(self) -> None:
         """Earlier weights are in place; gradients of those before cannot be compensated any more."""
@@ -72,17 +72,27 @@ class GradientSum:
         """Actors whose gradients do not fit the others', in words."""
         return [] if self._agreement is None else self._agreement.named()
 
-    def add(self, body: Buffer, codec: str, *, weight: float, count: int = 1, lag: int = 0, source: str = "") -> None:
+    def add(
+        self,
+        body: Buffer,
+        codec: str,
+        *,
+        weight: float,
+        count: int = 1,
+        lag: int = 0,
+        source: str = "",
+        summed: bool = False,
+    ) -> None:
         """Adds `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` is at most `reach`.
 
-        `source`: the name of the actor.
+        `source`: the name of the actor, or of the relay whose sum it is (`summed`).
 
         Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
         any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
         gradient = self._codec(codec).read(body, self._scratch)
         norm = math.sqrt(square_sum(gradient))
-        self._bound.check(norm, codec, count, self._size)
+        self._bound.check(norm, codec, count, self._size, summed=summed)
         factor = weight
         if self._compensation is not None or self._agreement is not None:
             if gradient is not self._scratch:

@@ -4,9 +4,11 @@ With exchange.weights = "delta" an actor that joins gets the keyframe (common/wi
 difference of the newest weights to it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from common.wire.bodies.broadcast import Broadcast, run_mark
 from common.wire.bodies.weights import WeightsFormat
@@ -16,8 +18,10 @@ from learner.connections import Progress
 from learner.effects import Effect, Publish, Send
 from learner.parameters.keyframe import Keyframe
 from learner.parameters.pulls import PullQueue, held
-from learner.parameters.weights import Weights
 from learner.run import Run
+
+if TYPE_CHECKING:
+    from learner.parameters.weights import Weights  # torch, which a relay does without
 
 KEYFRAME_SECONDS = 1.0
 """Shortest time between two keyframes."""

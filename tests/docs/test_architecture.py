@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-PATHS = re.compile(r"`((?:common|actor|learner|deploy)/[\w./]*)`")
+PATHS = re.compile(r"`((?:common|actor|learner|relay|deploy)/[\w./]*)`")
 
 
 def files_of(title: str) -> list[str]:

@@ -116,9 +116,17 @@ class ReplayedSum(GradientSum):
         self._replay.rewind(version)
 
     def add(
-        self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0, source: str = ""
+        self,
+        body: Buffer,
+        codec: str = "",
+        *,
+        weight: float,
+        count: int = 1,
+        lag: int = 0,
+        source: str = "",
+        summed: bool = False,
     ) -> None:
-        super().add(body, codec, weight=weight, count=count, lag=lag, source=source)
+        super().add(body, codec, weight=weight, count=count, lag=lag, source=source, summed=summed)
         self._added.append(Added(bytes(body), codec, weight, count, self.key))
 
     def step(self, *, scale: float, frames: int) -> StepResult:

@@ -10,6 +10,7 @@ import msgspec
 
 from actor.effects import Leave, Prepare
 from actor.evaluator.core import EvaluatorCore
+from actor.outbox import Send
 from actor.worker_core import WorkerCore
 from common.errors import A3cdError
 from common.rl.episode import Episode
@@ -21,9 +22,10 @@ from deploy.backends.background_loop import Report
 from deploy.backends.base import Ended, Observation
 from deploy.launcher.core import LauncherCore
 from learner.effects import Finish, SaveCheckpoint
+from relay.core import RelayCore
 from tests.fuzz.choices import Choices
 from tests.helpers.link import ActorShell
-from tests.helpers.run import BAD, MODEL, hello_of, learner_of
+from tests.helpers.run import BAD, MODEL, hello_of, learner_of, welcome_of
 
 BY_PEERS = tuple(kind for kind, rule in RULES.items() if rule.senders != LEARNER)
 BY_LEARNER = tuple(kind for kind, rule in RULES.items() if set(LEARNER) & set(rule.senders))
@@ -33,7 +35,9 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "codec": ("none", "int8", ""),
     "name": ("a", "b", "c"),
     "incarnation": ("1", "2"),
-    "role": ("actor", "launcher", "observer", "evaluator", "operator"),
+    "role": ("actor", "launcher", "observer", "evaluator", "relay", "operator"),
+    "parameters": (2,),
+    "counted": (0,),
     "host": ("lab", "gpu-box"),
     "launcher": ("", "l"),
     "protocol": (messages.PROTOCOL,),
@@ -181,6 +185,33 @@ def _worker_sequence(data: bytes, core: WorkerCore, player: Any, may_play: Calla
         assert len(effects) < MOST_EFFECTS
         if any(isinstance(effect, Leave) for effect in effects):
             return
+
+
+def relay_sequence(data: bytes) -> None:
+    """Between a site and a learner that say anything; only the learner's word ends it, and what it says is read."""
+    choices, now = Choices(data), 0.0
+    core = RelayCore(hello_of("r", "relay"), now, learner="tcp://gpu-box:5555", weights_port=6001)
+    if choices.byte() % 8:
+        core.heard(now, welcome_of(parameters=2, settings={"exchange": {"kind": "gradients"}}), bytes(8))
+    for _ in range(200):
+        if not choices:
+            return
+        now += choices.one_of((0.0, 0.01, 1.0, 11.0, 40.0))
+        effects: list[Any] = []
+        if choices.byte() % 4:
+            peer, body = choices.one_of((b"1", b"2", b"3")), choices.one_of((None, b"", bytes(8), b"\xff" * 8))
+            if (sent := message(choices, BY_PEERS)) is not None:
+                effects += core.handle(now, peer, sent, body, address="10.0.0.7")
+        elif (said := message(choices, BY_LEARNER)) is not None:
+            try:
+                effects += core.heard(now, said, choices.one_of((None, b"", bytes(8))))
+            except A3cdError:
+                return
+        effects += core.tick(now)
+        assert len(effects) < MOST_EFFECTS
+        for effect in effects:
+            if isinstance(effect, Send):
+                assert unpack(pack(effect.message), by_learner=True) == effect.message
 
 
 def launcher_sequence(data: bytes) -> None:

@@ -46,7 +46,13 @@ from learner.record import gradient_history
 from learner.record import metrics_file as metrics
 from learner.record.gradient_log import FRAME, frame_head
 from tests.fuzz.choices import Choices
-from tests.fuzz.sequences import actor_sequence, evaluator_sequence, launcher_sequence, learner_sequence
+from tests.fuzz.sequences import (
+    actor_sequence,
+    evaluator_sequence,
+    launcher_sequence,
+    learner_sequence,
+    relay_sequence,
+)
 
 SIZE = 300
 SPECS = (
@@ -263,5 +269,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         actor_sequence,
         evaluator_sequence,
         launcher_sequence,
+        relay_sequence,
     )
 }

@@ -82,7 +82,15 @@ class NotedSum(GradientSum):
         return self.largest_lag
 
     def add(
-        self, body: Buffer, codec: str = "", *, weight: float, count: int = 1, lag: int = 0, source: str = ""
+        self,
+        body: Buffer,
+        codec: str = "",
+        *,
+        weight: float,
+        count: int = 1,
+        lag: int = 0,
+        source: str = "",
+        summed: bool = False,
     ) -> None:
         if bytes(body) == BAD:
             raise CodecError("not finite (NaN or infinity)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.run.status import EvaluationStatus, FleetStatus, PeerStatus, RunStatus
+from common.run.status import EvaluationStatus, FleetStatus, PeerStatus, RelayStatus, RunStatus
 
 _PEER: dict[str, Any] = {
     "name": "lab-01",
@@ -20,6 +20,24 @@ _PEER: dict[str, Any] = {
     "refused": 0,
     "lag": 1.1,
     "seen": 0.2,
+}
+_RELAY: dict[str, Any] = {
+    "name": "hub",
+    "host": "hub",
+    "pid": 77,
+    "state": "working",
+    "last_error": "",
+    "actors": 3,
+    "frames": 30_100,
+    "frames_per_second": 2071.3,
+    "gradients": 900,
+    "stale": 2,
+    "refused": 0,
+    "lag": 1.5,
+    "seen": 0.2,
+    "site_stale": 17,
+    "site_refused": 0,
+    "site": {"there-0": 812.5, "there-1": 790.0},
 }
 _FLEET: dict[str, Any] = {
     "name": "gpu-box",
@@ -101,6 +119,11 @@ def peer_status(**changed: Any) -> PeerStatus:
 def fleet_status(**changed: Any) -> FleetStatus:
     """A launcher."""
     return FleetStatus(**(_FLEET | changed))
+
+
+def relay_status(**changed: Any) -> RelayStatus:
+    """A relay, with two of its three actors named."""
+    return RelayStatus(**(_RELAY | changed))
 
 
 def evaluation_status(**changed: Any) -> EvaluationStatus:

@@ -62,7 +62,7 @@ def test_an_actor_is_near_by_its_host_and_its_address() -> None:
     for name, host, address in (("a", here, "127.0.0.1"), ("b", here, "10.0.0.1"), ("c", "tunnel", "::1")):
         core.handle(0.0, name.encode(), hello_of(name, host=host), None, address=address)
     near = [peer.hello.name for _, peer in core.run.peers.role("actor") if peer.near]
-    assert (near, core.run.peers.near_actors) == (["a"], 1)
+    assert (near, core.run.peers.near_senders) == (["a"], 1)
 
 
 def test_an_actor_without_a_common_codec_is_refused_and_not_let_in() -> None:
@@ -164,3 +164,36 @@ def test_a_process_that_connects_anew_is_one_peer_and_its_old_connection_is_ende
     assert sent(effects, Welcome, b"again") and not logged(effects)
     assert [(peer.name, peer.gradients) for peer in core.run.status(2.0).actors] == [("x", 1)]
     assert sent(core.handle(2.0, b"again", gradient_of(), BODY), Acknowledgement)[0].verdict == "duplicate"
+
+
+GRADIENTS = "exchange.kind=gradients"
+
+
+def test_a_relay_is_told_what_an_actor_is_and_what_it_cannot_know_without_the_network() -> None:
+    core, _ = learner_of(GRADIENTS, counters=Counters(version=7), longest=500)
+    effects = core.handle(0.0, b"r", hello_of("r", "relay"), None)
+    (send,) = [effect for effect in effects if isinstance(effect, Send)]
+    (welcome,) = sent(effects, Welcome)
+    assert send.body == body_of(7)
+    assert (welcome.codec, welcome.credit, welcome.weights_port) == (CODEC, 1, 5556)
+    assert (welcome.parameters, welcome.counted, welcome.longest_episode) == (2, 0, 500)
+    (actor,) = sent(core.handle(0.0, b"a", hello_of("a"), None), Welcome)
+    assert (actor.parameters, actor.counted, actor.longest_episode, actor.relay) == (0, 0, 0, "")
+    assert logged(effects) == ["info: relay r on lab joined"]
+
+
+def test_a_run_whose_gradients_cannot_be_added_up_takes_no_relay() -> None:
+    core, _ = learner_of("exchange.kind=trajectories", "algorithm.kind=vtrace")
+    effects = core.handle(0.0, b"r", hello_of("r", "relay"), None)
+    (refused,) = sent(effects, Refused)
+    assert refused.code == "relay" and 'exchange.kind = "trajectories"' in refused.reason
+    assert core.run.peers.senders == 0
+
+
+def test_a_key_is_a_relay_s_only_where_the_list_says_so() -> None:
+    core, _ = learner_of(GRADIENTS)
+    core.run.peers.key_roles = {"site": USUAL_ROLES, "hub": ("relay",)}
+    (refused,) = sent(core.handle(0.0, b"r", hello_of("site", "relay"), None, "site"), Refused)
+    assert refused.code == "role"
+    assert sent(core.handle(0.0, b"h", hello_of("hub", "relay"), None, "hub"), Welcome)
+    assert [one.code for one in sent(core.handle(0.0, b"a", hello_of("hub/a"), None, "hub"), Refused)] == ["role"]

@@ -17,6 +17,7 @@ from common.wire.messages import (
     Inspect,
     Pull,
     Refused,
+    SiteReport,
     Status,
     Stop,
     Weights,
@@ -333,3 +334,15 @@ def test_synchronously_all_are_answered_behind_the_weights_once_the_last_has_sen
         Acknowledgement,
     ]
     assert len(store.steps) == 2
+
+
+def test_a_site_that_tells_again_how_many_it_has_makes_nobody_join() -> None:
+    """Else whoever plays alone there would never be believed."""
+    core, _ = learner_of("exchange.kind=gradients")
+    core.handle(0.0, b"r", hello_of("site", "relay"), None)
+    joined: list[int] = []
+    core.run.stats.joined = joined.append  # type: ignore[method-assign]
+    for actors in (2, 2, 1, 3):
+        assert core.handle(1.0, b"r", SiteReport(actors=actors), None) == []
+    assert joined == [2, 3]
+    assert (core.run.peers.actors, core.present) == (3, 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Refused, Welcome
+from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Refused, SiteReport, Welcome
 from learner.core import LearnerCore
 from learner.effects import Effect
 from learner.fleet import share
@@ -286,3 +286,22 @@ def test_one_that_hung_while_the_learner_was_restarted_is_named_and_one_that_is_
         assert sent(knock, Refused)
         assert reports(core, begin, begin + 58, "lab-0", "lab-1") == []
     assert reports(core, 300, 300, "lab-0", "lab-1") == [{"lab-0": 300.0}]
+
+
+def test_actors_behind_a_relay_count_for_scaling_and_do_not_hang() -> None:
+    core, _ = learner_of(*FIXED, "exchange.kind=gradients", "exchange.expiry_seconds=30")
+    core.handle(0.0, b"l", hello_of("lab", "launcher", slots=6), None)
+    core.handle(0.0, b"r", hello_of("site", "relay"), None)
+    named_ = [(number, f"lab-{number}", 10.0) for number in range(6)]
+
+    def at(now: float, actors: int) -> list[FleetOrder]:
+        core.handle(now, b"r", SiteReport(actors=actors, by_hand=0, named=named_), None)
+        report = FleetReport(slots=6, running=6, starting=0, failed=0, names=[f"lab-{number}" for number in range(6)])
+        return sent(core.handle(now, b"l", report, None), FleetOrder)
+
+    assert [order for now in range(0, 700, 10) for order in at(float(now), 6)] == [], "all six are there"
+    assert [order for now in range(700, 1400, 10) for order in at(float(now), 300)] == [], "or may be"
+    named_.pop()
+    hang = [order.silent for now in range(1400, 2100, 10) for order in at(float(now), 5)]
+    assert hang and set(hang[-1]) == {"lab-5"}
+    assert core.run.peers.actors == 5

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from common.host.load import Load
-from common.wire.messages import FleetReport
+from common.wire.messages import FleetReport, SiteReport
 from learner.peers import REPLACED, Peer, Peers
 from learner.replay_window import REMEMBERED
 from tests.helpers.run import hello_of
@@ -47,12 +47,12 @@ def test_actors_on_this_host_are_counted_however_they_leave() -> None:
         peers.join(name.encode(), hello_of(name), 0.0, near=True)
     join(peers, "d")
     peers.join(b"launcher", hello_of("launcher", role="launcher"), 0.0, near=True)
-    assert (peers.near_actors, peers.actors) == (3, 4)
+    assert (peers.near_senders, peers.actors) == (3, 4)
     peers.replace(b"a")
     for routing_id in (b"b", b"b", b"d", b"launcher"):
         peers.leave(routing_id)
     assert peers.moved(b"elsewhere", hello_of("c")) == b"c"
-    assert (peers.near_actors, peers.actors) == (1, 1)
+    assert (peers.near_senders, peers.actors) == (1, 1)
 
 
 def test_a_launcher_replaces_its_actor_by_one_of_the_same_name() -> None:
@@ -254,3 +254,38 @@ def test_whoever_keeps_something_of_a_peer_is_told_when_it_leaves_or_moves() -> 
     assert told == [b"1"]
     peers.leave(b"2")
     assert told == [b"1", b"2"]
+
+
+def test_a_relay_counts_for_the_actors_that_it_told_of_last_and_as_one_who_sends() -> None:
+    peers = Peers()
+    join(peers, "a")
+    relay = join(peers, "site", role="relay")
+    assert (peers.actors, peers.senders, relay.actors) == (1, 2, 0), "it has told of nobody yet"
+    peers.site_reported(relay, SiteReport(actors=12, named=[(0, "x", 1.0)]))
+    peers.site_reported(relay, SiteReport(actors=9, named=[(0, "x", 1.0), (4, "y", 2.0)]))
+    assert (peers.actors, peers.senders) == (10, 2)
+    assert peers.sources == {"a", "site", "site#0", "site#4"}
+    assert peers.moved(b"elsewhere", hello_of("site", "relay")) == b"site"
+    assert (peers.actors, peers.senders) == (10, 2)
+    peers.leave(b"elsewhere")
+    assert (peers.actors, peers.senders, peers.sources) == (1, 1, {"a"})
+
+
+def test_the_names_behind_relays_are_known_where_all_are_told() -> None:
+    peers = Peers()
+    assert peers.site_names == set()
+    first, second = (join(peers, name, role="relay") for name in ("one", "two"))
+    peers.site_reported(first, SiteReport(actors=1, named=[(0, "x", 1.0)]))
+    assert peers.site_names == {"x"}
+    peers.site_reported(second, SiteReport(actors=2, named=[(0, "y", 1.0)]))
+    assert peers.site_names is None
+
+
+def test_the_status_of_a_relay_is_of_itself_and_of_its_site() -> None:
+    peers = Peers()
+    relay = join(peers, "site", role="relay")
+    assert relay.relay_status(1.0).actors == 0
+    peers.site_reported(relay, SiteReport(actors=2, stale=5, refused=1, named=[(0, "x", 1.0), (1, "y", 2.0)]))
+    status = relay.relay_status(1.0)
+    assert (status.name, status.actors, status.site_stale, status.site_refused) == ("site", 2, 5, 1)
+    assert status.site == {"x": 1.0, "y": 2.0}

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from common.rl.episode import Episode
+from common.settings.exchanges import MOST_SUMMED
 from common.wire.frames import pack
-from common.wire.messages import MAX_EVALUATED, Evaluation, Hello
+from common.wire.messages import MAX_EVALUATED, Evaluation, Hello, SiteReport
 from learner.run import ACTORS_COUNTED, ACTORS_NAMED, HEADER_BYTES, Run
 from learner.run_stats import Counters
 from tests.helpers.run import gradient_of, hello_of, run_of, settings_of, spec_of
@@ -135,3 +136,22 @@ def test_the_network_of_the_status_tells_whether_it_is_recurrent() -> None:
         run_of(settings_of("network.kind='dense'", f"network.lstm={units}")).status(0.0).network for units in (0, 8)
     ]
     assert told == ["dense", "dense lstm 8"]
+
+
+def test_a_relay_s_actors_are_counted_and_shown() -> None:
+    run = run_of(settings_of("exchange.kind=gradients"), now=100.0)
+    relay, _ = run.peers.join(b"r", hello_of("site", "relay"), 100.0)
+    relay.codec = "int8"
+    run.peers.site_reported(relay, SiteReport(actors=2, named=[(0, "x", 30.0), (1, "y", 10.0)]))
+    status, row = run.status(101.0), run.metrics(101.0)
+    assert (status.actors_now, status.actors, status.codec, row["actors"]) == (2, [], "int8", 2)
+    assert status.relays == [relay.relay_status(101.0)]
+    assert row["actor_frames_per_second"] == {"x": 30.0, "y": 10.0}
+
+
+@pytest.mark.parametrize(("kind", "rollouts"), [("gradients", MOST_SUMMED), ("trajectories", 4)])
+def test_a_header_has_room_for_the_episodes_of_a_relay_s_sum(kind: str, rollouts: int) -> None:
+    spec = spec_of(settings_of(f"exchange.kind={kind}", "environment.num_envs=2", "algorithm.rollout_length=5"))
+    episodes, players = [(-1e300, 10**9, 1e300)] * 10 * rollouts, [2**62] * 10 * rollouts
+    header = pack(gradient_of(2**62, 2**62, summed=True, episodes=episodes, players=players))
+    assert len(header) <= spec.header_bytes < len(header) + HEADER_BYTES + 1000

@@ -238,3 +238,27 @@ def test_finished_episodes_have_no_more_steps_than_were_played() -> None:
         stats.played(101.0, peer, gradient_of(steps=steps, episodes=[(float(one), one, 0.1) for one in lengths]))
     assert [episode.length for episode in stats.window.kept] == [15, 20, 5, 60]
     assert stats.counters.episodes == 4
+
+
+def test_behind_a_relay_each_actor_is_a_source_of_its_own() -> None:
+    stats = stats_of(window=20)
+    stats.joined(3)
+    relay = Peer(hello_of("site", "relay"), 101.0, Rate(5.0, 101.0), claimed_steps=10_000)
+    for turn in range(20):
+        episodes = [(1.0, 10, 0.5), (1.0, 10, 0.5), (900.0 if turn > 10 else 1.0, 10, 0.5)]
+        header = gradient_of(steps=30, summed=True, episodes=episodes, players=[0, 1, 2])
+        stats.played(101.0 + turn, relay, header)
+    assert set(stats.window.sources) == {"site#0", "site#1", "site#2"}
+    assert not stats.window.alone
+    assert stats.score == pytest.approx(1.0), "nobody confirms the third"
+
+
+def test_a_site_of_one_actor_is_believed_as_that_actor_would_be() -> None:
+    stats = stats_of()
+    stats.joined(1)
+    relay = Peer(hello_of("site", "relay"), 101.0, Rate(5.0, 101.0), claimed_steps=10_000)
+    header = gradient_of(summed=True, episodes=[(5.0, 5, 0.5)] * 3, players=[7] * 3)
+    stats.played(101.0, relay, header)
+    assert stats.window.alone and stats.score == pytest.approx(5.0)
+    stats.played(102.0, relay, gradient_of(summed=True))
+    assert stats.window.alone, "a sum in which no episode ended tells of nobody"

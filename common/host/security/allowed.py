@@ -13,11 +13,12 @@ from common.host.security.keys import check_key, check_name
 USUAL_ROLES = ("actor", "launcher", "observer", "evaluator")
 """Of a key for which none are written. An observer asks for the status and does nothing else; an evaluator asks for
 weights and tells how they play."""
-ROLES = (*USUAL_ROLES, "operator")
-"""An operator ends the run, saves it, and says how many actors it has: only where that is written."""
+ROLES = (*USUAL_ROLES, "relay", "operator")
+"""Only where that is written: a relay stands for many actors, which the learner does not see; an operator ends the run,
+saves it, and says how many actors it has."""
 _HEADER = (
     "# Peers that may speak to the learner: PUBLICKEY name [roles]. Read again whenever it changes.\n"
-    f"# Roles: some of {','.join(ROLES)}, with commas between; where none is written, all but operator.\n"
+    f"# Roles: some of {','.join(ROLES)}, with commas between; where none is written, all but relay and operator.\n"
 )
 
 

@@ -52,6 +52,11 @@ class PackedCodec:
         return self.stage.decompress(body)
 
 
+def longest(size: int, top_k: float = TOP_K) -> int:
+    """Bytes that no body of `size` elements exceeds, whatever its codec."""
+    return max(make(name, size, top_k).max_bytes for name in NAMES)
+
+
 def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:
     """The codec called `name`, for vectors of `size` elements; `top_k`: fraction of them that top-k sends.
 

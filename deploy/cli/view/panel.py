@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from common.host.service.logs import printable
-from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RelayStatus, RunStatus
 from deploy.cli.view.formatting import NOTHING, amount, duration, number, share, size, spark
 
 WIDTH, HEIGHT = 80, 24
@@ -44,6 +44,9 @@ def render(status: RunStatus, returns: Sequence[float], height: int = HEIGHT) ->
     blocks: list[RenderableType] = [table, Text(), progress(status)]
     fixed = 6  # border 2, empty rows 2, progress bar 1, heading of the actors 1
     room = height - table.row_count - len(warnings) - fixed
+    if status.relays and room > len(status.relays):
+        blocks += [Text(), relays_table(status.relays)]
+        room -= len(status.relays) + 2
     if status.actors and room >= 1:
         blocks += [Text(), actors_table(status.actors, room)]
     return frame(status, Group(*blocks, *warnings))
@@ -181,6 +184,22 @@ def actors_table(actors: list[PeerStatus], rows: int) -> Table:
         table.add_row(Text(printable(actor.name)), *figures, said)
     if len(shown) < len(ordered):
         table.add_row(Text(f"and {len(ordered) - len(shown)} more", style=_DIM))
+    return table
+
+
+def relays_table(relays: list[RelayStatus], *, whole: bool = False) -> Table:
+    """A row for each relay; `whole`: and below it one for each of its actors, as far as it names them."""
+    table = _table("relay", ("actors", "frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
+    for relay in sorted(relays, key=lambda relay: relay.name):
+        said = Text(printable(relay.last_error or relay.state), style=_WARN if relay.last_error else _DIM)
+        said += _count("stale there", relay.site_stale) + _count("refused there", relay.site_refused)
+        figures = (amount(relay.frames), number(relay.frames_per_second), f"{relay.lag:.1f}", f"{relay.seen:.0f} s")
+        table.add_row(Text(printable(relay.name)), str(relay.actors), *figures, said)
+        site = sorted(relay.site.items()) if whole else []
+        for name, frames_per_second in site:
+            table.add_row(Text(f"  {printable(name)}", style=_DIM), "", "", number(frames_per_second), "", "", "")
+        if site and len(site) < relay.actors:
+            table.add_row(Text(f"  and {relay.actors - len(site)} more", style=_DIM), *[""] * 6)
     return table
 
 

@@ -24,6 +24,7 @@ from deploy.cli.view.panel import (
     launchers_table,
     notes,
     progress,
+    relays_table,
     warning_lines,
 )
 from deploy.cli.view.progress import open_view
@@ -69,6 +70,8 @@ def render(status: RunStatus) -> RenderableType:
     blocks: list[RenderableType] = [figures(status, (), whole=True), Text(), progress(status)]
     if status.actors:
         blocks += [Text(), actors_table(status.actors, len(status.actors))]
+    if status.relays:
+        blocks += [Text(), relays_table(status.relays, whole=True)]
     if status.launchers:
         blocks += [Text(), launchers_table(status.launchers)]
     if status.hosts:

@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from common.settings.exchanges import EXCHANGES, momentum, most_accumulated, possible, resolve, staleness_policy
+from common.settings.exchanges import (
+    EXCHANGES,
+    MOST_SUMMED,
+    momentum,
+    most_accumulated,
+    most_in_sum,
+    possible,
+    resolve,
+    staleness_policy,
+    why_no_relay,
+)
 from common.settings.sections import Algorithm, Exchange, Network, Optimizer, Settings, Staleness
 
 NETWORKS = ("dense", "conv-a3c", "conv-impala", "my.networks:Small")
@@ -84,3 +94,22 @@ def test_there_is_no_momentum_where_gradients_are_applied_as_they_come(
     settings: Settings, kind: str, beta1: float
 ) -> None:
     assert momentum(settings, kind) == beta1
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (Settings(exchange=Exchange(kind="gradients")), ""),
+        (Settings(exchange=Exchange(kind="trajectories")), 'exchange.kind = "trajectories"'),
+        (Settings(exchange=Exchange(kind="actions")), 'exchange.kind = "actions"'),
+        (Settings(exchange=Exchange(kind="gradients", credit=0)), "exchange.credit = 0"),
+        (Settings(exchange=Exchange(kind="gradients"), algorithm=Algorithm(kind="ppo")), "waits for its actors"),
+        (Settings(exchange=Exchange(kind="gradients"), reproducible=True), "waits for its actors"),
+    ],
+)
+def test_a_relay_is_for_gradients_that_nobody_waits_for(settings: Settings, why: str) -> None:
+    assert why in why_no_relay(settings) and bool(why) == bool(why_no_relay(settings))
+
+
+def test_a_sum_has_room_for_the_longest_gradient() -> None:
+    assert [most_in_sum(Settings(exchange=Exchange(accumulate=count))) for count in (4, 40)] == [MOST_SUMMED, 40]

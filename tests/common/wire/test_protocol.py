@@ -17,9 +17,11 @@ from common.wire.messages import (
     Save,
     Saved,
     Scale,
+    SiteReport,
     Stop,
 )
 from common.wire.protocol import EVERYONE, PEERS, REFUSALS, RULES, Side, may_send
+from tests.helpers.run import gradient_of
 
 
 def test_every_message_has_a_rule() -> None:
@@ -47,6 +49,11 @@ def test_every_contribution_is_answered_and_has_a_body(kind: type[Message]) -> N
         ("actor", Pull(version=1), True),
         ("launcher", Pull(version=1), False),
         ("evaluator", Pull(version=1), True),
+        ("relay", Pull(version=1), True),
+        ("relay", SiteReport(actors=1), True),
+        ("actor", SiteReport(actors=1), False),
+        ("launcher", SiteReport(actors=1), False),
+        ("relay", gradient_of(), True),
         ("evaluator", Evaluation(run="r", epoch=1, version=1, episodes=[]), True),
         ("actor", Evaluation(run="r", epoch=1, version=1, episodes=[]), False),
         ("evaluator", Inspect(), False),

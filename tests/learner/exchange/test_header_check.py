@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from common.errors import CodecError
 from common.rl.episode import Episode
+from common.settings.exchanges import MOST_SUMMED
 from common.wire.messages import Gradient
 from learner.exchange.header_check import HeaderCheck, check_episode
 from learner.meters import Rate
@@ -70,3 +71,33 @@ def test_an_episode_of_unknown_limit_may_be_of_any_length() -> None:
     check_episode(Episode(1.0, 10**9, 1.0), 0)
     with pytest.raises(CodecError, match="the environment ends them after 500: is it the same on both hosts"):
         check_episode(Episode(1.0, 10**9, 1.0), 500)
+
+
+def relay() -> Peer:
+    return Peer(hello_of("site", "relay"), 0.0, Rate(5.0, 0.0), codec=CODEC)
+
+
+def test_a_relay_s_sum_may_be_of_more_rollouts_than_an_actor_s_gradient() -> None:
+    fields: dict[str, Any] = {"summed": True, "episodes": [(1.0, 5, 0.1)] * 2, "players": [3, 0]}
+    assert checked(peer=relay(), count=MOST_SUMMED, steps=MOST_SUMMED * 40, **fields).claimed_steps == 640
+    with pytest.raises(CodecError, match=f"at most {MOST_SUMMED} are added up"):
+        checked(peer=relay(), count=MOST_SUMMED + 1, **fields)
+    long = f"exchange.accumulate={MOST_SUMMED + 4}"
+    checked(long, peer=relay(), count=MOST_SUMMED + 4, **fields)
+    with pytest.raises(CodecError, match="at most 4 are added up"):
+        checked(count=5)
+
+
+@pytest.mark.parametrize(
+    ("peer", "changed", "why"),
+    [
+        (None, {"summed": True}, "the sum of others' gradients, of an actor"),
+        (None, {"players": [1], "episodes": [(1.0, 5, 0.1)]}, "1 episodes of 1 players"),
+        (relay(), {}, "no sum, of a relay"),
+        (relay(), {"summed": True, "episodes": [(1.0, 5, 0.1)]}, "1 episodes of 0 players"),
+        (relay(), {"summed": True, "players": [1]}, "0 episodes of 1 players"),
+    ],
+)
+def test_only_a_relay_sends_sums_and_says_who_played(peer: Peer | None, changed: dict[str, Any], why: str) -> None:
+    with pytest.raises(CodecError, match=why):
+        checked(peer=peer, **changed)

@@ -141,3 +141,19 @@ def test_nothing_is_held_back_without_credit_or_where_all_wait_for_each_other(
     run = Run((assignment,))
     run.send()
     assert [answer.verdict for answer in sent(run.exchange.step(1.0), Acknowledgement)] == ["applied"]
+
+
+def test_a_relay_is_as_fast_as_its_actors_together() -> None:
+    """Three actors, and a relay of twenty that are as fast: it sends twenty times as often."""
+    peers = crew("a", "b", "c")
+    site, _ = peers.join(b"site", hello_of("site", "relay"), 0.0)
+    site.plays = True
+    for actors, held in ((20, 0), (1, 100)):
+        pace, late = Pace(peers), 0
+        for tick in range(600):
+            now = tick / 100
+            for name in "abc":
+                if tick % 20 == 0:
+                    pace.sent(now, name, 1)
+            late += pace.sent(now, "site", 1, actors) > now
+        assert (late > 0) == (held > 0)

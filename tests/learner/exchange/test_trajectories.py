@@ -20,7 +20,8 @@ def test_rollouts_are_unpacked_and_added_and_gradients_are_refused() -> None:
     peer, _ = run.peers.join(b"x", hello_of(), 0.0)
     peer.codec = "none"
     fields = msgspec.structs.asdict(gradient_of())
-    del fields["statistics"]
+    for name in ("statistics", "summed", "players"):
+        del fields[name]
     assert exchange.handle(0.0, b"x", peer, Trajectory(**fields), b"rollout") == []
     (applied,) = sent(exchange.step(0.0), Acknowledgement)
     assert (applied.verdict, applied.version) == ("applied", 1)

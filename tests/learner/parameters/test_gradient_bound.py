@@ -93,3 +93,20 @@ def test_without_clipping_only_what_optimizers_can_square_is_the_bound() -> None
     bound.check(0.99 * LARGEST_NORM, "none", 1, 10)
     with pytest.raises(CodecError, match=r"at most 1e\+16 is possible$"):
         bound.check(1.01 * LARGEST_NORM, "none", 1, 10)
+
+
+def test_a_relay_s_sum_may_be_longer_by_what_packing_it_twice_makes_of_it_and_not_much_more() -> None:
+    bound = GradientBound(CLIP)
+    once, twice = (bound.largest("int8", 16, 1000, summed=summed) for summed in (False, True))
+    assert once < twice < 1.08 * once
+    with pytest.raises(CodecError, match="at most"):
+        bound.check(twice + 0.1, "int8", 16, 1000, summed=True)
+    bound.check(twice - 0.1, "int8", 16, 1000, summed=True)
+    assert GradientBound(0.0).largest("int8", 16, 1000, summed=True) == LARGEST_NORM
+
+
+@pytest.mark.parametrize("codec", COARSE)
+def test_each_gradient_in_a_sum_may_have_brought_what_its_actor_owed(codec: str) -> None:
+    bound = GradientBound(CLIP)
+    most = 4 * bound.largest(codec, 1, 100)
+    assert most < bound.largest(codec, 4, 100, summed=True) < 1.6 * most

@@ -52,7 +52,7 @@ def test_comments_and_blank_lines(path: Path) -> None:
     ("line", "text"),
     [
         (ONE, "line 2: write a public key, a name"),
-        (f"{ONE} lab 1", "line 2: '1' is no role; there are actor, launcher, observer, evaluator, operator"),
+        (f"{ONE} lab 1", "line 2: '1' is no role; there are actor, launcher, observer, evaluator, relay, operator"),
         (f"{ONE} lab actor, observer", "line 2: write a public key, a name"),
         (f"{ONE} lab actor,", "line 2: '' is no role"),
         ("short lab1", "line 2: 'short' is no key"),

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from common.errors import CodecError
 from common.settings.codec_names import NAMES, TOP_K
-from common.wire.codecs.registry import make
+from common.wire.codecs.registry import longest, make
 from tests.helpers.bounds import bound
 from tests.helpers.examples import examples
 
@@ -126,3 +126,7 @@ def test_what_is_not_finite_never_comes_out_finite(name: str, bad: float) -> Non
     vector[SIZE - 2] = bad
     packed.decode(packed.encode(vector.numpy()), out.numpy())
     assert not out[SIZE - 2].isfinite()
+
+
+def test_no_body_is_longer_than_the_longest() -> None:
+    assert longest(SIZE) == max(packed.max_bytes for packed in PACKED.values())

@@ -15,9 +15,10 @@ from deploy.cli.view.panel import (
     limit,
     line,
     progress,
+    relays_table,
     render,
 )
-from tests.helpers.status import evaluation_status
+from tests.helpers.status import evaluation_status, relay_status
 
 Run = Callable[..., RunStatus]
 Peer = Callable[..., PeerStatus]
@@ -74,6 +75,27 @@ def test_the_panel_fits(run_status: Run, peer: Peer, width: int, actors: int, wa
     rows = text(render(status, COURSE, HEIGHT), width).splitlines()
     assert len(rows) <= HEIGHT
     assert {cell_len(row) for row in rows} == {width}
+
+
+@pytest.mark.parametrize("actors", [0, 3, 40])
+@pytest.mark.parametrize("relays", [1, 2, 5, 6, 30])
+def test_relays_are_shown_where_they_fit(run_status: Run, peer: Peer, relays: int, actors: int) -> None:
+    status = run_status(
+        relays=[relay_status(name=f"hub-{number:02d}", last_error="it hurts " * 40) for number in range(relays)],
+        actors=[peer(name=f"lab-{number:02d}") for number in range(actors)],
+    )
+    shown = text(render(status, COURSE, HEIGHT), 80)
+    assert len(shown.splitlines()) <= HEIGHT
+    assert ("hub-00" in shown) == (relays <= 6)
+
+
+def test_a_relay_s_actors_are_shown_on_demand_and_those_that_it_does_not_name_are_counted() -> None:
+    some = [relay_status(), relay_status(name="attic", site={}, site_stale=0, actors=0)]
+    short, whole = (text(relays_table(some, whole=whole), 100) for whole in (False, True))
+    assert short.splitlines()[1].split()[:3] == ["attic", "0", "30.1k"]
+    assert "stale there 17" in short and "there-0" not in short
+    assert [line.split()[0] for line in whole.splitlines()[1:]] == ["attic", "hub", "there-0", "there-1", "and"]
+    assert "and 1 more" in whole and "812" in whole
 
 
 def test_a_lower_terminal_gets_fewer_actors(run_status: Run, peer: Peer) -> None:

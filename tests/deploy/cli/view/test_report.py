@@ -11,6 +11,7 @@ from common.errors import UnavailableError
 from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RunStatus
 from common.wire.messages import Stop
 from deploy.cli.view import report
+from tests.helpers.status import relay_status
 
 PATIENCE = 20.0
 
@@ -26,6 +27,7 @@ def test_everything_is_in_it(
             KeyStatus(name="lab", roles=["actor", "observer"], peers=30, seen=65.0),
         ],
         disk_free=900_000_000,
+        relays=[relay_status()],
         launchers=[
             fleet(restarts={"a": 1, "b": 9, "c": 2, "d": 3}),
             fleet(name="lab", gave_up=True, exit_code=78, why="no environment " * 9),
@@ -36,7 +38,17 @@ def test_everything_is_in_it(
     console = Console(width=80, file=StringIO(), record=True)
     console.print(report.render(status))
     shown = console.export_text()
-    for expected in ("lab-00", "lab-29", "gave up", "warning 0", "warning 5", "done", "9649236e67ffe1b7", "runs/x"):
+    for expected in (
+        "lab-00",
+        "lab-29",
+        "there-1",
+        "gave up",
+        "warning 0",
+        "warning 5",
+        "done",
+        "9649236e67ffe1b7",
+        "runs/x",
+    ):
         assert expected in shown
     for expected in ("42 %  3.0 GB of 16.0 GB", "1:05 ago  actor, observer", "–  actor", "b 9x", "c 2x"):
         assert expected in shown

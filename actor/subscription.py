@@ -1,0 +1,50 @@
+"""The socket on which a daemon hears the learner's broadcast of weights, while it may."""
+
+from collections.abc import Iterator
+
+import zmq
+
+from common.host.security.access import LearnerEndpoint
+from common.wire import sockets
+from common.wire.client import MAX_REPLY_BYTES
+from common.wire.membership import Membership
+
+
+class Subscription:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint) -> None:
+        self._context = context
+        self._access = access
+        self._port = 0
+        self.socket: zmq.Socket[bytes] | None = None
+        """None: not subscribed now."""
+
+    def open(self, port: int) -> None:
+        """The learner's second port, by its welcome."""
+        if self.socket is not None and self._port == port:
+            return
+        self.close()
+        self._port = port
+        where = str(self._access.address.with_port(port))
+        self.socket = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)
+
+    def keep(self, membership: Membership) -> None:
+        """Whoever is kept out does not knock at the second port, which would be tried many times a second."""
+        if membership.member and self._port and self.socket is None:
+            self.open(self._port)
+        elif membership.obstacle and not membership.member:
+            self.close()
+
+    def frames(self) -> Iterator[zmq.Frame]:
+        """Broadcasts that have come."""
+        while self.socket is not None:
+            try:
+                # CONFLATE leaves at most the newest; a reconnect may bring an older one.
+                frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            yield frame
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close(linger=0)
+        self.socket = None

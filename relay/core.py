@@ -1,0 +1,297 @@
+"""A relay between a learner and the actors of one site, without sockets, clocks or files: messages and time in, effects
+out.
+
+    actors --gradients--> judged, added up --sum--> learner --weights--> kept, passed on --> actors
+
+To its actors it is a learner, which has their gradients once they are in a sum; to its learner it is an actor, whose
+rollouts are those of many. It keeps nothing on a disk: a new one of its name takes over, and its actors join anew.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from actor.effects import Effect as LearnerEffect
+from actor.effects import Leave, Prepare, Warn
+from actor.outbox import Send as ToLearner
+from common.errors import ProtocolError, WireError
+from common.host.load import Load
+from common.host.service.logs import cut
+from common.settings.sections import Settings
+from common.wire.frames import Buffer
+from common.wire.membership import Membership
+from common.wire.messages import AnyMessage, Contribution, Goodbye, Heartbeat, Hello, Pull, Stop, Welcome
+from common.wire.protocol import may_send
+from learner.attention import Attention
+from learner.connections import Progress
+from learner.effects import Disconnect, Log, Publish, refuse
+from learner.effects import Effect as SiteEffect
+from learner.effects import Send as ToSite
+from learner.peers import Peer
+from learner.run import RunSpec
+from relay.effects import Effect, Serve
+from relay.gradients import Gradients
+from relay.site import Site
+from relay.sum_player import SumPlayer
+from relay.uplink import Uplink
+from relay.weights import KeptWeights
+
+LOOK_SECONDS = 1.0
+"""Between two searches for silent actors."""
+
+
+class RelayCore:
+    def __init__(self, hello: Hello, now: float, *, learner: str, weights_port: int, mbit: float = 0.0) -> None:
+        """`learner`: its address, for people; `weights_port`: the relay's own.
+
+        `mbit`: what weights may take of the site's network; 0: as much as `exchange.egress_mbit` says.
+        """
+        self._site = Site(hello, learner, weights_port)
+        self._uplink = Uplink(hello, now, self._site.report)
+        self._mbit = mbit
+        self._spec: RunSpec | None = None
+        self._weights: KeptWeights | None = None
+        self._gradients: Gradients | None = None
+        self._attention = Attention(now)
+        self._look_due = now
+        self._last_word: Stop | None = None
+        """Why the relay ends."""
+
+    @property
+    def membership(self) -> Membership:
+        """In the learner's run."""
+        return self._uplink.membership
+
+    @property
+    def present(self) -> int:
+        """Actors that have not left."""
+        return len(self._site.peers.everyone())
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` has something to do, if no message comes before."""
+        parts = [self._uplink.deadline, self._look_due]
+        if self._weights is not None and self._gradients is not None:
+            parts += [self._weights.deadline, self._gradients.deadline]
+        return min(parts)
+
+    # -- the learner ---------------------------------------------------------------------------------------------------
+
+    def heard(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
+        """One message of the learner's. Raises A3cdError when it refuses this relay for good."""
+        effects = self._own(self._uplink.handle(now, message, body))
+        return effects + self._settle(now)
+
+    def broadcast(self, now: float, frame: bytes) -> list[Effect]:
+        """Weights from the learner's broadcast."""
+        found, news = self._uplink.hear(now, frame)
+        if news is not None and self._weights is not None:
+            self._weights.heard(frame, news.version, delta=news.format == "delta")
+        return self._own(found) + self._settle(now)
+
+    def connected(self, now: float) -> None:
+        """There is a new connection to the learner."""
+        self._uplink.connected(now)
+
+    def arrived(self, now: float, count: int) -> None:
+        """So many more bytes are at the learner."""
+        self._uplink.outbox.arrived(now, count)
+
+    def unsent(self, now: float, send: ToLearner) -> None:
+        """There was no connection to the learner to send this on."""
+        self._uplink.unsent(now, send)
+
+    def _own(self, effects: Iterable[LearnerEffect]) -> list[Effect]:
+        """The effects of the uplink, as the relay's."""
+        done: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Prepare(welcome, settings, body):
+                    done += self._begin(welcome, settings, body)
+                case Warn(text):
+                    done.append(Log("warning", text, key=text))
+                case Leave(reason):
+                    done += [*self._end(reason, final=True), effect]
+                case _:
+                    done.append(effect)
+        return done
+
+    def _begin(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> list[Effect]:
+        """A new run, or a new epoch of it."""
+        spec = self._spec = _spec(welcome, settings, self.membership.hello.host)
+        weights = self._weights = KeptWeights(spec.epoch, self._mbit or settings.exchange.egress_mbit)
+        total = self._uplink.player = SumPlayer(spec, welcome.codec, weights)
+        if body is not None:
+            weights.load(welcome.version, bytes(body), delta=False)
+        site, uplink = self._site, self._uplink
+        self._gradients = Gradients(
+            spec, site.peers, weights, total, site.count, actors=self._actors_in_run, warn=uplink.say
+        )
+        return [Serve(welcome.weights_port, spec), *self._from_site(site.begin(spec, welcome, weights))]
+
+    def _actors_in_run(self) -> int:
+        """The learner may not have heard of the newest here."""
+        return max(self._uplink.actors, self._site.peers.actors)
+
+    # -- the site ------------------------------------------------------------------------------------------------------
+
+    def handle(
+        self,
+        now: float,
+        routing_id: bytes,
+        message: AnyMessage,
+        body: Buffer | None,
+        key_name: str = "",
+        address: str = "",
+    ) -> list[Effect]:
+        """One message of an actor; `key_name` and `address` as `learner.core` has them."""
+        if self._last_word is not None:
+            return self._dismiss(routing_id, message)
+        peers = self._site.peers
+        if isinstance(message, Hello):
+            effects = self._site.hello(now, routing_id, message, key_name, address)
+            return [*self._from_site(effects), *self._settle(now)]
+        peer = peers.get(routing_id)
+        if peer is None or peer.key_name != key_name:
+            return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
+        peer.seen = now
+        if not may_send("actor", message):
+            return [refuse(routing_id, "role", "a relay takes no such message from an actor")]
+        return [*self._from_site(self._of_actor(now, routing_id, peer, message, body)), *self._settle(now)]
+
+    def _of_actor(
+        self, now: float, routing_id: bytes, peer: Peer, message: AnyMessage, body: Buffer | None
+    ) -> list[SiteEffect]:
+        assert self._gradients is not None and self._weights is not None  # else nobody would be in
+        match message:
+            case Contribution():
+                return self._gradients.handle(now, routing_id, peer, message, body)
+            case Pull():
+                return [*self._weights.pulled(now, routing_id, message)]
+            case Heartbeat():
+                return self._heartbeat(routing_id, peer, message)
+            case Goodbye():
+                return self._site.leave([routing_id], "info", cut(f"left: {message.reason}"))
+            case _:
+                return [refuse(routing_id, "role", "this run takes gradients: a relay adds them up")]
+
+    def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[SiteEffect]:
+        peer.state = message.state or peer.state
+        if message.memory_total:
+            peer.load = Load(message.processor, message.memory, message.memory_total)
+        effects: list[SiteEffect] = [ToSite(routing_id, Heartbeat())]
+        if message.last_error:
+            text = cut(f"{peer.hello.name}: {message.last_error}")
+            self._uplink.say(text)
+            effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
+        return effects
+
+    def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
+        """Bytes that are no message."""
+        if isinstance(error, ProtocolError):
+            text = f"a peer was refused: {error}"
+            return [refuse(routing_id, "protocol", str(error)), Log("warning", text, key="protocol")]
+        line = Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")
+        # Reading takes time.
+        return [line] if self._site.peers.get(routing_id) else [line, Disconnect(routing_id)]
+
+    def progress(self, progress: Mapping[bytes, Progress]) -> None:
+        """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
+        known = {routing_id: one for routing_id, one in progress.items() if self._site.peers.get(routing_id)}
+        self._site.peers.alive({routing_id: one.moved for routing_id, one in known.items()})
+        if self._weights is not None:
+            self._weights.progress(known)
+
+    def allow(self, roles: Mapping[str, Collection[str]]) -> None:
+        """What the holders of keys may be, by the key's name."""
+        self._site.peers.key_roles = roles
+
+    def revoke(self, key_names: Collection[str]) -> list[Effect]:
+        """These keys are not allowed any more."""
+        return self._from_site(self._site.revoke(key_names))
+
+    def _from_site(self, effects: Iterable[SiteEffect]) -> list[Effect]:
+        """What a learner's parts want done besides is for a run folder, of which a relay has none."""
+        return [effect for effect in effects if isinstance(effect, ToSite | Disconnect | Publish | Log)]
+
+    # -- what is due ---------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+        """Everything that is due; `heard_all`: no message of the site waits to be read."""
+        if self._last_word is not None:
+            return []
+        self._site.peers.excuse(now, self._attention.look(now, heard_all))
+        effects: list[Effect] = []
+        if now >= self._look_due:
+            self._look_due = now + LOOK_SECONDS
+            effects += self._expire()
+        return effects + self._own(self._uplink.tick(now)) + self._settle(now)
+
+    def _expire(self) -> list[Effect]:
+        if self._spec is None:
+            return []
+        seconds = self._spec.settings.exchange.expiry_seconds
+        silent = self._site.peers.silent(self._attention.heard_until(seconds), seconds)
+        text = f"has been silent for {seconds:g} s: it is removed"
+        return self._from_site(self._site.leave(silent, "warning", text))
+
+    def _settle(self, now: float) -> list[Effect]:
+        """After anything has come: what can be done now with actors that ask, gradients that wait, sums and weights."""
+        weights, gradients = self._weights, self._gradients
+        if weights is None or gradients is None or self._last_word is not None:
+            return []
+        effects: list[SiteEffect] = []
+        if self.membership.member and weights.there:
+            effects += self._site.admit(now, self._actors_in_run)
+        self._uplink.site_changed(now, self._site.peers.actors)
+        effects += gradients.answer(now)
+        done: list[Effect] = []
+        while True:  # a sum that has left makes room for what waits
+            effects += gradients.fill(now)
+            sent = self._own(self._uplink.send_sum(now))
+            if not sent:
+                break
+            done += sent
+        effects += weights.due(now, self._site.peers.senders)
+        return [*self._from_site(effects), *done]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def stop(self, reason: str, *, final: bool = False) -> list[Effect]:
+        """The relay ends; unless it is `final`, its actors are told to expect another one."""
+        goodbye = [one for one in self._uplink.leave(reason) if isinstance(one, ToLearner)]
+        return [*self._end(reason, final=final), *goodbye]
+
+    def _end(self, reason: str, *, final: bool) -> list[Effect]:
+        if self._last_word is not None:
+            return []
+        self._last_word = Stop(reason=reason, final=final)
+        return self._from_site(self._site.end(reason, final=final))
+
+    def remind(self) -> list[Effect]:
+        """The last word again, for those who have not said goodbye."""
+        assert self._last_word is not None
+        return [ToSite(routing_id, self._last_word) for routing_id in self._site.peers.everyone()]
+
+    def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
+        """After the end: who says goodbye has heard of it, who says hello has not."""
+        if isinstance(message, Goodbye):
+            self._site.peers.leave(routing_id)
+        assert self._last_word is not None
+        return [ToSite(routing_id, self._last_word)] if isinstance(message, Hello) else []
+
+
+def _spec(welcome: Welcome, settings: Settings, host: str) -> RunSpec:
+    """What is known of the run by the learner's welcome."""
+    return RunSpec(
+        run=welcome.run,
+        epoch=welcome.epoch,
+        settings=settings,
+        model=welcome.model,
+        parameters=welcome.parameters,
+        device="",
+        host=host,
+        run_dir="",
+        weights_port=0,
+        weights_format=welcome.weights_format,
+        longest_episode=welcome.longest_episode,
+        counted=welcome.counted,
+    )

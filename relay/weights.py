@@ -1,0 +1,126 @@
+"""The newest weights that a relay has, and how they go on to its site.
+
+A broadcast is passed on as it is: run, epoch, version and checksum are in it. Its copies to all actors of the site take
+that network a while; only then the next goes out, the newest of those that came meanwhile. Whole weights that actors
+need first, or a keyframe, are kept for those who join or pull.
+"""
+
+import math
+from collections.abc import Mapping
+
+from common.wire.bodies.delta import keyframe_of
+from common.wire.frames import Buffer
+from common.wire.messages import Pull, Weights
+from learner.connections import Progress
+from learner.effects import Publish, Send
+from learner.parameters.publisher import HOLD_SECONDS, WELCOME_BYTES
+from learner.parameters.pulls import PullQueue, held
+
+NONE = -1
+"""The version where there are no weights."""
+
+
+class KeptWeights:
+    """Of one epoch of the learner."""
+
+    def __init__(self, epoch: int, mbit: float) -> None:
+        """`mbit`: what weights may take of the site's network, in 10^6 bits a second."""
+        self.version = NONE
+        """Of the newest."""
+        self._epoch = epoch
+        self._seconds_per_byte = 8 / (mbit * 1e6)
+        self._whole: tuple[int, Buffer] = NONE, b""
+        self._delta: tuple[int, Buffer] = NONE, b""
+        """Against the whole ones, if it is newer."""
+        self._heard = NONE
+        """Version of the newest broadcast."""
+        self._waiting: dict[bool, bytes] = {}
+        """Broadcasts to be passed on, the whole one (True) before the delta against it."""
+        self._free = -math.inf
+        """When the broadcast before is through."""
+        self._pulls = PullQueue(mbit)
+
+    @property
+    def there(self) -> bool:
+        """Whether there are weights to begin with."""
+        return self._whole[0] != NONE
+
+    @property
+    def deadline(self) -> float:
+        """When `due` has something to do."""
+        return min(self._pulls.deadline, self._free if self._waiting else math.inf)
+
+    def load(self, version: int, body: Buffer, *, delta: bool) -> bool:
+        """Keeps newer weights, whose `body` stays as it is; False: a delta against others than the whole ones here."""
+        if delta and keyframe_of(body) != self._whole[0]:
+            return False
+        self.version = version
+        if delta:
+            self._delta = version, body
+        else:
+            self._whole = version, body
+        return True
+
+    def heard(self, frame: bytes, version: int, *, delta: bool) -> None:
+        """A broadcast of this epoch, which is passed on unless a newer one was."""
+        if version <= self._heard:
+            return
+        self._heard = version
+        if not delta:
+            self._waiting.clear()
+        self._waiting[not delta] = frame
+
+    def due(self, now: float, subscribers: int) -> list[Send | Publish]:
+        """Answers to pulls, and the next broadcast, as far as the site's network has room for them."""
+        effects: list[Send | Publish] = []
+        while (waiting := self._pulls.next(now)) is not None:
+            effects += self._newer(now, *waiting)
+        if self._waiting and now >= self._free:
+            whole = True in self._waiting
+            frame = self._waiting.pop(whole)
+            effects.append(Publish(frame))
+            seconds = max(1, subscribers) * len(frame) * self._seconds_per_byte * (2 if self._pulls else 1)
+            # An actor keeps only the newest that it has not read, and needs the keyframe before its delta.
+            self._free = now + max(seconds, HOLD_SECONDS if whole and self._waiting else 0.0)
+        return effects
+
+    def first(self, now: float, routing_id: bytes) -> tuple[int, Buffer | None]:
+        """Version and body for an actor that joins; no body where it is long: it is pulled."""
+        version, body = self._whole
+        if len(body) > WELCOME_BYTES:
+            return self.version, None
+        self._sent(now, routing_id, version, body)
+        return version, body
+
+    def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Send]:
+        """The answer to a pull of who has the newest weights; others wait for `due`."""
+        if held(pull) >= self.version:
+            return [Send(routing_id, Weights(version=self.version, epoch=self._epoch))]
+        self._pulls.ask(now, routing_id, pull)
+        return []
+
+    def _newer(self, now: float, routing_id: bytes, pull: Pull) -> list[Send]:
+        """The newest weights, behind the whole ones if the actor lacks them."""
+        effects = []
+        version, body = self._whole
+        if held(pull) < version:
+            self._sent(now, routing_id, version, body)
+            effects.append(Send(routing_id, Weights(version=version, epoch=self._epoch), body))
+        newest, delta = self._delta
+        if newest > max(held(pull), version):
+            self._pulls.spent(now, len(delta))
+            effects.append(Send(routing_id, Weights(version=newest, epoch=self._epoch, delta=True), delta))
+        return effects
+
+    def _sent(self, now: float, routing_id: bytes, version: int, body: Buffer) -> None:
+        self._pulls.sent(now, routing_id, version, len(body))
+        self._pulls.spent(now, len(body), share=0.5 if self._waiting else 1.0)
+
+    def progress(self, progress: Mapping[bytes, Progress]) -> None:
+        """What has arrived, of each actor to which or from which bytes are under way."""
+        for routing_id, one in progress.items():
+            self._pulls.progress(routing_id, one)
+
+    def left(self, routing_id: bytes) -> None:
+        """An actor is gone."""
+        self._pulls.left(routing_id)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import zmq
+
+from actor.subscription import Subscription
+from common.host.addresses import Address
+from common.host.security.access import LearnerEndpoint
+from common.wire import sockets
+from common.wire.membership import Membership
+from tests.helpers.daemons import until
+from tests.helpers.run import hello_of, welcome_of
+
+
+def test_the_newest_broadcast_is_heard_while_it_may_be(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+    listeners = sockets.reserve_pair(Address("127.0.0.1", 0))
+    port = listeners[1].getsockname()[1]
+    publisher = sockets.publisher(context)
+    sockets.bind(publisher, listeners[1])
+    listeners[0].close()
+    one = Subscription(context, LearnerEndpoint(Address("127.0.0.1", port - 1)))
+    membership = Membership(hello_of(), 0.0)
+    assert list(one.frames()) == []
+    one.keep(membership)
+    assert one.socket is None, "no port is known"
+    one.open(port)
+    first = one.socket
+    one.open(port)
+    assert one.socket is first, "it has this one"
+
+    def heard() -> list[bytes]:
+        publisher.send(b"weights")
+        return [frame.bytes for frame in one.frames()]
+
+    assert until(heard, "a broadcast") == [b"weights"]
+    membership.refused(1.0, "its key is not allowed")
+    one.keep(membership)
+    assert one.socket is None and list(one.frames()) == []
+    membership.handle(2.0, welcome_of())
+    one.keep(membership)
+    assert one.socket is not None
+    assert until(heard, "a broadcast") == [b"weights"]
+    one.close()
+    one.close()
+    assert one.socket is None
+    publisher.close()
