@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from common.errors import ConfigurationError
+from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
 from common.host.service import logs
 from deploy.arguments import finish, learner_argument, lifeline_option, wait_option
@@ -93,7 +94,7 @@ def places(
 
     Raises UsageError for an option that is missing.
     """
-    learner = str(access.address)
+    learner = str(given["actor_learner"] or access.address)
     modules = [word for module in given["allow_module"] for word in ("--allow-module", module)]
     if start_with == "ssh":
         # No credential: each host finds its own by the learner's address.
@@ -101,7 +102,7 @@ def places(
     if slots is None:
         raise click.UsageError("--slots N says how many actors may run")
     # Nice: actors give way to whoever uses the host, and to a learner on it.
-    words = [*access.arguments(), "--nice", "10", *modules]
+    words = [*_way_in(access, given["actor_learner"]), "--nice", "10", *modules]
     backend: Backend
     match start_with:
         case "process":
@@ -131,6 +132,11 @@ def _planned(access: LearnerEndpoint, found: Sequence[Place], name: str) -> Iter
             yield f"  {f'{place.name} ' if place.name else ''}{slot}: {place.backend.shown(slot)}"
         place.backend.close()
     yield "Nothing was started; the learner was not asked. It says how many of these it wants."
+
+
+def _way_in(access: LearnerEndpoint, elsewhere: Address | None) -> list[str]:
+    """The first words of an actor; at another address, such as a relay's, it finds its own credential by that."""
+    return access.arguments() if elsewhere is None else LearnerEndpoint(elsewhere, insecure=access.insecure).arguments()
 
 
 def _actor(words: Sequence[str], launcher: str, slot: int) -> list[str]:

@@ -179,8 +179,8 @@ OPTIONS = (
     WayOption("--service-account", ("kubernetes",), "of the pods.", type=KUBERNETES_NAME, metavar="NAME"),
     WayOption("--context", ("kubernetes",), "of the kubeconfig.", metavar="NAME"),
     WayOption(
-        "--actor-learner", ("ray", "kubernetes"), "the learner's address as actors there reach it.  [default: LEARNER]",
-        type=AddressType(), metavar="ADDRESS",
+        "--actor-learner", ("process", "ssh", "slurm", "ray", "kubernetes", "command"), "the learner's address as "
+        "actors there reach it, or their relay's.  [default: LEARNER]", type=AddressType(), metavar="ADDRESS",
     ),
     WayOption(
         "--command", ("command",), "what to run, with {count} and {learner} in it.", type=Checked(split_command),

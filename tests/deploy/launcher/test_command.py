@@ -97,6 +97,21 @@ def test_actors_as_processes() -> None:
     place.backend.close()
 
 
+def test_actors_of_a_relay_find_their_credential_by_its_address() -> None:
+    (place,) = made("process", actor_learner=Address("hub", 7))
+    assert isinstance(place.backend, ProcessBackend)
+    assert place.backend._command(3) == children.a3cd(
+        *("actor", "tcp://hub:7", "--insecure", "--nice", "10", "--name", "lab-3", "--launcher", "lab", "--lifeline")
+    )
+    place.backend.close()
+    (place,) = made("ssh", host=[Host("h2")], actor_learner=Address("hub", 7))
+    assert isinstance(place.backend, SshBackend)
+    assert " actor tcp://hub:7 --insecure " in place.backend._child("", 0)[-1]
+    (place,) = made("slurm", actor_learner=Address("hub", 7))
+    assert isinstance(place.backend, SlurmBackend)
+    assert " actor tcp://hub:7 --insecure " in place.backend._script
+
+
 @pytest.mark.parametrize(
     ("way", "kind"),
     [("systemd", SystemdBackend), ("ssh", SshBackend), ("slurm", SlurmBackend), ("command", CommandBackend)],
