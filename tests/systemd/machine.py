@@ -107,6 +107,7 @@ class Machine:
 
     def journal(self, unit: str, *options: str) -> str:
         """All that a unit said, and what systemd said of it."""
+        self.run("journalctl", "--sync")
         return self.run("journalctl", "--unit", unit, "--output=short-iso", "--no-pager", *options)
 
     def close(self) -> None:
