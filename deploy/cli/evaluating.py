@@ -9,8 +9,9 @@ from common.host.backoff import Backoff
 from common.settings.sections import Settings
 from deploy.children import Child
 
-AFTER_SECONDS = 20.0
-"""Of training: a shorter one would only pay for the start of a process, which takes its time from the actors."""
+AFTER_SECONDS = 45.0
+"""Of training: a shorter one would pay for the start of a process, and one that ends soon after its first evaluation would
+keep those weights as its best, however far it came since."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
 """Before one that ended is started again; twice as long each time."""
 NICENESS = "19"

@@ -15,7 +15,7 @@ from deploy.cli.tune.space import parse as parse_axis
 FIRST_SEED = 1000
 """Of a trial's trainings: what is found is to be reported on others, such as --seed 0 to 9."""
 EVALUATED_SECONDS = 120.0
-"""A training that lasts as long has evaluations enough for a curve: the first after 20 s, then one each
+"""A training that lasts as long has evaluations enough for a curve: the first after 45 s, then one each
 evaluation.every_seconds."""
 Score = Literal["training", "evaluation"]
 
