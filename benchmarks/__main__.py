@@ -15,7 +15,7 @@ TAKES = {
     "networks": "1 min",
     "optimizers": "20 s",
     "goal": "2 min",
-    "results": "25 min",
+    "results": "13 min",
     "start": "2 min",
     "algorithms": "40 min",
     "frames": "6 min",

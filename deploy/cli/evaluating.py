@@ -10,8 +10,8 @@ from common.settings.sections import Settings
 from deploy.children import Child
 
 AFTER_SECONDS = 45.0
-"""Of training: a shorter one would pay for the start of a process, and one that ends soon after its first evaluation would
-keep those weights as its best, however far it came since."""
+"""Of training: a shorter one would pay for the start of a process, and one that ends soon after its first evaluation
+would keep those weights as its best, however far it came since."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
 """Before one that ended is started again; twice as long each time."""
 NICENESS = "19"
