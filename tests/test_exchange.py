@@ -8,23 +8,23 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from actor.core import SLOW_PULL_SECONDS
 from learner.parameters.pulls import UNDER_WAY_SECONDS
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
-from tests.helpers.link import ActorShell, Link
+from tests.helpers.link import ActorShell, Link, Wires
+from tests.helpers.lossy import LossyNetwork, indices
 
 CREDIT, ACCUMULATE = (1, 3), (1, 4)
 HEALED_SECONDS = UNDER_WAY_SECONDS + SLOW_PULL_SECONDS + 10.0
 """Until weights that were lost without a break of the connection are asked for, and sent, once more."""
 PACED_SECONDS = 10.0
 """Until answers that were held back are given: after the silence all actors play faster than any of them had."""
-indices = st.integers(min_value=0, max_value=1000)
 
 
-class Exchange(RuleBasedStateMachine):
+class Exchange(LossyNetwork):
     """Any order of events; what must hold in between, and that the run goes on once the network does."""
 
     link: Link
@@ -65,6 +65,9 @@ class Exchange(RuleBasedStateMachine):
 
     def actor(self, index: int) -> ActorShell:
         return self.link.actors[index % len(self.link.actors)]
+
+    def wires(self, index: int) -> Wires:
+        return self.actor(index).wires
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
@@ -112,28 +115,6 @@ class Exchange(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.05, 1.0]))
     def network_is_fast(self, seconds: float) -> None:
         self.link.settle(seconds)
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_is_lost(self, index: int, which: int, up: bool) -> None:
-        wires = self.actor(index).wires
-        if queue := wires.up if up else wires.down:
-            del queue[which % len(queue)]
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_comes_twice(self, index: int, which: int, up: bool) -> None:
-        wires = self.actor(index).wires
-        if queue := wires.up if up else wires.down:
-            queue.append(queue[which % len(queue)])
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_overtakes(self, index: int, which: int, up: bool) -> None:
-        wires = self.actor(index).wires
-        if queue := wires.up if up else wires.down:
-            queue.insert(0, queue.pop(which % len(queue)))
-
-    @rule(index=indices)
-    def a_connection_breaks(self, index: int) -> None:
-        self.actor(index).wires.cut()
 
     @rule()
     def learner_saves(self) -> None:

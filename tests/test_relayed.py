@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from actor.core import SLOW_PULL_SECONDS
 from common.settings.exchanges import MOST_SUMMED
@@ -16,16 +16,16 @@ from learner.parameters.pulls import UNDER_WAY_SECONDS
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
 from tests.helpers.link import Wires
+from tests.helpers.lossy import LossyNetwork, indices
 from tests.helpers.site_link import Site, SiteActor, SiteLink
 
 HEALED_SECONDS = 2 * (UNDER_WAY_SECONDS + SLOW_PULL_SECONDS) + 10.0
 """Until weights that were lost on both ways without a break of the connection are asked for, and sent, once more."""
 PACED_SECONDS = 10.0
 """Until answers that were held back are given."""
-indices = st.integers(min_value=0, max_value=1000)
 
 
-class Relayed(RuleBasedStateMachine):
+class Relayed(LossyNetwork):
     """Any order of events; what must hold in between, and that the run goes on once the network does."""
 
     link: SiteLink
@@ -97,28 +97,6 @@ class Relayed(RuleBasedStateMachine):
     @rule()
     def network_is_fast(self) -> None:
         self.link.settle(0.5)
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_is_lost(self, index: int, which: int, up: bool) -> None:
-        wires = self.wires(index)
-        if queue := wires.up if up else wires.down:
-            del queue[which % len(queue)]
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_comes_twice(self, index: int, which: int, up: bool) -> None:
-        wires = self.wires(index)
-        if queue := wires.up if up else wires.down:
-            queue.append(queue[which % len(queue)])
-
-    @rule(index=indices, which=indices, up=st.booleans())
-    def a_message_overtakes(self, index: int, which: int, up: bool) -> None:
-        wires = self.wires(index)
-        if queue := wires.up if up else wires.down:
-            queue.insert(0, queue.pop(which % len(queue)))
-
-    @rule(index=indices)
-    def a_connection_breaks(self, index: int) -> None:
-        self.wires(index).cut()
 
     @rule()
     def learner_saves(self) -> None:
