@@ -22,7 +22,7 @@ from common.wire.messages import Evaluation, Pull, Weights
 from learner.bounded_dict import BoundedDict
 from learner.effects import Effect, Log, RateCheckpoint, Send, refuse
 from learner.exchange.header_check import check_episode
-from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES, exclude
+from learner.exclusion import MOST_OFFENCES, Discipline, exclude
 from learner.parameters.publisher import WeightPublisher
 from learner.peers import Peer
 from learner.replay_window import Incarnation
@@ -58,6 +58,7 @@ class Evaluations:
         self._run = run
         self._publisher = publisher
         self._section = run.spec.settings.evaluation
+        self._discipline = Discipline(run.peers, run.stats.warn, "evaluations")
         self._waiting: dict[bytes, Pull] = {}
         """By routing id, who has waited longest first."""
         self._given: BoundedDict[Incarnation, _Given] = BoundedDict(EVALUATORS)
@@ -191,7 +192,4 @@ class Evaluations:
         text = f"{peer.hello.name} sent an evaluation that cannot be used: {why}"
         self._run.stats.warn(text)
         line = Log("warning", text, key=f"bad {peer.hello.name}")
-        if peer.bad_in_a_row < BAD_IN_A_ROW:
-            return [line]
-        reason = f"{BAD_IN_A_ROW} evaluations in a row could not be used, the last one: {why}"
-        return [line, *exclude(self._run.peers, self._run.stats.warn, now, routing_id, peer, reason)]
+        return [line, *self._discipline.enough(now, routing_id, peer, why)]

@@ -25,10 +25,10 @@ def exclude(
 
 
 class Discipline:
-    """What those who send contributions do wrong, until it is enough."""
+    """What those who send contributions or evaluations do wrong, until it is enough."""
 
     def __init__(self, peers: Peers, warn: Callable[[str], None], plural: str) -> None:
-        """`plural`: what the contributions are called."""
+        """`plural`: what they send, as people call it."""
         self._peers = peers
         self._warn = warn
         self._plural = plural
@@ -47,7 +47,7 @@ class Discipline:
         return Log("warning", text, key=f"bad {peer.hello.name}")
 
     def enough(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        """After that: nothing, or the quarantine."""
+        """After one that cannot be used has been counted: nothing, or the quarantine."""
         if peer.bad_in_a_row < BAD_IN_A_ROW:
             return []
         reason = f"{BAD_IN_A_ROW} {self._plural} in a row could not be used, the last one: {why}"
