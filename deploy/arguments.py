@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.errors import A3cdError, ConfigurationError
-from common.host.addresses import Address
+from common.host.addresses import DEFAULT_PORT, Address
 from common.host.security import access as endpoints
 from common.host.security.access import LearnerEndpoint
 from deploy import completions
@@ -242,6 +242,25 @@ def agent_options(command: _Command) -> _Command:
     sampled = click.option("--sampled/--greedy", default=None, help=how)
     seed = click.option("--seed", type=int, default=0, show_default=True)
     return run_argument(seed(sampled(newest_option(command))))
+
+
+def bind_option(where: str) -> Callable[[_Command], _Command]:
+    """The two ports of a learner or a relay; `where` they are, as its users say."""
+    return click.option(
+        "--bind",
+        type=AddressType(connect=False),
+        default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
+        show_default=True,
+        help=f"{where}; the next port is used for the weights.",
+    )
+
+
+def allowed_option(peers: str) -> Callable[[_Command], _Command]:
+    """The list of the keys that it lets in, which `peers` hold."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    return click.option(
+        "--allowed", type=file, help=f"The file of allowed {peers}; default: `allowed` in the key folder."
+    )
 
 
 def security_options(command: _Command) -> _Command:

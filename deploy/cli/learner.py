@@ -7,9 +7,17 @@ from typing import Any
 import click
 
 from common.errors import EXIT_DONE
-from common.host.addresses import DEFAULT_PORT, Address
+from common.host.addresses import Address
 from common.host.service import logs
-from deploy.arguments import AddressType, finish, lifeline_option, metrics_options, security_options, set_option
+from deploy.arguments import (
+    allowed_option,
+    bind_option,
+    finish,
+    lifeline_option,
+    metrics_options,
+    security_options,
+    set_option,
+)
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -17,20 +25,14 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.command()
 @click.option("--config", type=_FILE, help="The run settings (TOML).")
-@click.option(
-    "--bind",
-    type=AddressType(connect=False),
-    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="Where to listen; the next port is used for the weights.",
-)
+@bind_option("Where to listen")
 @click.option("--listeners", hidden=True, help="Descriptors of the two listening sockets, inherited.")
 @click.option("--settings", "source", type=int, hidden=True, help="Instead of --config a descriptor, inherited.")
 @click.option("--no-curve", is_flag=True, help="Draw no learning curve at the end (see `a3cd curve`).")
 @click.option("--run-dir", type=_FOLDER, help="Default: runs/ENV-DATE-TIME.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --run-dir (last: the newest).")
 @click.option("--resume-or-create", is_flag=True, help="--resume if --run-dir holds a run, else begin one there.")
-@click.option("--allowed", type=_FILE, help="The file of allowed peers; default: `allowed` in the key folder.")
+@allowed_option("peers")
 @set_option
 @security_options
 @metrics_options

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from common.host.addresses import DEFAULT_PORT, Address
+from common.host.addresses import Address
 from common.host.process import give_way
 from common.host.service import logs
 from deploy.arguments import (
-    AddressType,
     LearnerType,
     access_options,
+    allowed_option,
+    bind_option,
     find_endpoints,
     finish,
     lifeline_option,
@@ -21,19 +22,9 @@ from deploy.arguments import (
 
 @click.command()
 @click.argument("learner", metavar="LEARNER", type=LearnerType())
-@click.option(
-    "--bind",
-    type=AddressType(connect=False),
-    default=f"tcp://127.0.0.1:{DEFAULT_PORT}",
-    show_default=True,
-    help="Where actors connect; the next port is used for the weights.",
-)
+@bind_option("Where actors connect")
 @click.option("--name", default="", help="This relay's name in status; default: host. The next one here has the same.")
-@click.option(
-    "--allowed",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file of allowed actors; default: `allowed` in the key folder.",
-)
+@allowed_option("actors")
 @click.option(
     "--mbit",
     type=click.FloatRange(0, min_open=True),
