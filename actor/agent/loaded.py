@@ -76,7 +76,8 @@ class LoadedAgent:
     def observation_space(self) -> gymnasium.Space[Any]:
         """Of one observation as `act` takes it: the environment's own, without stacking.
 
-        Where the agent sees pictures (environment.observation = "frames"), they are grey, (1, 84, 84) of uint8.
+        Where the agent sees pictures (environment.observation = "frames"), they are grey, (1, size, size) of uint8;
+        size: environment.frame_size.
         """
         return self._interface.space
 

@@ -33,7 +33,9 @@ class Environment(Section, frozen=True):
     num_envs: Annotated[int, Meta(ge=1, le=1024)] = 16
     """Environments per actor, stepped as one batch."""
     observation: Literal["auto", "state", "frames"] = "auto"
-    """`frames`: rendered pictures, grey, 84x84, stacked (always so for ALE games). `auto`: the environment's own."""
+    """`frames`: rendered pictures, grey, square, stacked (always so for ALE games). `auto`: the environment's own."""
+    frame_size: Annotated[int, Meta(ge=20, le=512)] = 84
+    """Pixels along each side of a frame (frames only). Half of them cost a quarter of the time, and show less."""
     frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
     frame_stack: Amount = 0

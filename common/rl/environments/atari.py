@@ -5,13 +5,12 @@ from gymnasium.vector import VectorEnv
 
 from common.errors import ConfigurationError
 from common.rl.environments.base import Environments
-from common.rl.environments.frames import SIDE
 from common.rl.environments.vector import VectorEnvironments
 from common.settings.sections import Environment
 
 
 def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
-    """The game of `spec`: grey 84x84 frames, maximum over two, stacked; raw rewards; an episode is a game.
+    """The game of `spec`: grey square frames, maximum over two, stacked; raw rewards; an episode is a game.
 
     section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, those of the protocol too
     (docs/environments.md). `repeat_action_probability` is by default that of the id, 0.25 for all of v5 (sticky
@@ -27,8 +26,8 @@ def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int)
         "batch_size": 0,
         "num_threads": 1,
         "autoreset_mode": "NextStep",
-        "img_height": SIDE,
-        "img_width": SIDE,
+        "img_height": section.frame_size,
+        "img_width": section.frame_size,
         "grayscale": True,
         "continuous": False,
         "reward_clipping": False,
@@ -42,8 +41,8 @@ def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int)
     taken = sorted(own.keys() & section.options.keys())
     if taken:
         raise ConfigurationError(
-            f"environment.options: {', '.join(taken)} cannot be set; environment.frame_skip, "
-            "frame_stack and max_episode_steps can"
+            f"environment.options: {', '.join(taken)} cannot be set; environment.frame_size, "
+            "frame_skip, frame_stack and max_episode_steps can"
         )
     usual = {
         "repeat_action_probability": spec.kwargs["repeat_action_probability"],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from common.errors import ObservationError
 from common.rl.action_masks import choices, join, split
 from common.rl.environments.actions import ActionMap
-from common.rl.environments.frames import FRAME_SPACE, grey
+from common.rl.environments.frames import Camera
 from common.rl.environments.make import make
 from common.rl.environments.masks import KEY, flat
 from common.rl.environments.names import is_atari, resolve
@@ -34,7 +34,7 @@ class Interface:
     """Of one environment."""
 
     space: gymnasium.Space[Any]
-    """Of an observation before it is stacked; FRAME_SPACE where an agent sees pictures of the environment."""
+    """Of an observation before it is stacked."""
     actions: ActionMap
     frame: ObservationSpec
     """An observation as `rows` gives it."""
@@ -42,8 +42,8 @@ class Interface:
     """The same stacked, or with a mask of the actions, as a network takes it."""
     stack: FrameStack | None
     """How; None: it is not stacked."""
-    draws: bool
-    """Whether pictures (height, width, 3) of the environment are taken as well, and shrunk as in training."""
+    camera: Camera | None
+    """Shrinks pictures (height, width, 3) of the environment as in training; None: they are not taken."""
 
     def rows(self, observation: Any) -> tuple[Rows, bool]:
         """The frames of one observation or of a batch of them, and whether it was one.
@@ -115,11 +115,10 @@ class Interface:
             array = np.asarray(observation)
         except ValueError as error:
             raise ObservationError(f"the observation is no array: {error}") from error
-        if self.space is not FRAME_SPACE:
-            return array
-        if self.draws and array.ndim in (3, 4) and array.shape[-1] == 3 and array.dtype == np.uint8:
-            return grey(array) if array.ndim == 3 else np.stack([grey(picture) for picture in array])
-        return array[None] if array.shape == FRAME_SPACE.shape[1:] else array
+        if self.camera and array.ndim in (3, 4) and array.shape[-1] == 3 and array.dtype == np.uint8:
+            shrunk = self.camera.shrunk
+            return shrunk(array) if array.ndim == 3 else np.stack([shrunk(picture) for picture in array])
+        return array[None] if self.frame.kind == "pixels" and self.space.shape == (1, *array.shape) else array
 
     def _discrete(self, batch: NDArray[Any]) -> Rows:
         rows: Rows = batch.astype(np.int64) - self.space.start  # type: ignore[attr-defined]
@@ -152,7 +151,7 @@ class Interface:
         shape = self.space.shape or ()
         batch = ", ".join(map(str, ("B", *shape)))
         kind = {"box": "numbers", "pixels": "uint8", "discrete": "integers"}[self.frame.kind]
-        drawn = "; a picture (height, width, 3) of the environment, of uint8, does as well" if self.draws else ""
+        drawn = "; a picture (height, width, 3) of the environment, of uint8, does as well" if self.camera else ""
         return ObservationError(
             f"the observation has shape {array.shape} of {array.dtype}; here one has {shape} of {kind}, and a batch "
             f"of B has ({batch}){drawn}"
@@ -165,12 +164,12 @@ def interface(section: Environment) -> Interface:
     environments = make(msgspec.structs.replace(section, frame_stack=1, step_seconds=0.0), num_envs=1, seed=0)
     environments.close()
     observation, depth, game = environments.observation, section.frame_stack, is_atari(section.id)
-    seen = section.observation == "frames"
+    camera = Camera(section.frame_size) if section.observation == "frames" else None
     return Interface(
-        space=FRAME_SPACE if seen else environments.space,
+        space=camera.space if camera else environments.space,
         actions=environments.actions,
         frame=observation.bare,
         observation=stacked(observation, depth) if depth > 1 else observation,
         stack=FrameStack(depth, padded=game) if depth > 1 else None,
-        draws=seen and not game,
+        camera=None if game else camera,
     )

@@ -15,7 +15,7 @@ from common.errors import A3cdError, EnvironmentMissingError
 from common.host.modules import error_text, log_traceback
 from common.rl.environments.atari import make_atari
 from common.rl.environments.base import OLD_INTERFACE, Environments
-from common.rl.environments.frames import can_draw, flappy_frame, grey_frame
+from common.rl.environments.frames import camera
 from common.rl.environments.names import ATARI, find_spec, is_atari, own_cure, resolve
 from common.rl.environments.own import wrapped
 from common.rl.environments.quiet import quiet
@@ -111,16 +111,13 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
         environments[0].close()
         raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
     environments += [make_one(number) for number in range(1, num_envs)]
-    camera = None
-    if frames:
-        camera = flappy_frame if can_draw(environments[0]) else grey_frame
     return SequentialEnvironments(
         environments,
         name=section.id,
         seed=seed,
         frames_per_step=section.frame_skip,
         limit=limit,
-        camera=camera,
+        camera=camera(environments[0], section.frame_size) if frames else None,
         bounds=section.action_bounds,
         masks=section.action_masks,
     )

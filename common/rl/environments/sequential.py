@@ -5,7 +5,7 @@ Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations 
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from common.rl.environments.base import (
     env_seed,
     failure,
 )
-from common.rl.environments.frames import FRAME_SPACE
+from common.rl.environments.frames import Camera
 from common.rl.environments.masks import KEY, ActionMasks, check, none
 from common.rl.environments.spaces import COMPOSED, ObservationBuffer
 
@@ -45,14 +45,14 @@ class SequentialEnvironments(Environments):
         seed: int,
         frames_per_step: int = 1,
         limit: int = 0,
-        camera: Callable[[gymnasium.Env[Any, Any]], NDArray[np.uint8]] | None = None,
+        camera: Camera | None = None,
         bounds: Bounds = "clip",
         masks: bool = False,
     ) -> None:
         """environments: closed with the batch. name: for errors. frames_per_step: times each action is repeated.
 
         limit: steps after which an episode is truncated (a TimeLimit without the cost of a wrapper); 0: none.
-        camera: its pictures, of FRAME_SPACE, replace the observations.
+        camera: its pictures replace the observations.
         masks: observations end with the masks of the actions that info has (`common.rl.action_masks`).
         Raises EnvironmentMissingError if the spaces are not supported, or there is no mask; ConfigurationError if masks
         do not go with the spaces.
@@ -64,7 +64,7 @@ class SequentialEnvironments(Environments):
         self._limit = limit or sys.maxsize
         self._camera = camera
         self.actions = ActionMap(environments[0].action_space, bounds)
-        space = FRAME_SPACE if camera else environments[0].observation_space
+        space = camera.space if camera else environments[0].observation_space
         self._buffer = ObservationBuffer(space, len(environments))
         self.space = space
         first = environments[0]
@@ -117,7 +117,7 @@ class SequentialEnvironments(Environments):
                     rewards[index] = 0.0
                     continue
                 observation, reward, over, cut, info = self._steps[index](action)
-                put(index, camera(self._environments[index]) if camera else observation)
+                put(index, camera.picture(self._environments[index]) if camera else observation)
                 rewards[index] = reward
                 elapsed[index] += 1
                 if over or cut or elapsed[index] >= self._limit:
@@ -164,7 +164,7 @@ class SequentialEnvironments(Environments):
     def _begin(self, index: int, seed: int | None = None) -> None:
         environment = self._environments[index]
         observation, info = environment.reset(seed=seed)
-        self._buffer.put(index, self._camera(environment) if self._camera else observation)
+        self._buffer.put(index, self._camera.picture(environment) if self._camera else observation)
         if self._masks is not None:
             self._masks.put(index, info, ended=False, after="reset")
         elif isinstance(info, dict) and KEY in info:

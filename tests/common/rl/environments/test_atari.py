@@ -30,9 +30,9 @@ def test_frames_are_four_grey_ones_over_four_emulator_frames() -> None:
     environments.close()
 
 
-def test_skip_stack_and_limit_are_the_sections() -> None:
-    environments = atari(frame_skip=2, frame_stack=3, max_episode_steps=5)
-    assert environments.reset().shape == (2, 3, 84, 84)
+def test_size_skip_stack_and_limit_are_the_sections() -> None:
+    environments = atari(frame_size=44, frame_skip=2, frame_stack=3, max_episode_steps=5)
+    assert environments.reset().shape == (2, 3, 44, 44)
     assert environments.frames_per_step == 2
     cut = [environments.step(np.zeros(2, np.int64)).truncated.tolist() for _ in range(11)]
     assert [index for index, row in enumerate(cut) if all(row)] == [4, 10]
@@ -112,7 +112,7 @@ def test_a_picture_is_the_larger_of_two() -> None:
 
 
 def test_options_that_are_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"frameskip, num_threads cannot be set; environment\.frame_skip"):
+    with pytest.raises(ConfigurationError, match=r"frameskip, num_threads cannot be set; environment\.frame_size"):
         atari(options={"num_threads": 4, "frameskip": 2})
 
 

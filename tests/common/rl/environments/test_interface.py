@@ -12,22 +12,23 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 
 from common.errors import ObservationError
 from common.rl.environments.actions import ActionMap
-from common.rl.environments.frames import FRAME_SPACE, grey
+from common.rl.environments.frames import Camera
 from common.rl.environments.interface import Interface, interface
 from common.rl.environments.spaces import describe
 from common.rl.frame_stack import FrameStack
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment
 
+CAMERA = Camera(84)
 PARTS = Dict({"where": Box(-1, 1, (2,), np.float32), "what": Discrete(3)})
 PAIR = Tuple((Discrete(2), Box(-1, 1, (1,), np.float32)))
 
 
-def of(space: gymnasium.Space[Any], *, draws: bool = False) -> Interface:
+def of(space: gymnasium.Space[Any], *, camera: Camera | None = None) -> Interface:
     composed = isinstance(space, Dict | Tuple | MultiBinary | MultiDiscrete)
     size = gymnasium.spaces.flatdim(space)
     frame = ObservationSpec((size,), "box", size) if composed else describe(space)
-    return Interface(space, ActionMap(Discrete(2)), frame, frame, None, draws)
+    return Interface(space, ActionMap(Discrete(2)), frame, frame, None, camera)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +76,9 @@ def test_pictures_have_their_colours_first() -> None:
 
 def test_pictures_of_the_environment_are_shrunk_as_in_training() -> None:
     pictures = np.random.default_rng(0).integers(0, 256, (2, 200, 150, 3), np.uint8)
-    seen = of(FRAME_SPACE, draws=True)
-    np.testing.assert_array_equal(seen.rows(pictures)[0], [grey(one) for one in pictures])
-    np.testing.assert_array_equal(seen.rows(pictures[0])[0], [grey(pictures[0])])
+    seen = of(CAMERA.space, camera=CAMERA)
+    np.testing.assert_array_equal(seen.rows(pictures)[0], [CAMERA.shrunk(one) for one in pictures])
+    np.testing.assert_array_equal(seen.rows(pictures[0])[0], [CAMERA.shrunk(pictures[0])])
     assert seen.rows(np.zeros((84, 84), np.uint8))[0].shape == (1, 1, 84, 84)
 
 
@@ -103,8 +104,8 @@ BOX = Box(-1, 1, (2,), np.float32)
         (Discrete(3), 1.0, "of float64; here one has .* of integers"),
         (Discrete(3), 3, r"beyond Discrete\(3\)"),
         (Discrete(3, start=1), 0, "beyond"),
-        (FRAME_SPACE, np.zeros((1, 84, 84)), "of float64; here one has .* of uint8"),
-        (FRAME_SPACE, np.zeros((210, 160, 3), np.uint8), r"shape \(210, 160, 3\)"),
+        (CAMERA.space, np.zeros((1, 84, 84)), "of float64; here one has .* of uint8"),
+        (CAMERA.space, np.zeros((210, 160, 3), np.uint8), r"shape \(210, 160, 3\)"),
         (MultiDiscrete([2, 3]), [2, 0], "is not of MultiDiscrete"),
         (PARTS, {"where": np.zeros(2)}, "does not fit Dict.*'what'"),
         (PARTS, {"where": np.zeros(3), "what": 1}, "does not fit Dict"),
@@ -120,7 +121,7 @@ def test_what_is_no_observation_is_refused(space: Any, observation: Any, why: st
 
 def test_where_the_environment_draws_the_error_says_so() -> None:
     with pytest.raises(ValueError, match=r"a picture .* does as well"):
-        of(FRAME_SPACE, draws=True).rows(np.zeros((2, 2), np.uint8))
+        of(CAMERA.space, camera=CAMERA).rows(np.zeros((2, 2), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_a_frame_is_given_back_as_its_observation(space: Any) -> None:
 def test_the_arrays_of_the_user_are_not_used_on() -> None:
     picture = np.zeros((1, 84, 84), np.uint8)
     picture.flags.writeable = False
-    assert of(FRAME_SPACE).rows(picture)[0].flags.writeable
+    assert of(CAMERA.space).rows(picture)[0].flags.writeable
 
 
 MAKE: Callable[..., Environment] = Environment
@@ -149,10 +150,12 @@ def test_of_an_environment() -> None:
     assert plain.frame.shape == (4,)
     assert plain.observation.shape == (12,)
     assert plain.stack == FrameStack(3)
-    assert not plain.draws
+    assert plain.camera is None
     game = interface(MAKE(id="ALE/Pong-v5"))
-    assert game.space is FRAME_SPACE
-    assert (game.observation.shape, game.stack, game.draws) == ((4, 84, 84), FrameStack(4, padded=True), False)
+    assert game.space == CAMERA.space
+    assert (game.observation.shape, game.stack, game.camera) == ((4, 84, 84), FrameStack(4, padded=True), None)
     assert game.actions.space == Discrete(6)
-    seen = interface(MAKE(id="CartPole-v1", observation="frames", frame_stack=1))
-    assert (seen.observation.shape, seen.stack, seen.draws) == ((1, 84, 84), None, True)
+    seen = interface(MAKE(id="CartPole-v1", observation="frames", frame_size=44, frame_stack=1))
+    assert (seen.observation.shape, seen.stack) == ((1, 44, 44), None)
+    assert seen.camera is not None
+    assert seen.camera.space == seen.space

@@ -5,10 +5,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from common.errors import EnvironmentMissingError, UnavailableError
 from common.rl.action_masks import split
-from common.rl.environments.frames import FRAME_SPACE
+from common.rl.environments.frames import Camera
 from common.rl.environments.sequential import SequentialEnvironments
 from common.rl.environments.wrappers import PacedEnvironments
 from tests.helpers.guarded import ACTIONS, STEPS, Blind, Guarded
@@ -79,14 +80,16 @@ def test_not_a_number_is_passed_on() -> None:
     assert np.isnan(environments.step(np.zeros(2, np.int64)).rewards).all()
 
 
+class ShowsElapsed(Camera):
+    def picture(self, environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
+        game: Any = environment.unwrapped
+        return np.full(self.space.shape, 10 + game.elapsed, np.uint8)
+
+
 def test_a_camera_replaces_the_observation() -> None:
     made = [gymnasium.make("broken_environments:Counter-v0", length=2)]
-    environments = SequentialEnvironments(
-        made,
-        name="Counter",
-        seed=0,
-        camera=lambda environment: np.full(FRAME_SPACE.shape, 10 + environment.unwrapped.elapsed, np.uint8),  # type: ignore[attr-defined]
-    )
+    environments = SequentialEnvironments(made, name="Counter", seed=0, camera=ShowsElapsed(20))
+    assert environments.observation.shape == (1, 20, 20)
     values = [environments.reset().max()]
     values += [environments.step(np.zeros(1, np.int64)).observations.max() for _ in range(3)]
     assert values == [10, 11, 12, 10]
