@@ -327,6 +327,7 @@ class LearnerCore:
                 "moments": self._weights.moments,
             },
             score=stats.score,
+            last_evaluation=stats.counters.evaluation,
             under_evaluation=self._evaluations.under_way,
         )
 

@@ -66,6 +66,8 @@ class SaveCheckpoint:
     """As JSON can hold it."""
     score: float | None
     """Mean return of a full window; None or NaN: this checkpoint cannot be the best by it."""
+    last_evaluation: EvaluationStatus | None = None
+    """Of the run so far."""
     under_evaluation: Collection[int] = ()
     """Versions whose checkpoints are kept for now: they may turn out to be the best."""
 

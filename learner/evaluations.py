@@ -41,6 +41,8 @@ class _Given:
     version: int
     frames: int
     seconds: float
+    training: float | None
+    """The mean training return then."""
     saved: bool
     """Whether a checkpoint of them was begun, so that they can be kept."""
     lost: bool = False
@@ -106,7 +108,9 @@ class Evaluations:
         self._due = now + self._section.every_seconds
         version, body = self._publisher.for_evaluation(now)
         stats = self._run.stats
-        self._given[peer.incarnation] = _Given(version, stats.counters.frames, stats.seconds(now), saved)
+        self._given[peer.incarnation] = _Given(
+            version, stats.counters.frames, stats.seconds(now), stats.window.mean_return, saved
+        )
         return [Send(routing_id, Weights(version=version, epoch=self._run.spec.epoch), body)]
 
     def _next(self) -> bytes | None:
@@ -148,7 +152,11 @@ class Evaluations:
     def _judge(self, given: _Given) -> list[Effect]:
         figures = return_statistics([one.episode_return for one in given.episodes])
         evaluated = EvaluationStatus(
-            **msgspec.structs.asdict(figures), version=given.version, frames=given.frames, seconds=given.seconds
+            **msgspec.structs.asdict(figures),
+            version=given.version,
+            frames=given.frames,
+            seconds=given.seconds,
+            training=given.training,
         )
         counters = self._run.stats.counters
         counters.evaluations += 1

@@ -71,6 +71,8 @@ class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
     """CRC-32 of the other files, by name."""
     evaluation: EvaluationStatus | None = None
     """Of these weights, if they were the best by it."""
+    last_evaluation: EvaluationStatus | None = None
+    """The run's last one when this was written, mostly of older weights."""
 
 
 def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[float, ...]:
@@ -78,6 +80,17 @@ def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[floa
     if evaluation is not None:
         return 2.0, evaluation.mean
     return (0.0,) if score is None else (1.0, score)
+
+
+def outgrown(best: EvaluationStatus, newest: Checkpoint) -> bool:
+    """Whether the newest checkpoint of a run is taken for better than the one with the best evaluation.
+
+    It is expected to play as well as the last evaluated one at least did, and better by what training has gained since.
+    """
+    last = newest.last_evaluation
+    if last is None or last.low is None or last.training is None or newest.score is None:
+        return False
+    return last.low + newest.score - last.training > best.mean
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,7 @@ class Checkpoint:
     optimizer: dict[str, NDArray[Any]]
     state: dict[str, Any]
     evaluation: EvaluationStatus | None = None
+    last_evaluation: EvaluationStatus | None = None
 
 
 class CheckpointPaths:
@@ -121,7 +135,9 @@ class CheckpointPaths:
             for name, array in tensors.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise DamagedCheckpointError(f"{file}: {name} is not finite (NaN or infinity)")
-        return Checkpoint(head.version, head.score, weights, optimizer, head.state, head.evaluation)
+        return Checkpoint(
+            head.version, head.score, weights, optimizer, head.state, head.evaluation, head.last_evaluation
+        )
 
     def read_state(self) -> CheckpointState:
         """Read the state alone; raises as `read`."""
@@ -263,13 +279,17 @@ class RunFolder:
         return newest and newest[1]
 
     def best(self) -> CheckpointPaths | None:
-        """The whole checkpoint with the best evaluation; without one that of the highest score, the newer of two.
+        """The whole checkpoint with the best evaluation, unless the newest has `outgrown` it.
 
-        The newest if none has a score, None if there is none at all. Warns and raises as `newest_read`.
+        Without an evaluation that of the highest score, the newer of two. The newest if none has a score, None if there
+        is none at all. Warns and raises as `newest_read`.
         """
-        whole = self._whole({})
-        ranked = max(whole, key=lambda one: rank(one[1].score, one[1].evaluation), default=None)
-        return ranked and ranked[0]
+        whole = list(self._whole({}))
+        if not whole:
+            return None
+        best = max(whole, key=lambda one: rank(one[1].score, one[1].evaluation))
+        newest, evaluation = whole[0], best[1].evaluation
+        return newest[0] if evaluation is not None and outgrown(evaluation, newest[1]) else best[0]
 
     def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
         """From the newest on; an iterator that would be empty though there are checkpoints raises instead."""

@@ -117,6 +117,8 @@ class EvaluationStatus(ReturnStatistics, frozen=True, kw_only=True):
     """Of the run, when the weights were the newest."""
     seconds: float
     """The same."""
+    training: float | None = None
+    """The mean training return at that time; None: it was not known yet."""
 
     def __str__(self) -> str:
         between = "" if self.low is None else f" ({self.low:.4g} to {self.high:.4g})"

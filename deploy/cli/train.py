@@ -25,6 +25,7 @@ from common.errors import (
     EXIT_TRY_LATER,
     EXIT_USAGE,
     ConfigurationError,
+    DamagedCheckpointError,
     UnavailableError,
 )
 from common.host.addresses import Address
@@ -274,15 +275,22 @@ def _kept(folder: RunFolder) -> tuple[bool, str]:
     return True, f"the newest checkpoint is of version {versions[-1]:,}"
 
 
-def _evaluated(summary: dict[str, Any]) -> list[str]:
+def _evaluated(summary: dict[str, Any], folder: RunFolder) -> list[str]:
     """How good the best weights are, where that is known."""
     if summary.get("best_evaluation") is None:
         return []
+    version = summary["best_evaluation_version"]
+    best = None
+    with suppress(DamagedCheckpointError, UnavailableError):
+        best = folder.best()
+    gained = ", the best"
+    if best is not None and best.order[0] > version:
+        gained = f"; training has gained so much since that version {best.order[0]:,} is taken for the best"
     low, high = summary["best_evaluation_low"], summary["best_evaluation_high"]
     between = "" if low is None else f" ({low:.1f} to {high:.1f})"
     return [
         f"  evaluated mean return {summary['best_evaluation']:.1f}{between} over {summary['best_evaluation_episodes']} "
-        f"episodes: version {summary['best_evaluation_version']:,}, the best"
+        f"episodes: version {version:,}{gained}"
     ]
 
 
@@ -296,11 +304,12 @@ def _text(summary: dict[str, Any], *, hashed: bool) -> str:
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
     run = shlex.quote(summary["run_dir"])
     a3cd = _command(summary["env"], summary["network"])
-    playable, kept = _kept(RunFolder(Path(summary["run_dir"])))
+    folder = RunFolder(Path(summary["run_dir"]))
+    playable, kept = _kept(folder)
     lines = [
         f"{summary['env']}: {mean} after {summary['frames']:,} frames (agent steps), {summary['episodes']:,} episodes "
         f"and {summary['seconds']:.1f} s ({summary['state']})",
-        *_evaluated(summary),
+        *_evaluated(summary, folder),
         f"  saved     {kept}",
         f"  curve     {summary['run_dir']}/curve.png",
     ]

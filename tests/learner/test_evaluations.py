@@ -38,11 +38,11 @@ class Run:
     def counters(self) -> Counters:
         return self.core.run.stats.counters
 
-    def learn(self, steps: int = 1) -> int:
+    def learn(self, steps: int = 1, **fields: Any) -> int:
         """The version after so many more optimizer steps."""
         for _ in range(steps):
             self._sequence += 1
-            header = gradient_of(self._sequence, self.counters.version)
+            header = gradient_of(self._sequence, self.counters.version, **fields)
             self.core.handle(self.now, b"x", header, b"gradient")
         return self.counters.version
 
@@ -191,8 +191,9 @@ def test_the_figures_of_an_evaluation_are_in_status_and_metrics() -> None:
 
 def test_the_best_must_be_confirmed_by_a_second_evaluation_of_the_same_weights() -> None:
     run = Run()
-    run.learn()
+    run.learn(episodes=[(7.0, 5, 0.0)])
     version = run.given()
+    run.learn(episodes=[(9.0, 5, 0.0)])
     run.report(version, 10.0)
     assert run.counters.best_evaluation is None
     assert sent(run.pull(version=version), Weights) == [Weights(version=version, epoch=1)], "and no new weights"
@@ -200,6 +201,9 @@ def test_the_best_must_be_confirmed_by_a_second_evaluation_of_the_same_weights()
     effects = run.report(version, 20.0)
     (rated,) = [effect for effect in effects if isinstance(effect, RateCheckpoint)]
     assert (rated.version, rated.evaluation.mean, rated.evaluation.episodes) == (version, 15.0, 2 * EPISODES)
+    assert rated.evaluation.training == 7.0, "when it was given"
+    run.tick(100_000.0)
+    assert run.saves[-1].last_evaluation == rated.evaluation
     assert run.counters.best_evaluation == run.counters.evaluation == rated.evaluation
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.addresses import DEFAULT_PORT
-from common.run.folder import RunFolder
+from common.run.folder import CheckpointPaths, RunFolder
 from common.run.status import FleetStatus, RunStatus, summary
 from common.settings.sections import Settings
 from common.settings.toml import dump, override, parse, read
@@ -131,6 +131,12 @@ def test_the_result_in_words(
     train(planned(run_dir=tmp_path / "w"), as_json=False)
     figures = "evaluated mean return 91.5 (88.2 to 94.8) over 40 episodes: version 20,000, the best"
     assert figures in capsys.readouterr().out
+    stage.children.clear()
+    monkeypatch.setattr(RunFolder, "best", lambda _: CheckpointPaths(Path("25000")))
+    stage.looks = [ends(stage, 0, run_status(best_evaluation=evaluation_status()))]
+    train(planned(run_dir=tmp_path / "v"), as_json=False)
+    gained = "version 20,000; training has gained so much since that version 25,000 is taken for the best"
+    assert gained in capsys.readouterr().out
     stage.children.clear()
     stage.looks = [ends(stage, 0, run_status(mean_return=None))]
     train(planned(run_dir=tmp_path / "y"), as_json=False)

@@ -105,18 +105,24 @@ def test_the_best_by_an_evaluation_is_kept_and_noted(run: RunFolder) -> None:
     write(writer, 1, 50.0)
     writer.write(SaveCheckpoint(2, WEIGHTS, OPTIMIZER, {}, 1.0, under_evaluation={1}))
     writer.rate(RateCheckpoint(1, evaluation_status(mean=5.0)))
-    write(writer, 3, 99.0)
+    last = evaluation_status(mean=4.0, low=3.0, training=2.0)
+    writer.write(SaveCheckpoint(3, WEIGHTS, OPTIMIZER, {}, 99.0, last))
     assert kept(run) == ["1", "3"]
+    grown = run.best()
+    assert grown is not None
+    assert (grown.order, grown.read().last_evaluation) == ((3, 0), last)
+    write(writer, 4, 99.0)
+    assert kept(run) == ["1", "4"]
     best = run.best()
     assert best is not None
     assert best.read().evaluation == evaluation_status(mean=5.0)
     assert writer.read_best().version == 1
-    writer.rate(RateCheckpoint(3, evaluation_status(mean=6.0)))
-    write(writer, 4)
-    assert kept(run) == ["3", "4"]
+    writer.rate(RateCheckpoint(4, evaluation_status(mean=6.0)))
+    write(writer, 5)
+    assert kept(run) == ["4", "5"]
     writer = CheckpointWriter(run, keep=1, best=True)
-    write(writer, 5, 1e6)
-    assert kept(run) == ["3", "5"], "also after a restart"
+    write(writer, 6, 1e6)
+    assert kept(run) == ["4", "6"], "also after a restart"
 
 
 def test_of_an_earlier_epoch_nothing_is_noted(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
