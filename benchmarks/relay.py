@@ -4,9 +4,8 @@
                                [--site-mbit 1000,10000] [--accumulate 4] [--seconds 10] [--seeds 0,1,2]
                                [--rates 0.001] [--links 0,3]
 
-The learner's core is the real one; time and the network are simulated, with processor times as `python -m benchmarks
-size` has them. "first design": the learner takes a relay for one actor, so that its limit on the lag and the length of
-its steps are those of ten actors; "relays": it is told how many each stands for.
+The cores of learner, relays and actors are the real ones; time and the network are simulated, with processor times as
+`python -m benchmarks size` has them.
 
 Who takes what: all actors say hello at once, and then send always the same gradient, one a second, over a link of
 --mbit at the learner or of --site-mbit at their relay. "gradients/s" are rollouts in steps of the learner, "stale" the
@@ -25,8 +24,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -35,17 +34,15 @@ import msgspec
 
 from actor.effects import Prepare
 from benchmarks import factors, size, tables
-from benchmarks.relay_node import MOST, Form, RelayNode
 from benchmarks.simulations import Outcome, curve, median_at
 from benchmarks.size import DELAY, STEPS, SteadyPlayer, gradient
 from benchmarks.tables import Cell
 from common.settings.sections import Settings
 from common.settings.toml import replace_at
-from learner.exchange.step_rule import AtOnce
 from simulation.actor_node import ActorNode, MakePlayer
 from simulation.cluster import STARTS, Cluster
 from simulation.recorders import MemoryRecorder
-from simulation.settings import Costs, Host, Link, Simulation
+from simulation.settings import LOOPBACK, Costs, Host, Link, Relay, Simulation
 
 SITE = Link(delay=2e-4)
 """Between an actor and its relay."""
@@ -57,8 +54,6 @@ NETWORKS = {"dense": size.NETWORKS[0], "conv-a3c": size.NETWORKS[2]}
 ENVIRONMENTS = {"dense": "FlappyBird-v0", "conv-a3c": "ALE/Pong-v5"}
 """Presets with these networks."""
 COLUMNS = "joined, s", "gradients/s", "stale", "in", "busy", "relay busy", "Mbit/s out", "s a version", "lag", "age, s"
-MOST_OF_FIRST = 100
-"""Actors, of which the first design refuses most gradients already."""
 LONGEST_SECONDS = 60.0
 """Between two versions."""
 PLAYING, PLAYING_RELAYS = 40, 4
@@ -89,31 +84,40 @@ def main() -> None:
     for network in (NETWORKS[name] for name in names):
         for actors in map(int, given.actors.split(",")):
             rows = [
-                (name, *found)
-                for name, relays, form in fleets(actors, given.relays, sites, given.accumulate)
-                if (found := steady(network, actors, given.mbit, given.seconds, relays, form))
+                (one.name, *found)
+                for one in fleets(given.relays, sites)
+                if (found := steady(network, actors, given.mbit, given.seconds, one, given.accumulate))
             ]
             tables.show(f"{network.name}, {given.mbit:g} Mbit/s, {actors:,} actors", ("", *COLUMNS), rows)
     seeds = [int(seed) for seed in given.seeds.split(",") if seed]
     links = [float(mbit) for mbit in given.links.split(",")]
     for rate, mbit in itertools.product(map(float, given.rates.split(",")), links) if seeds else ():
         lines = [
-            (name, *learned([learning(relays, form, rate, seed, mbit) for seed in seeds]))
-            for name, relays, form in fleets(PLAYING, PLAYING_RELAYS, [mbit], given.accumulate)
+            (one.name, *learned([learning(one, rate, seed, mbit, given.accumulate) for seed in seeds]))
+            for one in fleets(PLAYING_RELAYS, [mbit])
         ]
         title = f"CartPole-v1 to {SCORE:g}, Adam at {rate:g}, {mbit:g} Mbit/s"
         tables.show(title, ("", "k frames", "s", "lag"), lines)
 
 
-def fleets(actors: int, relays: int, sites: Sequence[float], accumulate: int = 4) -> Iterator[tuple[str, int, Form]]:
-    """Name, relays and what these are like."""
-    first = Form(accumulate=accumulate, relays=relays, site_mbit=sites[0])
-    yield "directly", 0, first
-    if actors <= MOST_OF_FIRST:
-        yield f"{relays} relays, first design", relays, first
-    for mbit in sites:
-        name = f"{relays} relays" + (f" of {mbit:g} Mbit/s" if mbit else "")
-        yield name, relays, replace(first, actors=actors, site_mbit=mbit)
+@dataclass(frozen=True)
+class Sites:
+    """Through what a fleet sends."""
+
+    relays: int = 0
+    """0: directly to the learner."""
+    mbit: float = 0.0
+    """Of each relay's network; 0: without a limit."""
+
+    @property
+    def name(self) -> str:
+        if not self.relays:
+            return "directly"
+        return f"{self.relays} relays" + (f" of {self.mbit:g} Mbit/s" if self.mbit else "")
+
+
+def fleets(relays: int, site_mbit: Sequence[float]) -> list[Sites]:
+    return [Sites(), *(Sites(relays, mbit) for mbit in site_mbit)]
 
 
 def learned(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
@@ -122,83 +126,76 @@ def learned(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
     return None if frames is None else frames / 1e3, seconds, lag
 
 
-@dataclass(frozen=True)
-class StandsForMany(AtOnce):
-    """The learner's rule, where each peer is a relay that has said how many actors it has."""
-
-    each: int = 1
-
-    def least(self, actors: int) -> int:
-        return super().least(self.each * actors)
-
-
 class Fleet:
     """A cluster of actors started by hand, at the learner or at relays in turn."""
 
     def __init__(
-        self, settings: Settings, world: Simulation, relays: int, form: Form, make_player: MakePlayer | None = None
+        self,
+        settings: Settings,
+        world: Simulation,
+        sites: Sites,
+        link: Link = LOOPBACK,
+        local: bool = False,
+        make_player: MakePlayer | None = None,
     ) -> None:
-        """relays: how many; 0: none."""
+        """link: from the learner to each relay, or to each actor where there is none. local: all are on its host."""
         self.recorder = MemoryRecorder()
         self.cluster = Cluster(settings, world, self.recorder, make_player=make_player)
-        core = self.cluster.learner.core
-        if relays and form.actors:
-            core._exchange._step_rule = StandsForMany(settings.exchange.coalesce, each=form.actors // relays)
-        parameters = core.run.spec.parameters
-        network, queue = self.cluster.network, self.cluster.queue
-        self.relays = [RelayNode(queue, network, number, parameters, form) for number in range(relays)]
+        relay = Relay(mbit=sites.mbit, link=SITE)
+        self._hosts = [Host(name=f"site-{n}", local=local, link=link, relay=relay) for n in range(sites.relays)]
+        self._direct = Host(local=local, link=link)
+        for host in self._hosts:
+            self.cluster.start_relay(host)
 
-    def start(self, number: int, host: Host) -> None:
-        site = self.relays[number % len(self.relays)].site if self.relays else None
-        self.cluster.start_actor(host.name, host, network=site)
+    def start(self, number: int, speed: float = 1.0) -> None:
+        """The actor of this number, on a host of this speed."""
+        name = f"actor-{number}"
+        host = (
+            self._hosts[number % len(self._hosts)] if self._hosts else msgspec.structs.replace(self._direct, name=name)
+        )
+        self.cluster.start_actor(name, msgspec.structs.replace(host, speed=speed))
 
     def totals(self) -> dict[str, float]:
         """Of all so far: rollouts in steps, what learner and relays did not take, what the learner read, and more."""
-        status = self.cluster.status()
+        status, relays = self.cluster.status(), self.cluster.relays.values()
         return {
             "rollouts": status.frames // STEPS,
-            "stale": status.stale + sum(one.stale for one in self.relays),
+            "stale": status.stale + sum(one.stale for one in status.relays),
             "read": status.gradients + status.stale,
             "steps": status.version,
             "weight_bytes": status.weight_bytes,
-            "passed_on": sum(one.passed_on for one in self.relays),
+            "passed_on": sum(one.published for one in relays),
             "worked": self.cluster.learner.core.run.stats.busy.worked,
-            "relays_worked": sum(one.worked for one in self.relays),
+            "relays_worked": sum(one.worked for one in relays),
         }
-
-
-def told(settings: Settings, relays: int, form: Form) -> Settings:
-    """What the learner is told: of relays, if it may know of them, how long sums are and how many each stands for."""
-    if not relays:
-        return replace_at(settings, {"exchange.accumulate": form.accumulate})
-    factor = settings.staleness.refuse_factor * (form.actors / relays if form.actors else 1.0)
-    return replace_at(settings, {"exchange.accumulate": MOST, "staleness.refuse_factor": factor})
 
 
 # -- who takes what ----------------------------------------------------------------------------------------------------
 
 
-def steady(network: size.Network, actors: int, mbit: float, seconds: float, relays: int, form: Form) -> list[Cell]:
+def steady(
+    network: size.Network, actors: int, mbit: float, seconds: float, sites: Sites, accumulate: int
+) -> list[Cell]:
     """What the columns say, of so many seconds, or of two versions if they take longer; empty: they take too long."""
     version = network.weights_bytes * 8e-6 / size.EGRESS_SHARE
-    longest = max(version * (relays or actors) / mbit, version * actors / relays / form.site_mbit if relays else 0.0)
+    relays = sites.relays
+    longest = max(version * (relays or actors) / mbit, version * actors / relays / sites.mbit if relays else 0.0)
     if longest > LONGEST_SECONDS:
         return []
     seconds = max(seconds, 2 * longest)
     step = STEP_SECONDS[network.name]
-    message = network.microseconds / 1e6 - step / 8  # measured with steps of eight gradients
-    form = replace(form, gradient_seconds=message, pack_seconds=PACK_SECONDS[network.name], link=Link(delay=DELAY))
-    settings = told(settings_of(network, mbit), relays, form)
+    settings = replace_at(settings_of(network, mbit), {"exchange.accumulate": accumulate})
     body = gradient(network.parameters, network.codec)
 
     def player(effect: Prepare, node: ActorNode) -> SteadyPlayer:
         return SteadyPlayer(body, effect.welcome.version, node)
 
-    costs = Costs(message=message, message_mib=0.0, optimizer_step=step, actor_prepare=0.3)
-    fleet = Fleet(settings, Simulation(costs=costs, learner_mbit=mbit), relays, form, player)
-    link = SITE if relays else Link(delay=DELAY)
+    message = network.microseconds / 1e6 - step / 8  # measured with steps of eight gradients
+    packing = PACK_SECONDS[network.name]
+    costs = Costs(message=message, message_mib=0.0, optimizer_step=step, relay_sum=packing, actor_prepare=0.3)
+    fleet = Fleet(settings, Simulation(costs=costs, learner_mbit=mbit), sites, Link(delay=DELAY), make_player=player)
     for number in range(actors):
-        fleet.start(number, Host(name=f"actor-{number}", local=False, link=link))
+        fleet.start(number)
     cluster = fleet.cluster
     waiting = list(cluster.actors.values())
     while waiting:
@@ -241,20 +238,19 @@ def settings_of(network: size.Network, mbit: float) -> Settings:
 # -- whether it learns -------------------------------------------------------------------------------------------------
 
 
-def learning(relays: int, form: Form, rate: float, seed: int, mbit: float) -> Outcome:
+def learning(sites: Sites, rate: float, seed: int, mbit: float, accumulate: int) -> Outcome:
     """Forty actors that play CartPole-v1; mbit: of the learner's link, 0: without a limit."""
     world = factors.world(10, 0.0)
     case = factors.case("CartPole-v1", "adam", "ours", PLAYING, rate, seed, world)
-    changes: dict[str, Any] = {"scaling.minimum": 0, "limits.frames": FRAMES}
+    changes: dict[str, Any] = {"scaling.minimum": 0, "limits.frames": FRAMES, "exchange.accumulate": accumulate}
     if mbit:
         changes |= {"exchange.codec": "none", "exchange.egress_mbit": size.EGRESS_SHARE * mbit}
-    settings = told(replace_at(case.settings, changes), relays, form)
-    fleet = Fleet(settings, Simulation(costs=world.costs, learner_mbit=mbit), relays, form)
+    simulation = Simulation(costs=world.costs, learner_mbit=mbit)
+    fleet = Fleet(replace_at(case.settings, changes), simulation, sites, local=not mbit)
     starts = Random(seed)
     for number in range(PLAYING):
-        host = factors.HOSTS[number * len(factors.HOSTS) // PLAYING]
-        host = msgspec.structs.replace(host, name=f"actor-{number}", local=not mbit)
-        fleet.cluster.queue.at(starts.uniform(*STARTS) / host.speed, partial(fleet.start, number, host))
+        speed = factors.HOSTS[number * len(factors.HOSTS) // PLAYING].speed
+        fleet.cluster.queue.at(starts.uniform(*STARTS) / speed, partial(fleet.start, number, speed))
     fleet.cluster.run()
     return Outcome(case.name, seed, "", curve(fleet.recorder.rows))
 

@@ -36,6 +36,10 @@ from relay.weights import KeptWeights
 
 LOOK_SECONDS = 1.0
 """Between two searches for silent actors."""
+DISMISS_SECONDS = 3.0
+"""Longest time in which the actors may say goodbye at the end of a run."""
+REMIND_SECONDS = 0.5
+"""Between two stops to those that have not."""
 
 
 class RelayCore:

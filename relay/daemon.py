@@ -31,7 +31,7 @@ from learner.effects import Disconnect, Log, Publish
 from learner.effects import Send as ToSite
 from learner.ports import Ports, unread_messages
 from learner.run import RunSpec
-from relay.core import RelayCore
+from relay.core import DISMISS_SECONDS, REMIND_SECONDS, RelayCore
 from relay.effects import Effect, Serve
 
 _log = logging.getLogger("relay")
@@ -43,10 +43,6 @@ WATCH_SECONDS = 0.1
 """Between two looks at the connection to the learner, unless it tells of something."""
 PROGRESS_SECONDS = 1.0
 """Between two looks at which of the site's connections are at work."""
-DISMISS_SECONDS = 3.0
-"""Longest time in which the actors may say goodbye at the end of a run."""
-REMIND_SECONDS = 0.5
-"""Between two stops to those that have not."""
 REPEAT_SECONDS = 60.0
 """Between two lines of the same kind; the second says how often there was one meanwhile."""
 LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 100

@@ -28,10 +28,13 @@ from simulation.event_queue import EventQueue
 from simulation.launcher_node import LauncherNode
 from simulation.learner_node import LearnerNode, Recorder
 from simulation.network import Connection, Network
-from simulation.settings import LOOPBACK, Host, Incident, Simulation
+from simulation.relay_node import RelayNode
+from simulation.settings import LOOPBACK, Host, Incident, Relay, Simulation
 
 MakeCore = Callable[[int, Checkpoint | None, float], LearnerCore]
 """Makes the core of a learner: its epoch, what it goes on from, and the time."""
+EGRESS_SHARE = 0.8
+"""Of a site's network, for weights."""
 STARTS = 0.8, 1.2
 """An actor's start takes from so many to so many times `Costs.actor_start`."""
 
@@ -57,6 +60,10 @@ class Cluster:
         self.actors: dict[str, ActorNode] = {}
         """By name, also those that have ended; a name's newest."""
         self.launchers: dict[str, LauncherNode] = {}
+        self.relays: dict[str, RelayNode] = {}
+        """By the names of their hosts."""
+        self.sites: dict[str, Network] = {}
+        """Of the relays."""
         self._simulation = simulation
         self._hosts: dict[str, Host] = {}
         """Of launchers and actors, by their names."""
@@ -71,6 +78,8 @@ class Cluster:
         self._here = self.learner.core.run.spec.host
         hosts = simulation.hosts or [Host()]
         for host in hosts:
+            if host.relay is not None:
+                self.start_relay(host)
             self._start_launcher(host, alone=len(hosts) == 1)
         for incident in simulation.incidents:
             self.queue.at(incident.at, partial(self._happen, incident))
@@ -139,6 +148,29 @@ class Cluster:
 
         self.queue.after(after, back)
 
+    def start_relay(self, host: Host) -> RelayNode:
+        """A new process of the host's relay, in the place of one that has ended."""
+        name, relay = host.name, host.relay or Relay()
+        self._hosts[name] = host
+        if name not in self.sites:
+            self.sites[name] = Network(self.queue, self.settings.seed + len(self.sites) + 1, relay.mbit)
+        self.relays[name] = node = RelayNode(
+            self.queue,
+            self.network,
+            self.sites[name],
+            self._hello("relay", name, host),
+            self._simulation.costs,
+            mbit=EGRESS_SHARE * relay.mbit,
+            link=host.link,
+            address=self._address(host),
+        )
+        return node
+
+    def restart_relay(self, name: str, after: float) -> None:
+        """A relay dies now, and is back so many seconds later."""
+        self.relays[name].kill()
+        self.queue.after(after, lambda: self.start_relay(self._hosts[name]))
+
     def _start_launcher(self, host: Host, *, alone: bool = False, found: Mapping[int, ActorNode] | None = None) -> None:
         scaling = self.settings.scaling
         slots = host.slots or max(1, scaling.most)
@@ -173,18 +205,17 @@ class Cluster:
         launcher: str = "",
         ended: Callable[[int], object] = int,
         make_player: MakePlayer | None = None,
-        network: Network | None = None,
     ) -> ActorNode:
-        """A new process; its first hello goes out at once. network: where it connects; None: to the learner."""
+        """A new process at the relay of its host, or at the learner; its first hello goes out at once."""
         self._hosts[name] = host
         self.actors[name] = actor = ActorNode(
             self.queue,
-            network or self.network,
+            self._network(host),
             self._hello("actor", name, host, launcher=launcher),
             self._simulation.costs,
             ended=ended,
             speed=host.speed,
-            link=host.link,
+            link=host.relay.link if host.relay is not None else host.link,
             address=self._address(host),
             make_player=make_player or self._make_player,
         )
@@ -199,7 +230,7 @@ class Cluster:
             incarnation=f"{self._processes:032x}",
             host=self._here if host.local else f"simulated-{host.name}",
             pid=self._processes,
-            codecs=list(NAMES) if role == "actor" else [],
+            codecs=[] if role == "launcher" else list(NAMES),
             launcher=launcher,
             slots=slots,
         )
@@ -224,6 +255,9 @@ class Cluster:
             case "stall":
                 for actor in self._meant(incident.who):
                     actor.stall(incident.seconds)
+            case "relay-crash":
+                for name in [name for name in self.relays if incident.who in ("", name)]:
+                    self.restart_relay(name, incident.seconds)
             case "learner-crash":
                 if self.learner.alive:
                     self.restart_learner(incident.seconds)
@@ -233,17 +267,18 @@ class Cluster:
             case "learner-stall":
                 self.learner.stall(incident.seconds)
             case "partition":
-                for connection in self._cables(incident.who):
-                    self.network.cut(connection)
+                for network, connection in self._cables(incident.who):
+                    network.cut(connection)
             case "heal":
-                for connection in self._cables(incident.who):
-                    self.network.heal(connection)
+                for network, connection in self._cables(incident.who):
+                    network.heal(connection)
 
     def calm(self) -> None:
         """From now on every cable is whole, and every link is a good one."""
-        self.network.calm()
+        for network in (self.network, *self.sites.values()):
+            network.calm()
         for name, host in self._hosts.items():
-            self._hosts[name] = msgspec.structs.replace(host, link=LOOPBACK)
+            self._hosts[name] = msgspec.structs.replace(host, link=LOOPBACK, relay=host.relay and Relay())
 
     def _meant(self, who: str) -> list[ActorNode]:
         """The actors that live and are called so, or are on the host of that name."""
@@ -253,9 +288,20 @@ class Cluster:
             if actor.exit_code is None and (not who or who == name or self._hosts[name].name == who)
         ]
 
-    def _cables(self, who: str) -> list[Connection]:
-        launchers = [one.connection for name, one in self.launchers.items() if who in ("", name)]
-        return [*(actor.connection for actor in self._meant(who)), *launchers]
+    def _cables(self, who: str) -> list[tuple[Network, Connection]]:
+        """Those to the learner, and of actors that are named, or all, those to their relays."""
+        cables = []
+        for actor in self._meant(who):
+            network = self._network(self._hosts[actor.name])
+            if network is self.network or who in ("", actor.name):
+                cables.append((network, actor.connection))
+        for ends in (self.launchers, self.relays):
+            cables += [(self.network, one.connection) for name, one in ends.items() if who in ("", name)]
+        return cables
+
+    def _network(self, host: Host) -> Network:
+        """That its actors are on."""
+        return self.network if host.relay is None else self.sites[host.name]
 
 
 def _core(

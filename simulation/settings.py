@@ -30,6 +30,8 @@ class Costs(Section, frozen=True):
     """Of the learner, for each step to new weights."""
     learner_frame: NonNegative = 1e-5
     """Of the learner, for each frame that it computes for (exchange.kind = "trajectories" or "actions")."""
+    relay_sum: NonNegative = 1e-4
+    """Of a relay, for each sum that it sends; messages take it as long as the learner."""
     actor_start: NonNegative = 1.0
     """From an order of the launcher to the actor's first hello, a fifth more or less."""
     actor_prepare: NonNegative = 0.3
@@ -60,6 +62,15 @@ class Link(Section, frozen=True):
 LOOPBACK = Link()
 
 
+class Relay(Section, frozen=True):
+    """Between the learner and the actors of a host, or of several with actors started by hand."""
+
+    mbit: NonNegative = 0.0
+    """Mbit/s that it can send to the actors, to all of them together; 0: without a limit."""
+    link: Link = LOOPBACK
+    """Between it and each actor; that to the learner is the host's."""
+
+
 class Host(Section, frozen=True):
     """Where a launcher runs actors."""
 
@@ -71,6 +82,8 @@ class Host(Section, frozen=True):
     local: bool = True
     """The learner's own host: gradients travel as they are."""
     link: Link = LOOPBACK
+    relay: Relay | None = None
+    """Its actors are behind one; its launcher is not."""
 
 
 class Incident(Section, frozen=True):
@@ -79,11 +92,21 @@ class Incident(Section, frozen=True):
     at: NonNegative
     """Seconds since the beginning."""
     kind: Literal[
-        "join", "leave", "crash", "partition", "heal", "stall", "launcher-crash", "learner-stall", "learner-crash"
+        "join",
+        "leave",
+        "crash",
+        "partition",
+        "heal",
+        "stall",
+        "launcher-crash",
+        "relay-crash",
+        "learner-stall",
+        "learner-crash",
     ]
     """join: an actor by hand. leave: it is asked to go. crash: its process is gone. partition: a cable is cut, until
     heal. stall, learner-stall: the process stands still for `seconds`. launcher-crash: it is back after `seconds`, with
-    `slots`, and finds its actors. learner-crash: it is back after `seconds`, in a new epoch, from its checkpoint."""
+    `slots`, and finds its actors. relay-crash: it is back after `seconds`, and its actors join it. learner-crash: it is
+    back after `seconds`, in a new epoch, from its checkpoint."""
     who: str = ""
     """Name of an actor (`here-0` is the first of the launcher `here`) or of a host; empty: all."""
     seconds: NonNegative = 0.0
