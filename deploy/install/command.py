@@ -2,7 +2,7 @@
 
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import metadata
 from pathlib import Path
@@ -12,14 +12,16 @@ import click
 
 from common.errors import A3cdError, ConfigurationError
 from common.host.addresses import Address
+from common.host.security.allowed import USUAL_ROLES
 from deploy.arguments import AddressType
 from deploy.backends.hosts import MOST_SLOTS
-from deploy.install import credentials, payload
+from deploy.install import credentials, roles
 from deploy.install.payload import PYTHON, SYSTEM, USER, Layout, Payload
 from deploy.install.software import find
 from deploy.install.target import SshTarget
 
 _log = logging.getLogger(__name__)
+_FIXED_PORT = "a unit needs a port that stays the same, as in tcp://0.0.0.0:5555"
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _INSECURE = click.Option(["--insecure"], is_flag=True, help="Without keys: on a network that you trust.")
@@ -51,18 +53,29 @@ _LEARNER: list[click.Parameter] = [
     click.Option(["--bind"], type=AddressType(connect=False), default="tcp://0.0.0.0:5555", show_default=True),
     _INSECURE,
 ]
+_LEARNER_AT = click.Option(["--learner"], required=True, type=AddressType(), help="Its address, as the hosts reach it.")
+_ACCESS: list[click.Parameter] = [
+    click.Option(["--keys"], type=_FOLDER, help="The learner's key folder, where this is the learner's host."),
+    click.Option(["--invite-from"], metavar="USER@HOST", help="The learner's host, which makes the hosts' keys."),
+    _INSECURE,
+]
 _PEERS: list[click.Parameter] = [
     *_SOFTWARE,
-    click.Option(["--learner"], required=True, type=AddressType(), help="Its address, as the hosts reach it."),
+    _LEARNER_AT,
     click.Option(
         ["--slots"], type=click.IntRange(1, MOST_SLOTS), default=2, show_default=True,
         help="Actors on each host, at most.",
     ),
     click.Option(["--allow-module", "modules"], multiple=True, help="A module the learner may have imported."),
-    click.Option(["--keys"], type=_FOLDER, help="The learner's key folder, where this is the learner's host."),
-    click.Option(["--invite-from"], metavar="USER@HOST", help="The learner's host, which makes the hosts' keys."),
-    _INSECURE,
+    *_ACCESS,
 ]  # fmt: skip
+_RELAY: list[click.Parameter] = [
+    *_SOFTWARE,
+    _LEARNER_AT,
+    click.Option(["--bind"], type=AddressType(connect=False), default="tcp://0.0.0.0:5555", show_default=True),
+    click.Option(["--mbit"], type=click.FloatRange(0, min_open=True), help="As `a3cd relay` has it."),
+    *_ACCESS,
+]
 
 
 def _target(text: str, system: bool, sudo: bool, python: str, ssh_config: Path | None, **_: Any) -> SshTarget:
@@ -134,10 +147,26 @@ def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any
 
     settings = read(config)  # a mistake in it is reported here, not in a journal over there
     if bind.port == 0:
-        raise ConfigurationError(f"{bind}: a unit needs a port that stays the same, as in tcp://0.0.0.0:5555")
-    one = payload.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
+        raise ConfigurationError(f"{bind}: {_FIXED_PORT}")
+    one = roles.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
     needed = {"torch", extra(settings.environment)} - {""}
     _apply(hosts, lambda _: replace(one, extras=needed))
+
+
+def _invite(
+    learner: Address,
+    keys: Path | None,
+    invite_from: str | None,
+    insecure: bool,
+    roles: Sequence[str],
+    hosts: dict[str, Any],
+) -> credentials.Make | None:
+    """None: the learner is reached without keys."""
+    if learner.loopback or insecure:
+        return None
+    if invite_from is None:
+        return credentials.here(learner, keys, roles)
+    return credentials.there(learner, _target(invite_from, **hosts), _layout(hosts), roles)
 
 
 def _deploy_peers(
@@ -150,16 +179,12 @@ def _deploy_peers(
     insecure: bool,
     **hosts: Any,
 ) -> None:
-    layout, wheels, invite = _layout(hosts), _wheels(hosts), None
-    if not learner.loopback and not insecure:
-        if invite_from is None:
-            invite = credentials.here(learner, keys)
-        else:
-            invite = credentials.there(learner, _target(invite_from, **hosts), layout)
+    layout, wheels = _layout(hosts), _wheels(hosts)
+    invite = _invite(learner, keys, invite_from, insecure, USUAL_ROLES, hosts)
 
     def make(target: SshTarget) -> Payload:
         own = None if invite is None else lambda: invite(target.host.name)
-        return payload.peers(verb, layout, wheels, learner, slots, modules=modules, insecure=insecure, credential=own)
+        return roles.peers(verb, layout, wheels, learner, slots, modules=modules, insecure=insecure, credential=own)
 
     _apply(hosts, make)
 
@@ -176,6 +201,29 @@ def launcher(**given: Any) -> None:
     _deploy_peers("launcher", **given)
 
 
+@deploy.command(params=_RELAY)
+def relay(
+    learner: Address,
+    bind: Address,
+    mbit: float | None,
+    keys: Path | None,
+    invite_from: str | None,
+    insecure: bool,
+    **hosts: Any,
+) -> None:
+    """A relay between the learner and the actors of a site, to which it is a learner with keys of its own."""
+    if bind.port == 0:
+        raise ConfigurationError(f"{bind}: {_FIXED_PORT}")
+    layout, wheels = _layout(hosts), _wheels(hosts)
+    invite = _invite(learner, keys, invite_from, insecure, ("relay",), hosts)
+
+    def make(target: SshTarget) -> Payload:
+        own = None if invite is None else lambda: invite(f"{target.host.name}-relay")
+        return roles.relay(layout, wheels, learner, bind, mbit=mbit or 0.0, insecure=insecure, credential=own)
+
+    _apply(hosts, make)
+
+
 @deploy.command(params=_HOSTS)
 def status(**hosts: Any) -> None:
     """Show what is installed on hosts and what it does."""
@@ -185,7 +233,7 @@ def status(**hosts: Any) -> None:
 @deploy.command(params=_SOFTWARE)
 def upgrade(**hosts: Any) -> None:
     """Install a newer a3cd; what runs is restarted, what does not is left so."""
-    one = payload.upgrade(_layout(hosts), _wheels(hosts))
+    one = roles.upgrade(_layout(hosts), _wheels(hosts))
     _apply(hosts, lambda _: one)
 
 

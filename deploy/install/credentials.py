@@ -1,13 +1,14 @@
 """A host's way in to the learner: made when the host has none yet, by whoever holds the learner's key folder."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host.addresses import Address
 from common.host.security import allowed
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.allowed import USUAL_ROLES
 from common.host.security.credential import Credential
 from deploy import keys
 from deploy.install.payload import Layout, shell_word
@@ -17,7 +18,7 @@ Make = Callable[[str], bytes]
 """Makes the credential of the host with that name in the learner's list, and ends the one that it had."""
 
 
-def here(learner: Address, folder: Path | None) -> Make:
+def here(learner: Address, folder: Path | None, roles: Sequence[str] = USUAL_ROLES) -> Make:
     """Made in the learner's key folder on this machine. Raises ConfigurationError where there is none."""
     where = folder or default_folder()
     if not (where / LEARNER_PAIR).exists():
@@ -29,20 +30,21 @@ def here(learner: Address, folder: Path | None) -> Make:
     def make(host: str) -> bytes:
         if any(host == peer.name for peer in allowed.read(where / ALLOWED).values()):
             allowed.revoke(where / ALLOWED, host)
-        return keys.invitation(where, host, learner).text().encode()
+        return keys.invitation(where, host, learner, roles).text().encode()
 
     return make
 
 
-def there(learner: Address, target: SshTarget, layout: Layout) -> Make:
+def there(learner: Address, target: SshTarget, layout: Layout, roles: Sequence[str] = USUAL_ROLES) -> Make:
     """Made on the learner's host; raises UnavailableError where that cannot be done."""
+    asked = "" if roles == USUAL_ROLES else "".join(f" --role {role}" for role in roles)
     command = f"{shell_word(layout.a3cd)} keys --keys {shell_word(layout.keys)}"
 
     def make(host: str) -> bytes:
         name = shlex.quote(host)
         script = (
             f"{command} revoke {name} >/dev/null 2>&1\n"  # fails for a host that is new
-            f"exec {command} invite {name} --learner {shlex.quote(str(learner))}\n"
+            f"exec {command} invite {name} --learner {shlex.quote(str(learner))}{asked}\n"
         )
         try:
             said = "\n".join(target.run("sh -s", lambda file: file.write(script.encode())))

@@ -1,7 +1,6 @@
-"""What a host is to have for each role, and where: the settings and files that `remote_script.sh` takes."""
+"""What is sent to a host: the settings and files that `remote_script.sh` takes, and where they go there."""
 
 import io
-import re
 import shlex
 import tarfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,22 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
-from common.errors import ConfigurationError
-from common.host.addresses import Address
-from common.host.security.credential import file_name
 from deploy.install.software import digest
 
 PYTHON = "python3"
 """Makes the virtual environment of a host that has none; another one is put in the place of what is there."""
-UNITS = (
-    *("a3cd-learner@.service", "a3cd-actor@.service", "a3cd-launcher.service", "a3cd-evaluator.service"),
-    *("a3cd.target", "a3cd.slice"),
-)
-PLAYERS = ("a3cd-actor@.service", "a3cd-evaluator.service")
-"""Units that speak to a learner with the credential of their host; an evaluator is started by hand."""
-_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
-_NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
 
 
 @dataclass(frozen=True)
@@ -119,75 +106,3 @@ class Payload:
         quoted = {name: shlex.quote(word) for name, word in words.items()}
         quoted |= {name: shell_word(getattr(self.layout, name)) for name in ("venv", "units", "config", "data", "etc")}
         return "".join(f"{name}={word}\n" for name, word in quoted.items())
-
-
-def learner(
-    layout: Layout, wheels: Sequence[Path], run: str, config: bytes, bind: Address, insecure: bool = False
-) -> Payload:
-    """The learner of one run; raises ConfigurationError for a name that no unit can have."""
-    if not _RUN.fullmatch(run):
-        raise ConfigurationError(f"{run!r} is no name for a run: letters, digits, dots, dashes, underlines")
-    keys = not bind.loopback and not insecure
-    options = "A3CD_LEARNER_OPTIONS=--insecure" if insecure else ""
-    own = {
-        f"config/runs/{run}.toml": config,
-        f"config/runs/{run}.env": _environment("learner.env", f"A3CD_BIND={bind}", options),
-    }
-    drop_in = read("drop-ins", "learner-keys.conf") if keys else _NO_KEYS
-    settings = {"instances": f"a3cd-learner@{run}.service", "run": run, "key_pair": "yes" if keys else "no"}
-    return Payload("learner", layout, wheels, own | _files(layout, drop_in, "a3cd-learner@.service"), settings)
-
-
-def peers(
-    verb: str,
-    layout: Layout,
-    wheels: Sequence[Path],
-    learner: Address,
-    slots: int,
-    *,
-    modules: Collection[str] = (),
-    insecure: bool = False,
-    credential: Callable[[], bytes] | None = None,
-) -> Payload:
-    """`actors` or a `launcher`, as `verb` says; raises ConfigurationError for what cannot be the name of a module."""
-    for name in modules:
-        if not _MODULE.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is no name of a module")
-    words = " ".join([*(f"--allow-module {name}" for name in modules), *(["--insecure"] if insecure else [])])
-    options = f"A3CD_ACTOR_OPTIONS={words}" if words else ""
-    own = {"config/actor.env": _environment("actor.env", f"A3CD_LEARNER={learner}", options)}
-    instances, templates = [f"a3cd-actor@{slot}.service" for slot in range(slots)], [*PLAYERS]
-    if verb == "launcher":
-        instances = ["a3cd-launcher.service"]
-        templates += instances
-        options = "A3CD_LAUNCHER_OPTIONS=--insecure" if insecure else ""
-        own["config/launcher.env"] = _environment("launcher.env", f"A3CD_SLOTS={slots}", options)
-        if not layout.user:
-            own["etc/polkit-1/rules.d/50-a3cd.rules"] = read("polkit.rules")
-    key_file = f"{layout.keys}/{file_name(learner)}".encode()
-    keys = read("drop-ins", "peer-keys.conf").replace(b"/etc/a3cd/keys/learner.credential", key_file)
-    own |= _files(layout, keys if credential else _NO_KEYS, *templates)
-    credential_name = file_name(learner) if credential else ""
-    settings = {"instances": " ".join(instances), "slots": str(slots), "credential": credential_name}
-    settings |= {"learner": str(learner), "insecure": "yes" if insecure else "no"}
-    return Payload(verb, layout, wheels, own, settings, credential)
-
-
-def upgrade(layout: Layout, wheels: Sequence[Path]) -> Payload:
-    """New software and units."""
-    return Payload("upgrade", layout, wheels, _files(layout))
-
-
-def _files(layout: Layout, drop_in: bytes = b"", *services: str) -> dict[str, bytes]:
-    """The files of every role, and the drop-in about keys. A user's own daemons find keys in the user's key folder."""
-    found = {f"units/{name}": layout.unit(name) for name in UNITS}
-    if not layout.user:
-        found |= {f"etc/{kind}.d/a3cd.conf": read(f"{kind}.conf") for kind in ("sysusers", "tmpfiles")}
-        found |= {f"units/{name}.d/keys.conf": drop_in for name in services}
-    return found
-
-
-def _environment(sample: str, *lines: str) -> bytes:
-    """The sample with its comments, and what is set below it."""
-    set_here = "".join(f"{line}\n" for line in lines if line)
-    return read("environment", sample) + b"\n# Set by `a3cd deploy`, which writes this file anew.\n" + set_here.encode()

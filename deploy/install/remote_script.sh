@@ -178,7 +178,7 @@ users_and_folders() {
 
 access() {
     [ "$key_pair" = no ] || [ -e "$keys/learner.key" ] ||
-        step "key pair of the learner" timeout 60 "$a3cd" keys --keys "$keys" new learner
+        step "key pair $keys/learner.key" timeout 60 "$a3cd" keys --keys "$keys" new learner
     [ -z "$credential" ] || [ -e "$keys/$credential" ] ||
         step "credential $credential" put "$here/credential" "$keys/$credential" 600
 }
@@ -254,7 +254,8 @@ restart() {
 again() { step "$1" ctl try-restart --no-block 'a3cd-actor@*.service'; }
 
 restart_what_runs() {
-    set -- $(at_work 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' a3cd-evaluator.service)
+    set -- $(at_work 'a3cd-learner@*.service' a3cd-relay.service a3cd-launcher.service 'a3cd-actor@*.service' \
+        a3cd-evaluator.service)
     [ $# = 0 ] || restart "$@"
 }
 
@@ -279,19 +280,21 @@ beyond() {
 }
 
 stop_everything() {
-    ctl stop a3cd.target 'a3cd-learner@*.service' a3cd-launcher.service 'a3cd-actor@*.service' 'a3cd-evaluator*.service' \
-        a3cd.slice &&
+    ctl stop a3cd.target 'a3cd-learner@*.service' 'a3cd-relay*.service' a3cd-launcher.service 'a3cd-actor@*.service' \
+        'a3cd-evaluator*.service' a3cd.slice &&
         ctl reset-failed 'a3cd-*.service' &&
         # Disabling a template disables all its instances.
         ctl disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service &&
-        # A host that was deployed to before there were evaluators has no such unit.
-        { [ ! -e "$units/a3cd-evaluator.service" ] || ctl disable a3cd-evaluator.service; }
+        # A host that was deployed to before there were evaluators and relays has no such units.
+        for unit in a3cd-evaluator.service a3cd-relay.service; do
+            [ ! -e "$units/$unit" ] || ctl disable "$unit" || return
+        done
 }
 
 remove() {
     [ ! -e "$units/a3cd.target" ] || step "nothing runs or starts at boot" stop_everything
-    for unit in a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service a3cd-evaluator.service a3cd.slice \
-        a3cd.target; do
+    for unit in a3cd-learner@.service a3cd-relay.service a3cd-actor@.service a3cd-launcher.service \
+        a3cd-evaluator.service a3cd.slice a3cd.target; do
         set -- "$@" "$units/$unit" "$units/$unit.d/keys.conf"
     done
     for path in "$etc/polkit-1/rules.d/50-a3cd.rules" "$etc/sysusers.d/a3cd.conf" "$etc/tmpfiles.d/a3cd.conf" \

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import msgspec
 import pytest
 
 from deploy.install.software import find
+from tests.systemd.login import ssh_to
 from tests.systemd.machine import Machine, machine
 from tests.systemd.service import Service
 
+Deploy = Callable[..., list[str]]
+"""`a3cd deploy` to the machine; the lines that it prints."""
 _SYSTEM_PYTHON = "/usr/bin/python3"
 _SHARED = "/opt/site-packages"
 """Where the machine finds torch and the others of this very environment: nothing is downloaded."""
@@ -58,3 +62,18 @@ def service(host: Machine, wheels: tuple[Path, ...]) -> Service:
     one.deploy_launcher()
     one.training()
     return one
+
+
+@pytest.fixture
+def deploy(host: Machine, tmp_path: Path, wheels: tuple[Path, ...]) -> Deploy:
+    ssh_config = ssh_to(tmp_path, host)
+
+    def run(verb: str, *arguments: object, code: int = 0) -> list[str]:
+        given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", wheels[0]))]
+        words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
+        command = [sys.executable, "-P", "-m", "deploy.cli.command", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
+        assert done.returncode == code, done.stdout + done.stderr
+        return (done.stderr if code else done.stdout).splitlines()
+
+    return run

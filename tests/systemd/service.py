@@ -10,7 +10,7 @@ import msgspec
 from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.backends.hosts import parse
-from deploy.install import payload
+from deploy.install import roles
 from deploy.install.payload import SYSTEM, Payload
 from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
@@ -52,11 +52,11 @@ class Service:
 
     def deploy_learner(self) -> list[str]:
         """What was due."""
-        return take(self.target, payload.learner(SYSTEM, self._wheels, "cartpole", SETTINGS, self.at))
+        return take(self.target, roles.learner(SYSTEM, self._wheels, "cartpole", SETTINGS, self.at))
 
     def deploy_launcher(self) -> list[str]:
         """What was due."""
-        return take(self.target, payload.peers("launcher", SYSTEM, self._wheels, self.at, slots=2))
+        return take(self.target, roles.peers("launcher", SYSTEM, self._wheels, self.at, slots=2))
 
     def status(self) -> RunStatus | None:
         """Of the run; None while its learner does not answer."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from common.host.addresses import Address
 from tests.helpers.daemons import until
-from tests.systemd.login import ssh_to
+from tests.systemd.conftest import Deploy
 from tests.systemd.machine import Machine
 from tests.systemd.service import ACTORS, LEARNER, SETTINGS, Service
 
@@ -20,35 +16,15 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 AT = Address("box", 5555)
 
 
-@pytest.fixture
-def ssh_config(host: Machine, tmp_path: Path) -> Path:
-    return ssh_to(tmp_path, host)
-
-
-@pytest.fixture
-def deploy(ssh_config: Path, wheels: tuple[Path, ...]) -> Callable[..., list[str]]:
-    """`a3cd deploy` to the machine; the lines that it prints."""
-
-    def run(verb: str, *arguments: object, code: int = 0) -> list[str]:
-        given = [*arguments, *(() if verb in ("status", "remove") else ("--wheel", wheels[0]))]
-        words = ["deploy", verb, "--to", "root@box", "--ssh-config", ssh_config, "--python", "/usr/bin/python3", *given]
-        command = [sys.executable, "-P", "-m", "deploy.cli.command", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"HOME": "/nonexistent"})
-        assert done.returncode == code, done.stdout + done.stderr
-        return (done.stderr if code else done.stdout).splitlines()
-
-    return run
-
-
 def test_deployed_repeated_upgraded_and_removed(
-    host: Machine, wheels: tuple[Path, ...], deploy: Callable[..., list[str]], tmp_path: Path
+    host: Machine, wheels: tuple[Path, ...], deploy: Deploy, tmp_path: Path
 ) -> None:
     service = Service(host, wheels, AT)
     (tmp_path / "run.toml").write_bytes(SETTINGS)
     learner = ("learner", "--config", tmp_path / "run.toml", "--name", "cartpole")
     actors = ("actors", "--learner", AT, "--invite-from", "root@box")
     assert deploy(*learner, "--dry-run")[0] == "root@box: learner: would change"
-    assert "  key pair of the learner" in deploy(*learner)
+    assert "  key pair /etc/a3cd/keys/learner.key" in deploy(*learner)
     assert "  credential box_5555.credential" in deploy(*actors)
     status = service.training()
     assert sorted(peer.name for peer in status.actors if peer.pid in service.actors()) == ["box/box-0", "box/box-1"]

@@ -14,7 +14,8 @@ import click
 import pytest
 
 from deploy.cli.command import cli
-from deploy.install.payload import SYSTEM, UNITS, USER, Layout, read
+from deploy.install.payload import SYSTEM, USER, Layout, read
+from deploy.install.roles import UNITS
 
 SERVICES = [name for name in UNITS if name.endswith(".service")]
 ROOT = Path(__file__).parents[2] / "deploy" / "units"
@@ -71,6 +72,7 @@ def test_the_command_line_is_one_that_a3cd_takes(name: str, layout: Layout) -> N
         ("a3cd-actor@.service", "peer-keys.conf"),
         ("a3cd-launcher.service", "peer-keys.conf"),
         ("a3cd-evaluator.service", "peer-keys.conf"),
+        ("a3cd-relay.service", "relay-keys.conf"),
     ],
 )
 def test_with_keys_too(unit: str, drop_in: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from common.host.addresses import Address
 from common.run.status import RunStatus
 from deploy.backends.hosts import parse
-from deploy.install import payload
+from deploy.install import roles
 from deploy.install.payload import USER, Payload
 from deploy.install.target import SshTarget
 from tests.helpers.daemons import until
@@ -70,8 +70,8 @@ def person() -> Iterator[Person]:
 
 
 def test_a_person_deploys_trains_and_removes(person: Person, wheels: tuple[Path, ...]) -> None:
-    learner = payload.learner(USER, wheels, "cartpole", SETTINGS, AT)
-    launcher = payload.peers("launcher", USER, wheels, AT, slots=2)
+    learner = roles.learner(USER, wheels, "cartpole", SETTINGS, AT)
+    launcher = roles.peers("launcher", USER, wheels, AT, slots=2)
     assert person.take(learner)
     assert person.take(launcher)
     person.training()

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from common.host.addresses import Address
 from deploy.backends.hosts import parse
+from deploy.install import roles
 from deploy.install.payload import SYSTEM, USER, Layout, Payload
 from deploy.install.target import SshTarget
 
@@ -33,7 +35,7 @@ esac
 _ID = """#!/bin/sh
 case "$*" in
 -u) echo 0 ;;
-*) test "$*" = "a3cd a3cd-actor a3cd-evaluator a3cd-launcher" -a -e "$FAKE_LOG.users" ;;
+*) test "$*" = "a3cd a3cd-actor a3cd-evaluator a3cd-launcher a3cd-relay" -a -e "$FAKE_LOG.users" ;;
 esac
 """
 _SYSUSERS = """#!/bin/sh
@@ -66,6 +68,21 @@ for line; do :; done
 echo "ssh $*" >> "$FAKE_LOG"
 exec sh -c "$line"
 """
+
+
+AT, FAR, ANYWHERE = Address("127.0.0.1", 5555), Address("gpu-box", 5555), Address("0.0.0.0", 5565)
+Take = Callable[[Payload], list[str]]
+MAKERS: dict[str, Callable[[Layout, tuple[Path, ...]], Payload]] = {
+    "learner": lambda layout, wheels: roles.learner(layout, wheels, "mine", b"seed = 1\n", FAR),
+    "actors": lambda layout, wheels: roles.peers(
+        "actors", layout, wheels, FAR, 2, modules=("my_games",), credential=lambda: b"secret"
+    ),
+    "launcher": lambda layout, wheels: roles.peers("launcher", layout, wheels, AT, 4),
+    "relay": lambda layout, wheels: roles.relay(
+        layout, wheels, FAR, ANYWHERE, mbit=800.0, credential=lambda: b"secret"
+    ),
+    "upgrade": roles.upgrade,
+}
 
 
 class Fake:
@@ -153,3 +170,8 @@ def take(fake: Fake) -> Callable[[Payload], list[str]]:
         return due
 
     return run
+
+
+@pytest.fixture
+def actors(fake: Fake, wheel: Path) -> Payload:
+    return MAKERS["actors"](fake.system, (wheel,))

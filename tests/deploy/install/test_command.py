@@ -32,7 +32,11 @@ def test_a_dry_run_prints_every_change_and_makes_none(fake: Fake, wheel: Path, t
     config.write_text("seed = 1\n")
     told = lines(a3cd("learner", "--to", "root@gpu", "--config", config, "--wheel", wheel, "--dry-run"))
     assert told[0] == "root@gpu: learner: would change"
-    for what in (f"file {fake.system.config}/runs/run.toml", "key pair of the learner", "a3cd-learner@run.service"):
+    for what in (
+        f"file {fake.system.config}/runs/run.toml",
+        f"key pair {fake.system.keys}/learner.key",
+        "a3cd-learner@run.service",
+    ):
         assert f"  {what}" in told
     KeyPair.generate("learner").write(tmp_path / "keys/learner.key")
     peers = ("--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel, "--dry-run")
@@ -58,6 +62,12 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
     written = Credential.read(Path(fake.system.keys, "gpu_5555.credential"))
     assert allowed.read(tmp_path / "keys/allowed") == {written.pair.public: allowed.Allowed("h2")}
     assert [call for call in fake.calls if written.pair.secret in call] == []
+    words = ("relay", "--to", "root@h2", "--learner", "tcp://gpu:5555", "--keys", tmp_path / "keys", "--wheel", wheel)
+    assert "  a3cd-relay.service" in lines(a3cd(*words, "--mbit", 800))
+    assert {(one.name, one.roles) for one in allowed.read(tmp_path / "keys/allowed").values()} == {
+        ("h2", allowed.USUAL_ROLES),
+        ("h2-relay", ("relay",)),
+    }
     assert lines(a3cd("upgrade", "--to", "root@h2", "--wheel", wheel))[-1] == "  restart of what runs"
     assert lines(a3cd("status", "--to", "root@h2")) == ["root@h2: status"]
     assert "systemctl --system list-units --all --plain --no-legend a3cd*" in fake.calls
@@ -74,6 +84,7 @@ def test_it_prints_what_it_changed_and_then_that_there_is_nothing_to_do(
         (["actors", "--to", "box", "--learner", "gpu", "--wheel", "nowhere"], 78, "nowhere does not exist"),
         (["learner", "--to", "box", "--config", "none.toml", "--wheel", "WHEEL"], 78, "none.toml"),
         (["learner", "--to", "box", "--config", "RUN", "--bind", "tcp://*:0", "--wheel", "WHEEL"], 78, "needs a port"),
+        (["relay", "--to", "box", "--learner", "gpu", "--bind", "tcp://*:0", "--wheel", "WHEEL"], 78, "needs a port"),
         (["learner", "--to", "box", "--config", "RUN", "--name", "a b", "--wheel", "WHEEL"], 78, "no name for a run"),
     ],
 )

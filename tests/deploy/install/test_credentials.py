@@ -48,6 +48,8 @@ def test_made_on_the_learners_host(fake: Fake) -> None:
         f"{keys} revoke h2",
         f"{keys} invite h2 --learner tcp://gpu-box:5555",
     ]
+    there(AT, fake.target, USER, ("relay",))("h2-relay")
+    assert f"{keys} invite h2-relay --learner tcp://gpu-box:5555 --role relay" in fake.calls
     assert all("gpu-box" not in call for call in fake.calls if call.startswith("ssh"))
 
 

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
-from common.host.addresses import Address
-from deploy.install import payload
-from deploy.install.payload import SYSTEM, UNITS, USER, Layout, Payload, read, shell_word
-from tests.deploy.install.conftest import Fake
+from deploy.install import roles
+from deploy.install.payload import SYSTEM, USER, Layout, Payload, shell_word
+from deploy.install.roles import UNITS
+from tests.deploy.install.conftest import FAR, MAKERS, Fake, Take
 
 pytestmark = pytest.mark.slow
-
-AT, FAR = Address("127.0.0.1", 5555), Address("gpu-box", 5555)
-Take = Callable[[Payload], list[str]]
-MAKERS: dict[str, Callable[[Layout, tuple[Path, ...]], Payload]] = {
-    "learner": lambda layout, wheels: payload.learner(layout, wheels, "mine", b"seed = 1\n", FAR),
-    "actors": lambda layout, wheels: payload.peers(
-        "actors", layout, wheels, FAR, 2, modules=("my_games",), credential=lambda: b"secret"
-    ),
-    "launcher": lambda layout, wheels: payload.peers("launcher", layout, wheels, AT, 4),
-    "upgrade": payload.upgrade,
-}
-
-
-@pytest.fixture
-def actors(fake: Fake, wheel: Path) -> Payload:
-    return MAKERS["actors"](fake.system, (wheel,))
 
 
 @pytest.mark.parametrize("of", [SYSTEM, USER], ids=["system", "user"])
@@ -100,22 +83,6 @@ def test_another_wheel_is_installed_and_what_runs_restarted(
     assert (fake.root / "opt/a3cd-wheels/torch-2-x.whl").read_bytes() == b"torch"
 
 
-def test_files_of_an_actors_host(fake: Fake, take: Take, actors: Payload) -> None:
-    take(actors)
-    etc = fake.root / "etc"
-    written = etc / "a3cd/keys/gpu-box_5555.credential"
-    assert (written.read_bytes(), written.stat().st_mode & 0o777) == (b"secret", 0o600)
-    settings = (etc / "a3cd/actor.env").read_text().splitlines()
-    assert [line for line in settings if line and not line.startswith("#")] == [
-        "A3CD_LEARNER=tcp://gpu-box:5555",
-        "A3CD_ACTOR_OPTIONS=--allow-module my_games",
-    ]
-    drop_in = (etc / "systemd/system/a3cd-actor@.service.d/keys.conf").read_text()
-    assert f"LoadCredential=learner.credential:{written}\n" in drop_in
-    written.write_bytes(b"another, made by hand")
-    assert take(actors) == []
-
-
 def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take, wheel: Path) -> None:
     made = []
 
@@ -123,7 +90,7 @@ def test_a_credential_is_made_only_for_a_host_without_one(fake: Fake, take: Take
         made.append(1)
         return b"secret"
 
-    one = payload.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
+    one = roles.peers("actors", fake.system, (wheel,), FAR, 2, credential=make)
     list(fake.target.apply(one))
     assert made == []
     take(one)
@@ -144,20 +111,6 @@ def test_fewer_slots_end_the_actors_beyond(fake: Fake, wheel: Path, take: Take, 
     assert take(one) == ["no actor beyond 2"]
     scope = "--user" if of.user else "--system"
     assert f"systemctl {scope} disable --now a3cd-actor@10.service a3cd-actor@2.service" in fake.calls
-
-
-def test_without_keys_the_unit_loads_none(fake: Fake, wheel: Path, take: Take, actors: Payload) -> None:
-    take(actors)
-    take(payload.peers("actors", fake.system, (wheel,), FAR, 2, insecure=True))
-    assert "LoadCredential" not in (fake.root / "etc/systemd/system/a3cd-actor@.service.d/keys.conf").read_text()
-    assert "A3CD_ACTOR_OPTIONS=--insecure" in (fake.root / "etc/a3cd/actor.env").read_text()
-
-
-def test_a_learner_beyond_this_machine_makes_its_keys(fake: Fake, wheel: Path, take: Take) -> None:
-    assert "key pair of the learner" in take(MAKERS["learner"](fake.system, (wheel,)))
-    assert f"a3cd keys --keys {fake.system.keys} new learner" in fake.calls
-    near = payload.learner(fake.system, (wheel,), "mine", b"", AT)
-    assert "key pair of the learner" not in list(fake.target.apply(near))
 
 
 def test_removal_keeps_runs_settings_and_keys(fake: Fake, take: Take, actors: Payload) -> None:
@@ -251,7 +204,7 @@ def test_settings_that_are_refused_there_stop_no_learner(fake: Fake, wheel: Path
     take(MAKERS["learner"](fake.system, (wheel,)))
     fake.say("wrong", "standard input: no such environment")
     fake.forget()
-    wrong = payload.learner(fake.system, (wheel,), "mine", b"seed = 2\n", FAR)
+    wrong = roles.learner(fake.system, (wheel,), "mine", b"seed = 2\n", FAR)
     with pytest.raises(ConfigurationError, match=r"run mine are refused, and nothing was stopped: .*no such env"):
         take(wrong)
     assert [call for call in fake.calls if "restart" in call] == []
@@ -330,34 +283,6 @@ def test_what_a_host_may_lack(fake: Fake, take: Take, actors: Payload, program: 
 def test_status_of_a_host_without_a3cd(fake: Fake) -> None:
     with pytest.raises(UnavailableError, match="root@box: a3cd is not installed"):
         list(fake.target.apply(Payload("status", fake.system)))
-
-
-@pytest.mark.parametrize("name", ["", "a b", "../x", "x;y", "-x", "x" * 65])
-def test_a_runs_name_is_one_that_a_unit_can_have(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no name for a run"):
-        payload.learner(SYSTEM, (), name, b"", AT)
-
-
-def test_a_modules_name_is_one_word() -> None:
-    with pytest.raises(ConfigurationError, match="'a b' is no name of a module"):
-        payload.peers("actors", SYSTEM, (), AT, 1, modules=("a b",))
-
-
-@pytest.mark.parametrize("layout", [SYSTEM, USER], ids=["system", "user"])
-@pytest.mark.parametrize("name", UNITS)
-def test_units_name_the_paths_of_their_layout(layout: Layout, name: str) -> None:
-    text, other = layout.unit(name).decode(), SYSTEM if layout.user else USER
-    assert text.startswith("# ")
-    if name.endswith(".service"):
-        assert layout.a3cd.replace("~", "%h") in text
-        assert f"{layout.data.replace('~', '%h')}/%i" in text or "learner" not in name
-    assert other.venv.replace("~", "%h") not in text
-    assert other.config.replace("~", "%h") + "/" not in text
-
-
-def test_what_goes_beside_them() -> None:
-    for path in (("sysusers.conf",), ("tmpfiles.conf",), ("polkit.rules",), ("drop-ins", "learner-gpu.conf")):
-        assert read(*path)
 
 
 def test_a_shell_reads_a_path_as_one_word() -> None:
