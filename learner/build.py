@@ -64,14 +64,14 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
 
     Raises what `assemble` raises.
     """
-    set_arithmetic()
+    set_arithmetic(locked.settings.optimizer.threads)
     parts = assemble(locked.folder, locked.record, locked.settings, checkpoint, weights_port, now)
     return LearnerCore(parts.run, parts.weights, parts.exchange, now)
 
 
-def set_arithmetic() -> None:
-    """How this process computes from now on; a replay computes in the same way."""
-    torch.set_num_threads(1)
+def set_arithmetic(threads: int) -> None:
+    """How this process computes from now on; a replay computes in the same way. threads: optimizer.threads."""
+    torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     # cuDNN would round the factors of convolutions to ten bits (TF32), where the settings say float32.
     torch.backends.cudnn.allow_tf32 = False

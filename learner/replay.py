@@ -90,8 +90,9 @@ def replay(path: Path, start: int | None = None, until: int | None = None) -> Re
 
     Raises ConfigurationError where it cannot be done, and DamagedRecordError where nothing of the record can be read.
     """
-    set_arithmetic()
-    return _Replay(RunFolder(path), until).run(start)
+    folder = RunFolder(path)
+    set_arithmetic(folder.settings().optimizer.threads)
+    return _Replay(folder, until).run(start)
 
 
 class _Replay:

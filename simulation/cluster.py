@@ -308,7 +308,7 @@ def _core(
     folder: RunFolder, record: RunRecord, settings: Settings, epoch: int, checkpoint: Checkpoint | None, now: float
 ) -> LearnerCore:
     """The core of a real learner."""
-    set_arithmetic()
+    set_arithmetic(settings.optimizer.threads)
     record = msgspec.structs.replace(record, epoch=epoch)
     parts = assemble(folder, record, settings, checkpoint, now=now)
     return LearnerCore(parts.run, parts.weights, parts.exchange, now)

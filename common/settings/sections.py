@@ -172,6 +172,8 @@ class Optimizer(Section, frozen=True):
     """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (one GPU if there is one).
     cuda:0,cuda:1: these share out the environments of each batch (not with gradients of actors). Actors compute on the
     CPU."""
+    threads: Annotated[int, Meta(ge=1, le=256)] = 1
+    """With which the learner computes on a CPU: more are faster where actors wait for it (a2c, ppo)."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the network's layers where the learner computes gradients (not measured yet); all else stays float32."""
     compile: bool = False
