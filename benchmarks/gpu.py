@@ -173,7 +173,7 @@ def main() -> None:
     if given.device == "cpu":
         given.actors, given.copies, given.seconds, given.warm_up = 2, 4, min(given.seconds, 1.0), 0.2
     given.devices = given.devices or ",".join(f"cuda:{number}" for number in range(torch.cuda.device_count()))
-    set_arithmetic()
+    set_arithmetic(threads=1)
     tables.machine()
     if given.device != "cpu":
         print(torch.cuda.get_device_name(given.device))

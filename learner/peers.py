@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -92,31 +93,31 @@ class Peer:
         """Mean over about the last twenty gradients."""
         self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
 
-    def status(self, now: float) -> PeerStatus:
+    def _sender_status(self, now: float) -> dict[str, Any]:
+        """The fields of SenderStatus."""
         hello = self.hello
-        return PeerStatus(
-            name=hello.name,
-            host=hello.host,
-            pid=hello.pid,
-            launcher=hello.launcher,
-            state=self.state,
-            last_error=self.last_error,
-            frames=self.frames,
-            frames_per_second=self.rate.value(now),
-            gradients=self.gradients,
-            stale=self.stale,
-            refused=self.refused,
-            lag=self.lag,
-            seen=now - self.seen,
-            versions=hello.versions,
-        )
+        return {
+            "name": hello.name,
+            "host": hello.host,
+            "pid": hello.pid,
+            "state": self.state,
+            "last_error": self.last_error,
+            "frames": self.frames,
+            "frames_per_second": self.rate.value(now),
+            "gradients": self.gradients,
+            "stale": self.stale,
+            "refused": self.refused,
+            "lag": self.lag,
+            "seen": now - self.seen,
+        }
+
+    def status(self, now: float) -> PeerStatus:
+        return PeerStatus(launcher=self.hello.launcher, versions=self.hello.versions, **self._sender_status(now))
 
     def relay_status(self, now: float) -> RelayStatus:
         site = self.site or SiteReport(actors=0)
-        own = msgspec.structs.asdict(self.status(now))
-        del own["launcher"], own["versions"]
         return RelayStatus(
-            **own,
+            **self._sender_status(now),
             actors=site.actors,
             site_stale=site.stale,
             site_refused=site.refused,

@@ -7,50 +7,41 @@ import msgspec
 from common.rl.episode_statistics import ReturnStatistics
 
 
-class PeerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One actor as the learner sees it."""
+class SenderStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Who sends what was played, as the learner sees it."""
 
     name: str
     host: str
     pid: int
-    launcher: str
     state: str
     last_error: str
-    """That the actor recovered from."""
+    """That it, or an actor of its site, recovered from."""
     frames: int
     frames_per_second: float
     gradients: int
-    """Applied: gradients or trajectories."""
+    """Applied: gradients, sums of them, or trajectories."""
     stale: int
     refused: int
     lag: float
     """Mean, of its recent gradients."""
     seen: float
     """Seconds since its last message."""
+
+
+class PeerStatus(SenderStatus, frozen=True, kw_only=True):
+    """One actor."""
+
+    launcher: str
     versions: dict[str, str] = {}
 
 
-class RelayStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One relay as the learner sees it, and what it tells of its site."""
+class RelayStatus(SenderStatus, frozen=True, kw_only=True):
+    """One relay, and what it tells of its site."""
 
-    name: str
-    host: str
-    pid: int
-    state: str
-    last_error: str
-    """That the relay, or an actor of its site, recovered from."""
     actors: int
     """Of its site."""
-    frames: int
-    frames_per_second: float
-    gradients: int
-    """Sums applied."""
-    stale: int
-    """Sums; `site_stale`: gradients of its actors that it did not take."""
-    refused: int
-    lag: float
-    seen: float
     site_stale: int
+    """Gradients of its actors that it did not take, as `site_refused`; `stale` and `refused` are its own sums."""
     site_refused: int
     site: dict[str, float] = {}
     """Frames per second of its actors by their names; of many those that joined first."""
