@@ -24,7 +24,7 @@ from benchmarks import tables
 from benchmarks.fed_learner import Fleet, settings_of
 from benchmarks.gpu_kernels import Launches, launches, lstm_times
 from common.rl.distributions.base import Floats
-from learner.build import set_arithmetic
+from learner.arithmetic import set_arithmetic
 
 TOLERANCE = 1e-4
 EQUAL_STEPS = 10

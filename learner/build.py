@@ -31,6 +31,7 @@ from common.settings.exchanges import momentum, staleness_policy
 from common.settings.exchanges import resolve as resolve_exchange
 from common.settings.sections import Optimizer, Settings
 from common.wire.bodies.trajectory import TrajectoryFormat
+from learner.arithmetic import set_arithmetic
 from learner.core import LearnerCore
 from learner.exchange.actions import ActionExchange
 from learner.exchange.base import Exchange
@@ -67,14 +68,6 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
     set_arithmetic(locked.settings.optimizer.threads)
     parts = assemble(locked.folder, locked.record, locked.settings, checkpoint, weights_port, now)
     return LearnerCore(parts.run, parts.weights, parts.exchange, now)
-
-
-def set_arithmetic(threads: int) -> None:
-    """How this process computes from now on; a replay computes in the same way. threads: optimizer.threads."""
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
-    # cuDNN would round the factors of convolutions to ten bits (TF32), where the settings say float32.
-    torch.backends.cudnn.allow_tf32 = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from common.errors import (
 from common.run.folder import Checkpoint, CheckpointPaths, RunFolder
 from common.settings.sections import Settings
 from learner.applied import Added, AnyEntry, Began, Stepped
-from learner.build import Parts, assemble, set_arithmetic
+from learner.arithmetic import set_arithmetic
+from learner.build import Parts, assemble
 from learner.exchange.base import ContributionExchange
 from learner.record.gradient_history import History, Lost
 from learner.run_stats import Counters

@@ -21,7 +21,8 @@ from common.run.status import RunStatus
 from common.settings.codec_names import NAMES
 from common.settings.sections import Settings
 from common.wire.messages import PROTOCOL, Hello, Role
-from learner.build import assemble, set_arithmetic
+from learner.arithmetic import set_arithmetic
+from learner.build import assemble
 from learner.core import LearnerCore
 from simulation.actor_node import ActorNode, MakePlayer
 from simulation.event_queue import EventQueue

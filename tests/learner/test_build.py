@@ -63,16 +63,6 @@ def test_a_gpu_that_cannot_be_used_is_told_in_the_status(start: Start, monkeypat
     assert (core.run.spec.device, core.run.status(11.0).warnings) == ("cpu", ["the GPU cannot be used"])
 
 
-def test_it_computes_with_as_many_threads_as_the_settings_say(start: Start) -> None:
-    before = torch.get_num_threads()
-    try:
-        for threads in (2, 1):
-            start(f"optimizer.threads={threads}")
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-
-
 def train(core: LearnerCore, steps: int = 3) -> None:
     """Some steps with gradients that an actor might have sent."""
     spec, size = core.run.spec, core.run.spec.parameters
