@@ -169,8 +169,14 @@ class Cluster:
 
     def restart_relay(self, name: str, after: float) -> None:
         """A relay dies now, and is back so many seconds later."""
-        self.relays[name].kill()
-        self.queue.after(after, lambda: self.start_relay(self._hosts[name]))
+        relay = self.relays[name]
+        relay.kill()
+
+        def back() -> None:
+            if self.relays[name] is relay:
+                self.start_relay(self._hosts[name])
+
+        self.queue.after(after, back)
 
     def _start_launcher(self, host: Host, *, alone: bool = False, found: Mapping[int, ActorNode] | None = None) -> None:
         scaling = self.settings.scaling

@@ -60,6 +60,20 @@ def test_after_a_crash_on_either_side_the_run_goes_on(kind: str) -> None:
     assert {actor.exit_code for actor in cluster.actors.values()} == {None}
 
 
+def test_one_that_crashes_again_before_it_is_back_comes_back_once() -> None:
+    cluster, _ = behind_a_relay()
+    cluster.run(5.0)
+    first = cluster.relays["lab"]
+    cluster.restart_relay("lab", after=1.0)
+    cluster.restart_relay("lab", after=2.0)
+    cluster.run(6.5)
+    second = cluster.relays["lab"]
+    assert second is not first
+    cluster.run(20.0)
+    assert cluster.relays["lab"] is second
+    assert cluster.status().actors_now == 3
+
+
 @pytest.mark.parametrize("who", ["lab", "lab-1", ""])
 def test_what_was_cut_off_takes_part_again(who: str) -> None:
     cluster, _ = behind_a_relay(incidents=incidents((5.0, "partition", who), (9.0, "heal", who)))
