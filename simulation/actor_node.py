@@ -11,11 +11,11 @@ from actor.players.base import Player
 from actor.players.build import build
 from common.errors import EXIT_DONE, A3cdError, ConfigurationError, RefusedError
 from common.wire.bodies.broadcast import Broadcast
-from common.wire.frames import pack, split
+from common.wire.frames import split
 from common.wire.membership import MAX_DRAIN
 from common.wire.messages import Hello
 from simulation.event_queue import Event, EventQueue
-from simulation.network import Frames, Network
+from simulation.network import Frames, Network, frames_of
 from simulation.settings import LOOPBACK, Costs, Link
 from simulation.virtual_environments import VirtualClock, VirtualMaker
 
@@ -202,8 +202,8 @@ class ActorNode:
                     self.last_error = effect.text
 
     def _send(self, effect: Send) -> None:
-        frames = [pack(effect.message)] if effect.body is None else [pack(effect.message), bytes(effect.body)]
-        if not self._network.send_up(self.connection, frames) and not effect.wait:
+        sent = self._network.send_up(self.connection, frames_of(effect.message, effect.body))
+        if not sent and not effect.wait:
             self.core.unsent(self._queue.now, effect)
 
     def _prepare(self, effect: Prepare) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from common.errors import WireError
 from common.run.folder import Checkpoint
-from common.wire.frames import pack, split
+from common.wire.frames import split
 from learner.core import LearnerCore
 from learner.effects import (
     Disconnect,
@@ -26,7 +26,7 @@ from learner.effects import (
     WriteMetrics,
 )
 from simulation.event_queue import Event, EventQueue
-from simulation.network import Frames, Network
+from simulation.network import Frames, Network, frames_of
 from simulation.settings import Costs
 
 DISK_SECONDS = 0.05
@@ -112,8 +112,6 @@ class LearnerNode:
             self._after_reading()
             return
         received = self._inbox.popleft()
-        size = sum(map(len, received.frames[1:]))
-        seconds = self._costs.message + size / 2**20 * self._costs.message_mib
 
         def handle() -> list[Effect]:
             try:
@@ -122,7 +120,7 @@ class LearnerNode:
                 return self.core.malformed(received.routing_id, error)
             return self.core.handle(now, received.routing_id, message, body, address=received.address)
 
-        self._spend(seconds, handle, self._read)
+        self._spend(self._costs.reading(received.frames), handle, self._read)
 
     def _after_reading(self) -> None:
         now = self._queue.now
@@ -191,7 +189,7 @@ class LearnerNode:
         for effect in effects:
             match effect:
                 case Send(peer=peer, message=message, body=body):
-                    self._network.send_down(peer, [pack(message)] if body is None else [pack(message), bytes(body)])
+                    self._network.send_down(peer, frames_of(message, body))
                 case Publish(frame=frame):
                     self._network.publish(frame)
                 case Disconnect(peer=peer, ban_seconds=seconds):

@@ -12,6 +12,8 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
+from common.wire.frames import Buffer, pack
+from common.wire.messages import AnyMessage
 from simulation.channel import Channel, Line
 from simulation.event_queue import EventQueue
 from simulation.settings import LOOPBACK, Link
@@ -22,6 +24,11 @@ BREAK_SECONDS = 10.0
 RECONNECT_SECONDS = 0.1
 BROADCASTS_UNDER_WAY = 2
 """To one subscriber; the publisher drops what is beyond."""
+
+
+def frames_of(message: AnyMessage, body: Buffer | None) -> Frames:
+    """As on the wire: nothing is shared between the two ends."""
+    return [pack(message)] if body is None else [pack(message), bytes(body)]
 
 
 class Listener(Protocol):

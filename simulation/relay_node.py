@@ -8,14 +8,14 @@ from functools import partial
 from actor.effects import Leave
 from actor.outbox import Send as ToLearner
 from common.errors import EXIT_DONE, A3cdError, WireError
-from common.wire.frames import Buffer, pack, split
-from common.wire.messages import AnyMessage, Gradient, Hello
+from common.wire.frames import split
+from common.wire.messages import Gradient, Hello
 from learner.effects import Disconnect, Publish
 from learner.effects import Send as ToSite
 from relay.core import DISMISS_SECONDS, REMIND_SECONDS, RelayCore
 from relay.effects import Effect, Serve
 from simulation.event_queue import Event, EventQueue
-from simulation.network import Frames, Network
+from simulation.network import Frames, Network, frames_of
 from simulation.settings import LOOPBACK, Costs, Link
 
 
@@ -82,9 +82,7 @@ class RelayNode:
     # -- what the site's does ------------------------------------------------------------------------------------------
 
     def of_actor(self, routing_id: bytes, address: str, frames: Frames) -> None:
-        size = sum(map(len, frames[1:]))
-        seconds = self._costs.message + size / 2**20 * self._costs.message_mib
-        self._put(seconds, partial(self._handle, routing_id, address, frames))
+        self._put(self._costs.reading(frames), partial(self._handle, routing_id, address, frames))
 
     def _handle(self, routing_id: bytes, address: str, frames: Frames) -> list[Effect]:
         try:
@@ -141,10 +139,10 @@ class RelayNode:
         for effect in effects:
             match effect:
                 case ToLearner(message=message, body=body):
-                    if not self._learner.send_up(self.connection, _frames(message, body)):
+                    if not self._learner.send_up(self.connection, frames_of(message, body)):
                         self.core.unsent(self._queue.now, effect)
                 case ToSite(peer=peer, message=message, body=body):
-                    self._site.send_down(peer, _frames(message, body))
+                    self._site.send_down(peer, frames_of(message, body))
                 case Publish(frame=frame):
                     self.published += 1
                     self._site.publish(frame)
@@ -194,7 +192,3 @@ class _Listener:
 
     def receive(self, routing_id: bytes, address: str, frames: Frames) -> None:
         self.relay.of_actor(routing_id, address, frames)
-
-
-def _frames(message: AnyMessage, body: Buffer | None) -> Frames:
-    return [pack(message)] if body is None else [pack(message), bytes(body)]

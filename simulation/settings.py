@@ -1,7 +1,7 @@
 """What a simulation is told of the world: how long things take, how hosts are connected, and what goes wrong when."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +36,10 @@ class Costs(Section, frozen=True):
     """From an order of the launcher to the actor's first hello, a fifth more or less."""
     actor_prepare: NonNegative = 0.3
     """From the actor's welcome until it plays: environments and network are made."""
+
+    def reading(self, frames: Sequence[bytes]) -> float:
+        """Seconds that a learner, or a relay, takes for a message: a header, and a body if it has one."""
+        return self.message + sum(map(len, frames[1:])) / 2**20 * self.message_mib
 
 
 class Link(Section, frozen=True):

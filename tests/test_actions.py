@@ -19,7 +19,7 @@ from common.wire.frames import Buffer, split
 from common.wire.messages import Act, AnyMessage, Welcome
 from learner.effects import Effect as LearnerEffect
 from learner.effects import Send as LearnerSend
-from tests.helpers.link import Frames, frames_of
+from simulation.network import Frames, frames_of
 from tests.helpers.run import NotedSum, core_of, hello_of, run_of, settings_of
 
 GROUPS, ROLLOUT = 2, 3

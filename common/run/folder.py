@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -284,11 +285,12 @@ class RunFolder:
         Without an evaluation that of the highest score, the newer of two. The newest if none has a score, None if there
         is none at all. Warns and raises as `newest_read`.
         """
-        whole = list(self._whole({}))
-        if not whole:
+        whole = self._whole({})
+        newest = next(whole, None)
+        if newest is None:
             return None
-        best = max(whole, key=lambda one: rank(one[1].score, one[1].evaluation))
-        newest, evaluation = whole[0], best[1].evaluation
+        best = max(chain([newest], whole), key=lambda one: rank(one[1].score, one[1].evaluation))
+        evaluation = best[1].evaluation
         return newest[0] if evaluation is not None and outgrown(evaluation, newest[1]) else best[0]
 
     def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:

@@ -35,7 +35,7 @@ class Environment(Section, frozen=True):
     observation: Literal["auto", "state", "frames"] = "auto"
     """`frames`: rendered pictures, grey, square, stacked (always so for ALE games). `auto`: the environment's own."""
     frame_size: Annotated[int, Meta(ge=20, le=512)] = 84
-    """Pixels along each side of a frame (frames only). Half of them cost a quarter of the time, and show less."""
+    """Pixels along each side of a frame (frames only). Half of them take a conv network a quarter of the time."""
     frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
     frame_stack: Amount = 0

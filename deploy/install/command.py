@@ -21,7 +21,6 @@ from deploy.install.software import find
 from deploy.install.target import SshTarget
 
 _log = logging.getLogger(__name__)
-_FIXED_PORT = "a unit needs a port that stays the same, as in tcp://0.0.0.0:5555"
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _INSECURE = click.Option(["--insecure"], is_flag=True, help="Without keys: on a network that you trust.")
@@ -131,6 +130,11 @@ def _bring(target: SshTarget, one: Payload, dry_run: bool) -> None:
         click.echo(f"  {line}")
 
 
+def _require_fixed_port(bind: Address) -> None:
+    if bind.port == 0:
+        raise ConfigurationError(f"{bind}: a unit needs a port that stays the same, as in tcp://0.0.0.0:5555")
+
+
 @click.group()
 def deploy() -> None:
     """Install a3cd on hosts over ssh, as systemd units; to be repeated as often as you like.
@@ -146,8 +150,7 @@ def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any
     from common.settings.toml import read
 
     settings = read(config)  # a mistake in it is reported here, not in a journal over there
-    if bind.port == 0:
-        raise ConfigurationError(f"{bind}: {_FIXED_PORT}")
+    _require_fixed_port(bind)
     one = roles.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
     needed = {"torch", extra(settings.environment)} - {""}
     _apply(hosts, lambda _: replace(one, extras=needed))
@@ -158,15 +161,15 @@ def _invite(
     keys: Path | None,
     invite_from: str | None,
     insecure: bool,
-    roles: Sequence[str],
+    may_be: Sequence[str],
     hosts: dict[str, Any],
 ) -> credentials.Make | None:
-    """None: the learner is reached without keys."""
+    """may_be: the roles of the keys. None: the learner is reached without keys."""
     if learner.loopback or insecure:
         return None
     if invite_from is None:
-        return credentials.here(learner, keys, roles)
-    return credentials.there(learner, _target(invite_from, **hosts), _layout(hosts), roles)
+        return credentials.here(learner, keys, may_be)
+    return credentials.there(learner, _target(invite_from, **hosts), _layout(hosts), may_be)
 
 
 def _deploy_peers(
@@ -212,8 +215,7 @@ def relay(
     **hosts: Any,
 ) -> None:
     """A relay between the learner and the actors of a site, to which it is a learner with keys of its own."""
-    if bind.port == 0:
-        raise ConfigurationError(f"{bind}: {_FIXED_PORT}")
+    _require_fixed_port(bind)
     layout, wheels = _layout(hosts), _wheels(hosts)
     invite = _invite(learner, keys, invite_from, insecure, ("relay",), hosts)
 

@@ -63,10 +63,8 @@ def peers(
         own["config/launcher.env"] = _environment("launcher.env", f"A3CD_SLOTS={slots}", options)
         if not layout.user:
             own["etc/polkit-1/rules.d/50-a3cd.rules"] = read("polkit.rules")
-    key_file = f"{layout.keys}/{file_name(learner)}".encode()
-    keys = read("drop-ins", "peer-keys.conf").replace(b"/etc/a3cd/keys/learner.credential", key_file)
-    own |= _files(layout, keys if credential else _NO_KEYS, *templates)
     credential_name = file_name(learner) if credential else ""
+    own |= _files(layout, _peer_keys(f"{layout.keys}/{credential_name}") if credential else _NO_KEYS, *templates)
     settings = {"instances": " ".join(instances), "slots": str(slots), "credential": credential_name}
     settings |= {"learner": str(learner), "insecure": "yes" if insecure else "no"}
     return Payload(verb, layout, wheels, own, settings, credential)
@@ -95,21 +93,17 @@ def relay(
     if layout.user and credential:
         path = f"{layout.keys}/{name}".replace("~", "%h")
         drop_in = f'[Service]\nEnvironment="A3CD_CREDENTIAL=--credential {path}"\n'.encode()
-    elif keys or credential:
-        drop_in = _relay_keys(f"{layout.keys}/{name}" if credential else "", own_pair=keys)
+    elif keys or credential:  # a learner's towards the actors, and a peer's towards the learner
+        drop_in = read("drop-ins", "learner-keys.conf") if keys else b""
+        drop_in += _peer_keys(f"{layout.keys}/{name}") if credential else b""
     own |= _files(layout) | {"units/a3cd-relay.service.d/keys.conf": drop_in}
     settings = {"instances": "a3cd-relay.service", "credential": name, "key_pair": "yes" if keys else "no"}
     return Payload("relay", layout, wheels, own, settings, credential)
 
 
-def _relay_keys(credential: str, *, own_pair: bool) -> bytes:
-    """The drop-in, without the lines of that side that has no keys."""
-    lines = read("drop-ins", "relay-keys.conf").decode().splitlines(keepends=True)
-    if not own_pair:
-        lines = [line for line in lines if "learner.key:" not in line and "A3CD_KEYS" not in line]
-    if not credential:
-        lines = [line for line in lines if "=learner.credential:" not in line and "A3CD_CREDENTIAL" not in line]
-    return "".join(lines).replace(f"{SYSTEM.keys}/learner.credential", credential).encode()
+def _peer_keys(path: str) -> bytes:
+    """The drop-in of a service with the credential at `path`."""
+    return read("drop-ins", "peer-keys.conf").replace(f"{SYSTEM.keys}/learner.credential".encode(), path.encode())
 
 
 def upgrade(layout: Layout, wheels: Sequence[Path]) -> Payload:

@@ -17,8 +17,8 @@ from actor.players.base import Player
 from actor.rollout_summary import RolloutSummary
 from common.wire.bodies.broadcast import Broadcast
 from common.wire.bodies.delta import keyframe_of
-from common.wire.frames import Buffer, pack, split
-from common.wire.messages import Acknowledgement, AnyMessage, Gradient
+from common.wire.frames import Buffer, split
+from common.wire.messages import Acknowledgement, Gradient
 from learner.applied import Added, Began, Stepped
 from learner.core import LearnerCore
 from learner.effects import Effect as LearnerEffect
@@ -26,15 +26,10 @@ from learner.effects import Publish, Record
 from learner.effects import Send as LearnerSend
 from learner.exchange.step_rule import coalesce
 from learner.run_stats import Counters
+from simulation.network import Frames, frames_of
 from tests.helpers.run import NotedSum, hello_of, learner_of, version_of, version_of_delta
 
-Frames = list[bytes]
 NO_KEYFRAME = (0, -1)
-
-
-def frames_of(message: AnyMessage, body: Buffer | None) -> Frames:
-    """As on the wire: nothing is shared between the two ends."""
-    return [pack(message)] if body is None else [pack(message), bytes(body)]
 
 
 @dataclass

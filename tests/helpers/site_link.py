@@ -23,7 +23,8 @@ from learner.run import Run
 from learner.run_stats import Counters
 from relay.core import RelayCore
 from relay.effects import Effect, Leave, Serve
-from tests.helpers.link import ActorShell, Wires, frames_of
+from simulation.network import frames_of
+from tests.helpers.link import ActorShell, Wires
 from tests.helpers.run import ONE_CODEC, NotedSum, core_of, hello_of, run_of, settings_of
 
 ROLLOUTS = 2048

@@ -72,7 +72,8 @@ def test_the_command_line_is_one_that_a3cd_takes(name: str, layout: Layout) -> N
         ("a3cd-actor@.service", "peer-keys.conf"),
         ("a3cd-launcher.service", "peer-keys.conf"),
         ("a3cd-evaluator.service", "peer-keys.conf"),
-        ("a3cd-relay.service", "relay-keys.conf"),
+        ("a3cd-relay.service", "learner-keys.conf"),
+        ("a3cd-relay.service", "peer-keys.conf"),
     ],
 )
 def test_with_keys_too(unit: str, drop_in: str) -> None:
