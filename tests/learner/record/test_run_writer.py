@@ -26,6 +26,7 @@ from tests.helpers.disks import lacking, read_only, small_disk
 from tests.helpers.status import evaluation_status, run_status
 
 LONG = 60.0
+TASKS = Path("/proc/self/task")
 Begin = Callable[[RunFolder], RunWriter]
 
 
@@ -68,6 +69,23 @@ def test_all_is_written_in_order(tmp_path: Path, begin: Begin) -> None:
     assert [paths.order[0] for paths in folder.all_checkpoints()] == [0, 1, 2]
     assert json.loads(folder.summary_file.read_text())["checkpoint"] == 2
     assert folder.curve.exists()
+
+
+@pytest.mark.skipif(not TASKS.exists(), reason="no list of this process's threads here (/proc)")
+def test_writing_starts_no_team_of_threads(tmp_path: Path, begin: Begin) -> None:
+    """Beside a second team the trainer's threads would sleep between its operations."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        weights = torch.ones(1_000_000).mul_(2)  # so many that torch shares them out
+        writer = begin(RunFolder(tmp_path))
+        threads = len(list(TASKS.iterdir()))
+        writer.save(save_of(0, weights))
+        assert writer.wait(LONG)
+        assert writer.saved() == [saved_in(tmp_path, 0)]
+        assert len(list(TASKS.iterdir())) == threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_disk_and_the_host_are_looked_at_once_in_a_while(
