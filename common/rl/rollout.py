@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,13 +40,20 @@ class Rollout:
     It is the acting policy's, not computed anew on newer weights (the "stored state" of Kapturowski et al. 2019, R2D2;
     IMPALA does the same). The states within the rollout are, and are 0 after a dummy."""
 
+    targets: NDArray[np.float32] | None = None
+    """(1, N) float32, of `apart`: what the values are to learn."""
+    advantages: NDArray[np.float32] | None = None
+    """(1, N) float32, with the targets."""
+
     def __post_init__(self) -> None:
         steps, num_envs = self.actions.shape[:2]
-        for name in ("rewards", "terminated", "valid", "behaviour_log_probs"):
+        estimates = () if self.targets is None else ("targets", "advantages")
+        for name in ("rewards", "terminated", "valid", "behaviour_log_probs", *estimates):
             if (shape := getattr(self, name).shape) != (steps, num_envs):
                 raise ValueError(f"rollout: {name} has shape {shape}, actions have {(steps, num_envs)}")
-        if (shape := self.observations.shape[:2]) != (steps + 1, num_envs):
-            raise ValueError(f"rollout: observations begin with {shape}, not {(steps + 1, num_envs)}")
+        observed = steps if estimates else steps + 1
+        if (shape := self.observations.shape[:2]) != (observed, num_envs):
+            raise ValueError(f"rollout: observations begin with {shape}, not {(observed, num_envs)}")
         if self.state is not None and (self.state.ndim != 2 or len(self.state) != num_envs):
             raise ValueError(f"rollout: the state has shape {self.state.shape}, not ({num_envs}, state_size)")
 
@@ -58,6 +65,14 @@ class Rollout:
     def columns(self, chosen: NDArray[np.int64]) -> Rollout:
         """The rollout of the environments `chosen` (n,)."""
         return Rollout(**{name: part.take(chosen, _axis(name)) for name, part in self._parts().items()})
+
+    def apart(self, targets: NDArray[np.float32], advantages: NDArray[np.float32]) -> Self:
+        """Its steps, each as one of an environment of its own: (1, T B), and no observation for bootstrapping.
+
+        Targets and advantages (T, B) are what a step knew of those after it. Of a feed-forward network.
+        """
+        parts = self._parts() | {"observations": self.observations[:-1], "targets": targets, "advantages": advantages}
+        return replace(self, **{name: part.reshape(1, -1, *part.shape[2:]) for name, part in parts.items()})
 
     def copy(self) -> Rollout:
         return Rollout(**{name: part.copy() for name, part in self._parts().items()})

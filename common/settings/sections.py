@@ -128,7 +128,7 @@ class Algorithm(Section, frozen=True):
     epochs: Annotated[int, Meta(ge=1, le=256)] = 4
     """Passes over each rollout (ppo only)."""
     minibatches: Annotated[int, Meta(ge=1, le=1024)] = 4
-    """Parts of a batch, of whole environments, with an optimizer step each (ppo with trajectories only)."""
+    """Parts of a batch, of steps from anywhere in it, with an optimizer step each (ppo with trajectories only)."""
     target_kl: NonNegative = 0.0
     """KL divergence in nats from the acting policy at which a batch is left early; 0: never (ppo with trajectories
     only)."""

@@ -109,8 +109,7 @@ class BatchTrainer:
         """The statistics of each step; None where the first gradient was not finite, and no step was taken."""
         root = self._root(waiting)
         steps: list[Statistics] = []
-        batch = join([one.rollout for one in waiting])
-        for part, weights in self._parts(batch, column_weights(waiting), frames):
+        for part, weights in self._parts(waiting, frames):
             statistics = gradient(self.model, part, self._section, weights)
             if not math.isfinite(statistics.gradient_norm):
                 return steps or None
@@ -129,19 +128,34 @@ class BatchTrainer:
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
-    def _parts(self, rollout: Rollout, weights: Floats | None, frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
-        """Rollouts to take a step with each, and the weights of their environments."""
-        if not METHODS[self._section.kind].repeats:
+    def _parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
+        """Rollouts to take a step with each, and the weights of their columns."""
+        rollout, weights = join([one.rollout for one in waiting]), column_weights(waiting)
+        if (method := METHODS[self._section.kind]).steps is None:
             yield rollout, weights
             return
-        for chosen in self._shuffled(rollout.actions.shape[1], frames):
+        if self._by_steps:
+            weights = of_steps(weights, len(rollout.rewards))
+            rollout = method.steps(self._section, self.model.outputs(rollout), rollout)
+        for chosen in self._shuffled(rollout.rewards.shape[1], frames):
             yield rollout.columns(chosen), None if weights is None else weights[chosen]
 
-    def _shuffled(self, num_envs: int, frames: int) -> Iterator[NDArray[np.int64]]:
-        """The environments of each minibatch of each epoch."""
+    @property
+    def _by_steps(self) -> bool:
+        """Whether minibatches are of steps from anywhere in the batch; a recurrent network's are of whole
+        environments."""
+        return not self.model.state_size
+
+    def _shuffled(self, columns: int, frames: int) -> Iterator[NDArray[np.int64]]:
+        """The columns of each minibatch of each epoch."""
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
-            yield from np.array_split(generator.permutation(num_envs), min(self._section.minibatches, num_envs))
+            yield from np.array_split(generator.permutation(columns), min(self._section.minibatches, columns))
+
+
+def of_steps(weights: Floats | None, steps: int) -> Floats | None:
+    """Weights (T B,) of the steps of environments with weights (B,)."""
+    return None if weights is None else np.tile(weights, steps)
 
 
 def column_weights(waiting: list[Waiting]) -> Floats | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
 from common.rl.frame_stack import StackedFrames
@@ -25,7 +26,7 @@ from common.rl.networks.model import TorchModel
 from common.rl.networks.tensor_rollout import TensorRollout, join
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
-from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weights
+from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weights, of_steps
 from learner.parameters.replicas import Replicas
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
@@ -41,6 +42,8 @@ class Deferred(Protocol):
     def tensor(self) -> Tensor:
         """(T + 1, B, *shape), on the device; called where the transport is acting."""
 
+
+Result = TypeVar("Result")
 
 NORM, KL = (Statistics._fields.index(name) for name in ("gradient_norm", "kl"))
 
@@ -124,15 +127,18 @@ class DeviceTrainer(BatchTrainer):
         return _Batch(waiting, scale, frames, self._transport.begin_down(torch.stack(figures)), is_over)
 
     def _gradient(self, part: TensorRollout, weights: Tensor | None = None) -> Statistics:
+        return self._within_memory(lambda: gradient(self._computes, part, self._section, weights))
+
+    def _within_memory(self, compute: Callable[[], Result]) -> Result:
         """In smaller parts, from now on, where the memory of the device is not enough."""
-        while (found := self._tried(part, weights)) is None:
+        while (found := self._tried(compute)) is None:
             torch.cuda.empty_cache()
         return found
 
-    def _tried(self, part: TensorRollout, weights: Tensor | None) -> Statistics | None:
+    def _tried(self, compute: Callable[[], Result]) -> Result | None:
         """None: there was not enough memory. What the pass had of it is given back on return, with the error."""
         try:
-            return gradient(self._computes, part, self._section, weights)
+            return compute()
         except torch.cuda.OutOfMemoryError:
             if not (rows := self._computes.spare_memory()):
                 raise
@@ -167,15 +173,22 @@ class DeviceTrainer(BatchTrainer):
         return np.flatnonzero(~np.isfinite(found)).tolist()
 
     def _tensor_parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[TensorRollout, Tensor | None]]:
-        """Rollouts to take a step with each, and the weights of their environments."""
+        """As `_parts`."""
         rollout: Any = join([one.rollout for one in waiting])  # type: ignore[misc]
         given = column_weights(waiting)
-        weights = None if given is None else self._transport.up([given])[0]
-        if not METHODS[self._section.kind].repeats:
-            yield rollout, weights
+        if (method := METHODS[self._section.kind]).steps is None:
+            yield rollout, self._up(given)
             return
+        if self._by_steps:
+            given = of_steps(given, len(rollout.rewards))
+            outputs: Any = self._within_memory(lambda: self._computes.outputs(rollout))
+            rollout = method.steps(self._section, outputs, rollout)
+        weights = self._up(given)
         for chosen in self._transport.up(list(self._shuffled(rollout.rewards.shape[1], frames))):
             yield rollout.columns(chosen), None if weights is None else weights.index_select(0, chosen)
+
+    def _up(self, weights: Floats | None) -> Tensor | None:
+        return None if weights is None else self._transport.up([weights])[0]
 
     def _moved(self, rollout: Rollout) -> TensorRollout:
         parts: dict[str, Any] = {field.name: getattr(rollout, field.name) for field in fields(rollout)}

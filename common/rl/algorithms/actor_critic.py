@@ -16,9 +16,11 @@ class ActorCritic:
     """Policy and value on the observations of a rollout; N = T B steps, time first."""
 
     def __init__(self, outputs: Array, rollout: Rollout, action: ActionSpec) -> None:
-        """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value."""
+        """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value; (N, ...) for N
+        steps apart."""
         steps, num_envs = rollout.rewards.shape
-        assert outputs.shape == ((steps + 1) * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
+        observed = steps + (rollout.targets is None)
+        assert outputs.shape == (observed * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
         self._arrays = arrays.of(outputs)
         self._outputs = outputs
         self._rows = steps * num_envs
@@ -28,7 +30,7 @@ class ActorCritic:
         self.weights = self._arrays.mean_weights(self.valid)
         """(N,): the weight of each step in a mean over the valid steps."""
         self.values = outputs[:, -1].reshape(-1, num_envs)
-        """(T + 1, B)."""
+        """(T + 1, B), or (T, B)."""
         self.log_probs = self._policy.log_prob(self._actions)
         """(N,): log pi of the actions taken."""
         log_ratio = self.log_probs - rollout.behaviour_log_probs.ravel()
@@ -44,7 +46,7 @@ class ActorCritic:
             slope: (N,): its derivative by the log-probabilities of the actions taken.
             targets: (T, B), constants.
         """
-        rows, weights, values, returns = self._rows, self.weights, self.values[:-1].ravel(), targets.ravel()
+        rows, weights, values, returns = self._rows, self.weights, self.values.ravel()[: self._rows], targets.ravel()
         assert slope.shape == (rows,) and targets.shape == self.valid.shape, (slope.shape, targets.shape)
         value = squared_error(values, returns, weights)
         derivative = self._arrays.zeros_like(self._outputs)

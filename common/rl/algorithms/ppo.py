@@ -1,7 +1,8 @@
 """Proximal policy optimisation: several steps on the same rollout, each of which may change the policy only a little.
 
 Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Either the learner goes over the rollout in
-epochs and minibatches (learner/parameters/batch_trainer.py), or each actor computes a gradient per epoch
+epochs and minibatches of steps, whose advantages it has estimated before the first of them
+(learner/parameters/batch_trainer.py), or each actor computes a gradient per epoch, of advantages estimated anew
 (actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the
 clipped ratio.
 """
@@ -13,6 +14,16 @@ from common.rl.algorithms.losses import Loss, discounts, normalized
 from common.rl.algorithms.returns import lambda_returns
 from common.rl.arrays import Array
 from common.rl.rollout import Rollout
+
+
+def steps(outputs: Array, rollout: Rollout, *, gamma: float, gae_lambda: float) -> Rollout:
+    """Return the rollout's steps apart, with GAE(lambda)'s advantages and lambda-returns as targets of the values.
+
+    Args:
+        outputs: ((T + 1) B, width + 1): last the value.
+    """
+    values = outputs[:, -1].reshape(-1, rollout.rewards.shape[1])
+    return rollout.apart(*_targets_and_advantages(values, rollout, gamma, gae_lambda))
 
 
 def loss(
@@ -30,15 +41,15 @@ def loss(
     """Return the mean over the valid steps of -min(ratio * advantage, clip(ratio, 1 - clip_range, 1 + clip_range) *
     advantage) - entropy_coef * H(pi) + value_coef * (target - V)^2, where targets and advantages are constants.
 
-    The ratio is to the policy that acted. Advantages are GAE(lambda) on the current values, computed anew in each pass
-    over the rollout (Andrychowicz et al. 2020, https://arxiv.org/abs/2006.05990, section 3.5).
+    The ratio is to the policy that acted. Steps that are not apart get targets and advantages of these outputs.
 
     Args:
-        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
+        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value; (N, ...) for N steps apart.
     """
     now = ActorCritic(outputs, rollout, action)
-    targets = lambda_returns(rollout.rewards, discounts(rollout, gamma), now.values, now.valid, gae_lambda)
-    advantages = targets - now.values[:-1]
+    targets, advantages = rollout.targets, rollout.advantages
+    if targets is None or advantages is None:
+        targets, advantages = _targets_and_advantages(now.values, rollout, gamma, gae_lambda)
     if normalize_advantages:
         advantages = normalized(advantages, now.weights)
     surrogate, slope = _clipped(now.ratio, advantages.ravel(), clip_range)
@@ -48,6 +59,11 @@ def loss(
     on = arrays.of(outputs)
     clipped = on.number(now.weights @ on.kept(abs(now.ratio - 1) > clip_range, 1.0))
     return whole._replace(statistics=whole.statistics._replace(clip_fraction=clipped))
+
+
+def _targets_and_advantages(values: Array, rollout: Rollout, gamma: float, gae_lambda: float) -> tuple[Array, Array]:
+    targets = lambda_returns(rollout.rewards, discounts(rollout, gamma), values, rollout.valid, gae_lambda)
+    return targets, targets - values[:-1]
 
 
 def _clipped(ratio: Array, advantages: Array, clip_range: float) -> tuple[Array, Array]:

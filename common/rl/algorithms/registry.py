@@ -27,21 +27,35 @@ class Method:
     epsilon."""
     corrects: bool = True
     """True if the loss uses per-step behaviour log-probs, so that one rollout may mix policy versions."""
-    repeats: bool = False
-    """True if each rollout is gone over `algorithm.epochs` times; in the learner, in `algorithm.minibatches` parts."""
+    steps: Callable[[Algorithm, Floats, Rollout], Rollout] | None = None
+    """Of an algorithm that goes over each rollout `algorithm.epochs` times, in the learner in `algorithm.minibatches`
+    parts: the steps of a rollout that the parts are of, for the network's outputs before the first part."""
+
+    @property
+    def repeats(self) -> bool:
+        return self.steps is not None
 
 
 def _bound(loss: Callable[..., Loss], **fixed: Any) -> Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]:
     """The loss with the settings as its keyword arguments, by their names, but for those that are `fixed`."""
-    parameters = signature(loss).parameters
-    names = [name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY]
-    has_target = "target" in parameters
+    names = _settings(loss)
+    has_target = "target" in signature(loss).parameters
 
     def bound(section: Algorithm, outputs: Floats, rollout: Rollout, action: ActionSpec, target: Target) -> Loss:
         numbers = {name: getattr(section, name) for name in names} | fixed
         return loss(outputs, rollout, target if has_target else action, **numbers)
 
     return bound
+
+
+def _steps(steps: Callable[..., Rollout]) -> Callable[[Algorithm, Floats, Rollout], Rollout]:
+    names = _settings(steps)
+    return lambda section, outputs, rollout: steps(outputs, rollout, **{n: getattr(section, n) for n in names})
+
+
+def _settings(function: Callable[..., Any]) -> list[str]:
+    """The settings that are its keyword arguments."""
+    return [name for name, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY]
 
 
 METHODS: dict[str, Method] = {
@@ -51,7 +65,7 @@ METHODS: dict[str, Method] = {
     "one-step-sarsa": Method(_bound(q_learning.one_step_sarsa), has_target=True),
     "a2c": Method(_bound(a3c.loss, correction="none"), corrects=False),
     "vtrace": Method(_bound(a3c.loss, correction="vtrace")),
-    "ppo": Method(_bound(ppo.loss), corrects=False, repeats=True),
+    "ppo": Method(_bound(ppo.loss), corrects=False, steps=_steps(ppo.steps)),
 }
 
 

@@ -139,7 +139,8 @@ class _Pass:
         self._compute = features
         observations = torch.as_tensor(rollout.observations).flatten(0, 1)
         # Losses learn nothing by the last ones, whose values are constants; a GPU would rather have one batch.
-        apart = rollout.valid.shape[1] if graph and observations.device.type == "cpu" else 0
+        last = len(observations) - rollout.valid.shape[0] * rollout.valid.shape[1]
+        apart = last if graph and observations.device.type == "cpu" else 0
         self._learnt = len(observations) - apart
         """So many have a graph; for the others one is made where they have a derivative."""
         self._size, kept = chunks.of(observations[: self._learnt])
@@ -149,8 +150,8 @@ class _Pass:
         with torch.set_grad_enabled(self._kept):
             self._parts = [features(chunk) for chunk in self._chunks]
         with torch.no_grad():
-            last = [features(chunk) for chunk in self._last if apart]
-        self._features = torch.cat([part.detach() for part in self._parts + last])
+            bootstraps = [features(chunk) for chunk in self._last if apart]
+        self._features = torch.cat([part.detach() for part in self._parts + bootstraps])
         self.outputs = self._features
         """Of a recurrent network with a graph that ends in the features' gradient."""
         if network.state_size:

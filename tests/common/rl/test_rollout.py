@@ -37,6 +37,25 @@ def test_a_shape_that_does_not_fit_is_refused(name: str) -> None:
         Rollout(**{**fields(), name: fields()[name][:-1]})
 
 
+def test_with_targets_there_is_no_observation_for_bootstrapping() -> None:
+    targets = np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match="observations"):
+        Rollout(**fields(), targets=targets, advantages=targets)
+    for shapes, name in ((((3, 2), (2, 2)), "advantages"), (((2, 2), (3, 2)), "targets")):
+        with pytest.raises(ValueError, match=name):
+            Rollout(**fields()).apart(*(np.zeros(shape, np.float32) for shape in shapes))
+
+
+def test_steps_apart_are_columns() -> None:
+    targets = np.arange(6, dtype=np.float32).reshape(3, 2)
+    apart = Rollout(**fields()).apart(targets, targets + 10)
+    assert (apart.actions.shape, apart.observations.shape) == ((1, 6), (1, 6, 3))
+    assert apart.valid.tolist() == [[True, True, True, False, True, True]]
+    chosen = apart.columns(np.array([5, 2]))
+    assert chosen.targets is not None and chosen.targets.tolist() == [[5.0, 2.0]]
+    assert chosen.advantages is not None and chosen.advantages.tolist() == [[15.0, 12.0]]
+
+
 def test_columns_of_what_was_joined_are_the_parts() -> None:
     (_, one), (_, other) = make(BOX, 1), make(BOX, 2)
     both = join([one, other])

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import learner.parameters.batch_trainer
+from common.rl.algorithms import ppo
 from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.statistics import Statistics
 from common.rl.distributions.registry import distribution
@@ -23,7 +24,7 @@ from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.optimizers import make as make_optimizer
 from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
-from tests.helpers.rollouts import BOX, make
+from tests.helpers.rollouts import BOX, COPIES, STEPS, make
 
 PLAIN = Algorithm(max_grad_norm=0.0)
 
@@ -240,7 +241,7 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
 
     def noted(model: TorchModel, rollout: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
         statistics = gradient(model, rollout, section, weights)
-        seen.append(rollout.rewards[0].tolist())
+        seen.append(rollout.rewards.ravel().tolist())
         gradient(there, rollout, section, weights)  # and a plain loop over the same parts
         optimizer.step(there.flat.gradient * 2**0.5, scale=0.5 * 2**0.5, frames=0)
         return statistics
@@ -249,14 +250,50 @@ def test_ppo_goes_over_a_batch_in_epochs_and_minibatches(monkeypatch: pytest.Mon
     for rollout in parts:
         trainer.add(rollout)
     learnt = trainer.step(scale=0.5, frames=0)
-    everyone = sorted(join(parts).rewards[0].tolist())
+    everyone = sorted(join(parts).rewards.ravel().tolist())
     assert len(seen) == 12
     for epoch in (seen[:4], seen[4:8], seen[8:]):
         assert sorted(reward for part in epoch for reward in part) == everyone
-        assert [len(part) for part in epoch] == [4, 4, 3, 3]
+        assert [len(part) for part in epoch] == [STEPS * COPIES // 2] * 4
     assert seen[:4] != seen[4:8], "shuffled anew"
     torch.testing.assert_close(model.flat.vector, there.flat.vector)
     assert learnt.statistics["kl"] > 0
+
+
+def test_ppo_s_minibatches_learn_from_what_was_estimated_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, parts = rollouts(2)
+    section = Algorithm(kind="ppo", epochs=2, minibatches=3, gae_lambda=0.8)
+    batch = ppo.steps(model.outputs(join(parts)), join(parts), gamma=section.gamma, gae_lambda=0.8)
+    assert batch.targets is not None and batch.advantages is not None
+    expected = sorted(zip(batch.rewards.ravel(), batch.targets.ravel(), batch.advantages.ravel(), strict=True))
+    seen: list[tuple[float, float, float]] = []
+
+    def noted(model: TorchModel, part: Rollout, section: Algorithm, weights: Floats | None) -> Statistics:
+        assert part.targets is not None and part.advantages is not None
+        seen.extend(zip(part.rewards.ravel(), part.targets.ravel(), part.advantages.ravel(), strict=True))
+        return gradient(model, part, section, weights)
+
+    monkeypatch.setattr(learner.parameters.batch_trainer, "gradient", noted)
+    trainer = trainer_of(model, section)
+    for rollout in parts:
+        trainer.add(rollout)
+    trainer.step(scale=1.0, frames=0)
+    assert sorted(seen) == sorted(expected * 2)
+
+
+def test_a_weight_is_that_of_all_steps_of_its_rollout() -> None:
+    """With one minibatch of all steps ppo's gradient is that of the whole rollout, weighted by environments."""
+    section = Algorithm(kind="ppo", epochs=1, minibatches=1, max_grad_norm=0.0)
+    model, parts = rollouts(2)
+    there, _ = make(BOX)
+    trainer = trainer_of(model, section)
+    for rollout, weight in zip(parts, (1.0, 0.5), strict=True):
+        trainer.add(rollout, weight=weight)
+    trainer.step(scale=1.0, frames=0)
+    gradient(there, join(parts), section, np.repeat(np.float32([4 / 3, 2 / 3]), COPIES))
+    optimizer = make_optimizer(Optimizer(kind="sgd", learning_rate=0.01), there.flat.vector, 0)
+    optimizer.step(there.flat.gradient * 2**0.5, scale=2**0.5, frames=0)
+    torch.testing.assert_close(model.flat.vector, there.flat.vector)
 
 
 def test_the_shuffling_depends_on_the_seed_and_the_frames_and_not_on_the_steps_before(
@@ -294,4 +331,4 @@ def test_ppo_takes_a_step_and_no_more_where_the_policy_is_too_far_from_the_one_t
         trainer.add(rollout)
         trainer.step(scale=1.0, frames=0)
         vectors.append(model.flat.vector)
-    torch.testing.assert_close(vectors[0], vectors[1])  # but for the order of the shuffled environments
+    torch.testing.assert_close(vectors[0], vectors[1])  # but for the order of the shuffled steps

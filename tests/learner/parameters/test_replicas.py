@@ -17,7 +17,7 @@ from learner.parameters.replicas import Replicas
 from learner.parameters.transport import Transport
 from learner.parameters.weights import TargetNetwork, Weights
 from tests.common.rl.networks.test_tensor_rollout import of
-from tests.helpers.rollouts import BOX, COPIES, PICTURE, make
+from tests.helpers.rollouts import BOX, COPIES, PICTURE, STEPS, make
 from tests.learner.parameters.test_device_trainer import rollouts
 
 CPU = torch.device("cpu")
@@ -86,8 +86,8 @@ def test_of_every_kind_of_network(observation: Any, lstm: int, name: str) -> Non
     assert_alike(two, one, found, expected)
 
 
-def test_more_devices_than_environments_of_a_minibatch() -> None:
-    section = Algorithm(kind="ppo", epochs=1, minibatches=3 * COPIES)  # each of one environment
+def test_more_devices_than_steps_of_a_minibatch() -> None:
+    section = Algorithm(kind="ppo", epochs=1, minibatches=3 * COPIES * STEPS)  # each of one step
     one, many = trainer(section, 1), trainer(section, 3)
     assert_alike(many, one, learnt(many, 2), learnt(one, 2))
 

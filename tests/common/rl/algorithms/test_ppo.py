@@ -77,6 +77,18 @@ def test_on_the_policy_that_acted_nothing_is_clipped_and_the_gradient_is_the_act
     torch.testing.assert_close(model.flat.gradient, expected, rtol=1e-3, atol=1e-5)
 
 
+def test_of_its_steps_apart_the_loss_is_the_same() -> None:
+    model, rollout = make(BOX)
+    section = Algorithm(kind="ppo", gae_lambda=0.9, normalize_advantages=True)
+    expected = gradient(model, rollout, section)
+    vector = model.flat.gradient.clone()
+    steps = METHODS["ppo"].steps
+    assert steps is not None
+    found = gradient(model, steps(section, model.outputs(rollout), rollout), section)
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(model.flat.gradient, vector, rtol=1e-3, atol=1e-6)
+
+
 def test_an_enormous_ratio_stays_finite() -> None:
     model, rollout = make(BOX)
     rollout = dataclasses.replace(rollout, behaviour_log_probs=np.full((STEPS, COPIES), -1e4, np.float32))

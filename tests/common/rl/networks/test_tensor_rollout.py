@@ -33,6 +33,8 @@ def test_it_is_joined_and_cut_as_arrays_are() -> None:
         assert_equal(joined.columns(torch.from_numpy(chosen)), expected.columns(chosen))
     one = of(parts[0])
     assert join([one]) is one
+    targets = np.random.default_rng(0).normal(size=parts[0].rewards.shape).astype(np.float32)
+    assert_equal(one.apart(*2 * [torch.from_numpy(targets)]), parts[0].apart(targets, targets))  # type: ignore[list-item]
 
 
 def test_its_environments_are_shared_out_in_order() -> None:
