@@ -1,10 +1,11 @@
 """Frames per second of every network, acting and computing gradients.
 
-    python -m benchmarks networks [--seconds 1.5]
+    python -m benchmarks networks [--seconds 1.5] [--side 84] [--threads 1] [--precision float32]
 
-One thread, shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
-`common.rl.gradient.gradient` on 20 steps of 16 environments. The last row is A3C's network in the usual form,
-torch.nn.Conv2d on x.float() / 255 with one batch for the gradient.
+Shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
+`common.rl.gradient.gradient` on 20 steps of 16 environments; --threads and --precision are those of the learner's
+optimizer, and --precision is of gradients alone. The last row is A3C's network in the usual form, torch.nn.Conv2d on
+x.float() / 255 in float32 with one batch for the gradient.
 """
 
 from __future__ import annotations
@@ -22,23 +23,22 @@ from benchmarks import tables
 from benchmarks.tables import Cell
 from common.rl.action_spec import discrete
 from common.rl.gradient import gradient
-from common.rl.networks.model import build
+from common.rl.networks.model import TorchModel, build
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
 
 STEPS, COPIES, ACTIONS = 20, 16, 6
 VECTOR = ObservationSpec((4,), "box", 4)
-PICTURE = ObservationSpec((4, 84, 84), "pixels", 4 * 84 * 84)
 NETWORKS = {
-    "dense 128": (Network(), VECTOR),
-    "dense 128, separate": (Network(shared=False), VECTOR),
-    "dense 256 256": (Network(hidden=[256, 256]), VECTOR),
-    "dense 128, lstm 128": (Network(lstm=128), VECTOR),
-    "conv-a3c": (Network(kind="conv-a3c"), PICTURE),
-    "conv-students": (Network(kind="conv-students"), PICTURE),
-    "conv-nature": (Network(kind="conv-nature"), PICTURE),
-    "conv-impala": (Network(kind="conv-impala"), PICTURE),
+    "dense 128": Network(),
+    "dense 128, separate": Network(shared=False),
+    "dense 256 256": Network(hidden=[256, 256]),
+    "dense 128, lstm 128": Network(lstm=128),
+    "conv-a3c": Network(kind="conv-a3c"),
+    "conv-students": Network(kind="conv-students"),
+    "conv-nature": Network(kind="conv-nature"),
+    "conv-impala": Network(kind="conv-impala"),
 }
 COLUMNS = ("network", "parameters", "act 1 us", "act 16 us", "act frames/s", "gradient us", "gradient frames/s")
 
@@ -46,13 +46,25 @@ COLUMNS = ("network", "parameters", "act 1 us", "act 16 us", "act frames/s", "gr
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.5, help="for each figure")
-    budget = parser.parse_args().seconds
-    torch.set_num_threads(1)
+    parser.add_argument("--side", type=int, default=84, help="pixels along each side of a frame")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    arguments = parser.parse_args()
+    budget, side = arguments.seconds, arguments.side
+    torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)
     tables.machine()
-    rows = [row(name, *ours(section, observation, budget)) for name, (section, observation) in NETWORKS.items()]
-    rows.append(row("conv-a3c, plain form", *plain(budget)))
-    tables.show(f"{COPIES} copies, rollouts of {STEPS} steps", COLUMNS, rows)
+    picture = ObservationSpec((4, side, side), "pixels", 4 * side * side)
+    rows = []
+    for name, section in NETWORKS.items():
+        observation = VECTOR if section.kind == "dense" else picture
+        model = build(Settings(network=section), observation, discrete(ACTIONS))
+        rows.append(row(name, *ours(model, observation, budget, bfloat16=arguments.precision == "bfloat16")))
+    rows.append(row("conv-a3c, plain form", *plain(picture, budget)))
+    title = (
+        f"{COPIES} copies, rollouts of {STEPS} steps, {side}x{side}, {arguments.threads} threads, {arguments.precision}"
+    )
+    tables.show(title, COLUMNS, rows)
 
 
 def row(name: str, size: int, one: float, batch: float, whole: float) -> tuple[Cell, ...]:
@@ -60,13 +72,15 @@ def row(name: str, size: int, one: float, batch: float, whole: float) -> tuple[C
     return name, size, one * 1e6, batch * 1e6, COPIES / batch, whole * 1e6, STEPS * COPIES / whole
 
 
-def ours(section: Network, observation: ObservationSpec, budget: float) -> tuple[int, float, float, float]:
+def ours(
+    model: TorchModel, observation: ObservationSpec, budget: float, *, bfloat16: bool
+) -> tuple[int, float, float, float]:
     """Parameters; seconds to act for one copy and for all, and for a gradient."""
-    model = build(Settings(network=section), observation, discrete(ACTIONS))
     network = model.network
     rollout = make_rollout(observation)
     step = torch.from_numpy(rollout.observations[0])
-    if section.lstm:
+    model.accelerate(step, bfloat16=bfloat16, compiled=False)
+    if network.state_size:
         rollout = replace(rollout, state=np.zeros((COPIES, network.state_size), np.float32))
     state = torch.zeros(COPIES, network.state_size)
     return (
@@ -91,13 +105,14 @@ def make_rollout(observation: ObservationSpec) -> Rollout:
     )
 
 
-def plain(budget: float) -> tuple[int, float, float, float]:
+def plain(picture: ObservationSpec, budget: float) -> tuple[int, float, float, float]:
     """As `ours`, of torch's own layers."""
     convolutions = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
-    network = nn.Sequential(*convolutions, nn.Linear(2592, 256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
-    rollout = make_rollout(PICTURE)
+    network = nn.Sequential(*convolutions, nn.LazyLinear(256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
+    rollout = make_rollout(picture)
     observations = torch.from_numpy(rollout.observations)
     step, batch = observations[0], observations.flatten(0, 1)
+    network(step.float())  # the lazy layer has its size from now on
     direction = torch.full((len(batch), ACTIONS + 1), 1e-3)
 
     def act(observations: Tensor) -> None:
