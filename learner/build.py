@@ -21,7 +21,7 @@ from common.rl.environments.names import draws_actions, longest_episode
 from common.rl.environments.names import resolve as resolve_environment
 from common.rl.environments.timing import step_seconds
 from common.rl.moments import Moments, bytes_in_header
-from common.rl.networks.kinds import resolve as resolve_network
+from common.rl.network_kind import resolve as resolve_network
 from common.rl.networks.model import TorchModel
 from common.rl.networks.model import build as build_model
 from common.rl.networks.plain import named_tensors

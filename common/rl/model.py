@@ -14,6 +14,7 @@ from common.errors import ConfigurationError
 from common.rl.action_spec import ActionSpec
 from common.rl.algorithms.registry import METHODS
 from common.rl.arrays import Array
+from common.rl.network_kind import resolve
 from common.rl.normalization import Normalization
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
@@ -123,11 +124,14 @@ def plan(
             f'algorithm.kind = "{settings.algorithm.kind}" needs a Discrete action space, not {space}: it learns a '
             "value for each action"
         )
-    if settings.network.normalize and observation.kind != "box":
+    section = settings.network
+    pictures = resolve(section.kind, observation).startswith("conv-")
+    if section.normalize and not pictures and observation.kind != "box":
         raise ConfigurationError(
-            f"network.normalize = true is for observations of numbers (box), not {observation.kind}: use false"
+            "network.normalize = true is for observations of numbers (box) and for pictures before a conv network, not "
+            f"{observation.kind} before {section.kind}: use false"
         )
-    decided = replace(action, log_std=settings.network.log_std) if action.kind == "box" else action
-    numbers = observation.size if settings.network.normalize else 0
+    decided = replace(action, log_std=section.log_std) if action.kind == "box" else action
+    numbers = observation.size if section.normalize and not pictures else 0
     normalization = Normalization(numbers, settings.environment.reward_normalize)
     return decided, normalization, np.concatenate([normalization.extras(), np.zeros(int(values), np.float32)])

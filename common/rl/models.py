@@ -6,7 +6,7 @@ from common.errors import TorchMissingError
 from common.rl.action_spec import ActionSpec
 from common.rl.dense import model as dense
 from common.rl.model import Model
-from common.rl.networks.kinds import resolve
+from common.rl.network_kind import resolve
 from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Settings
 

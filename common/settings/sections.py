@@ -83,7 +83,8 @@ class Network(Section, frozen=True):
     input_scale: Positive = 1.0
     """Box observations are multiplied by this before the first layer (dense only)."""
     normalize: bool = False
-    """Observations (Box only) are standardised by their running mean and deviation over all actors, clipped to +-10."""
+    """Observations get mean 0 and deviation 1: numbers (Box) by their running statistics over all actors, clipped to
+    +-10; each picture before a conv network by its own pixels, instead of being divided by 255."""
     log_std: Literal["parameter", "state"] = "parameter"
     """Standard deviations of Box actions: one learnt parameter each, or softplus of the network's outputs."""
     shared: bool = True

@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d, linear
 
 from common.errors import ConfigurationError
 from common.rl.named_tensors import NamedTensor, plain_tensor
-from common.rl.networks.plain_layers import Scale, behind_pictures, channels_last
+from common.rl.networks.plain_layers import NormalizePicture, Scale, behind_pictures, channels_last, normalized
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
 
@@ -51,21 +51,31 @@ NATURE = ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)),
 
 STUDENTS = (NATURE[0], 128)
 
+NORMALIZED = "normalized "
+"""Of an architecture whose pictures are."""
+
 
 class ConvTrunk(Trunk):
     """Convolutions and one dense layer, relu after each, on uint8 pictures (channels, height, width).
 
-    The first convolution is 8x8 with stride 4. Raises ConfigurationError for other observations and for pictures
-    smaller than the convolutions need.
+    The first convolution is 8x8 with stride 4. `normalize`: as `normalized`, instead of values 0..1. Raises
+    ConfigurationError for other observations and for pictures smaller than the convolutions need.
     """
 
     # About so many: activations of much larger chunks leave the cache, and the allocator returns their memory.
     chunk = 80
 
     def __init__(
-        self, observation: ObservationSpec, convolutions: Sequence[Convolution], units: int, generator: torch.Generator
+        self,
+        observation: ObservationSpec,
+        convolutions: Sequence[Convolution],
+        units: int,
+        generator: torch.Generator,
+        *,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
+        self._normalizes = normalize
         channels, height, width = picture_shape(observation)
         layers = []
         for index, convolution in enumerate(convolutions):
@@ -82,21 +92,24 @@ class ConvTrunk(Trunk):
         self._places = height, width
         self._dense = self._layer("dense", units, height * width * channels, generator=generator)
         self.features = units
-        self.architecture = "conv " + " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
+        kinds = " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
+        self.architecture = f"{NORMALIZED if normalize else ''}conv {kinds}"
 
     def forward(self, observations: Tensor) -> Tensor:
         x = pixel_blocks(observations)
+        if self._normalizes:
+            x = normalized(x)
         for index, (weight, bias, convolution) in enumerate(self._layers):
             if index and convolution.blocks:
                 x = space_to_depth(x, convolution.stride)
             # Scaling 4096 weights is cheaper than scaling 28,224 pixels a frame.
-            scaled = weight if index else weight * (1 / 255)
+            scaled = weight if index or self._normalizes else weight * (1 / 255)
             stride = 1 if convolution.blocks else convolution.stride
             x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
         return linear(x.flatten(1), *self._dense).relu_()
 
     def plain(self) -> nn.Sequential:
-        layers: list[nn.Module] = [Scale(1 / 255)]
+        layers: list[nn.Module] = [NormalizePicture(4) if self._normalizes else Scale(1 / 255)]
         for weight, _, convolution in self._layers:
             inputs = weight[0].numel() // convolution.kernel**2
             layers += [nn.Conv2d(inputs, len(weight), convolution.kernel, convolution.stride), nn.ReLU()]

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
+from torch.nn.functional import layer_norm, one_hot
 
 from common.rl.named_tensors import NamedTensor
 from common.rl.observation_spec import ObservationSpec
+
+BLANK = 1.0
+"""Added to the variance of a picture's values 0..255: one of a single colour becomes 0."""
+
+
+def normalized(pictures: Tensor) -> Tensor:
+    """Float pictures (N, ...) of values 0..255, each with mean 0 and deviation 1 (less, where it has little contrast).
+
+    What moves is a small part of a picture. Divided by 255, as usual, it is a small number beside the grey of all that
+    does not move, and is learnt late.
+    """
+    return layer_norm(pictures, pictures.shape[1:], eps=BLANK)
 
 
 def channels_last(name: str, shape: tuple[int, ...]) -> NamedTensor:
@@ -70,6 +82,22 @@ class Normalize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return ((x - self.mean) * self.scale).clamp(-self.limit, self.limit)
+
+
+class NormalizePicture(nn.Module):
+    """Pictures of any type as float32, each with mean 0 and deviation 1; rows and columns beyond the last whole `block`
+    are left out."""
+
+    def __init__(self, block: int = 1) -> None:
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = (side // self.block * self.block for side in x.shape[-2:])
+        return normalized(x[..., :height, :width].float())
+
+    def extra_repr(self) -> str:
+        return f"block={self.block}"
 
 
 class Residual(nn.Module):

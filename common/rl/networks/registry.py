@@ -4,12 +4,12 @@ import torch
 
 from common.rl.action_spec import ActionSpec
 from common.rl.dense.layout import trunk_layout
+from common.rl.network_kind import resolve
 from common.rl.networks import conv, own
 from common.rl.networks.conv import ConvTrunk
 from common.rl.networks.dense import DenseTrunk
 from common.rl.networks.heads import Heads, PolicyValue
 from common.rl.networks.impala import ImpalaTrunk
-from common.rl.networks.kinds import resolve
 from common.rl.networks.recurrent import Recurrent
 from common.rl.networks.trunk import Trunk
 from common.rl.observation_spec import ObservationSpec
@@ -32,9 +32,9 @@ def build(section: Network, observation: ObservationSpec, action: ActionSpec, se
         if kind == "dense":
             return DenseTrunk(trunk_layout(section, observation), generator)
         if kind == "conv-impala":
-            return ImpalaTrunk(observation, generator)
+            return ImpalaTrunk(observation, generator, normalize=section.normalize)
         convolutions, units = _CONVOLUTIONS[kind]
-        return ConvTrunk(observation, convolutions, units, generator)
+        return ConvTrunk(observation, convolutions, units, generator, normalize=section.normalize)
 
     if section.lstm:
         return Recurrent(trunk(), section.lstm, action, generator)

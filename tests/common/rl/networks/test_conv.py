@@ -28,7 +28,7 @@ def plain_weight(weight: Tensor, convolution: Convolution, channels: int, first:
 
 
 def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution, ...]) -> Tensor:
-    x = x.double() / 255
+    x = x.double() / 255 if not trunk.architecture.startswith("normalized") else plain_normalized(x, 4)
     for index, convolution in enumerate(convolutions):
         weight = getattr(trunk, f"conv{index}_weight").double()
         kernel = plain_weight(weight, convolution, x.shape[1], index == 0)
@@ -37,12 +37,20 @@ def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution,
     return linear(x.permute(0, 2, 3, 1).flatten(1), trunk.dense_weight.double(), trunk.dense_bias.double()).relu()
 
 
+def plain_normalized(x: Tensor, block: int) -> Tensor:
+    """What convolutions of stride `block` see of it, each with mean 0 and nearly deviation 1."""
+    x = x[:, :, : x.shape[2] // block * block, : x.shape[3] // block * block].double()
+    variance, mean = torch.var_mean(x, (1, 2, 3), keepdim=True, correction=0)
+    return (x - mean) / (variance + 1).sqrt()
+
+
 @pytest.mark.parametrize("name", ["A3C", "STUDENTS", "NATURE"])
 @pytest.mark.parametrize("shape", [(4, 52, 44), (3, 47, 54), (1, 45, 46)])
-def test_equals_plain_convolutions(name: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("normalize", [False, True])
+def test_equals_plain_convolutions(name: str, shape: tuple[int, ...], normalize: bool) -> None:
     convolutions, units = getattr(conv, name)
     generator = torch.Generator().manual_seed(5)
-    trunk = ConvTrunk(pixels(*shape), convolutions, units, generator)
+    trunk = ConvTrunk(pixels(*shape), convolutions, units, generator, normalize=normalize)
     for parameter in trunk.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     x = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator)
@@ -55,6 +63,14 @@ def test_equals_plain_convolutions(name: str, shape: tuple[int, ...]) -> None:
     expected = torch.autograd.grad(plain, parameters, direction.double())
     for got, want in zip(torch.autograd.grad(ours, parameters, direction), expected, strict=True):
         torch.testing.assert_close(got, want, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("colour", [0, 255])
+def test_a_picture_of_one_colour_is_normalised_to_nothing(colour: int) -> None:
+    trunk = ConvTrunk(pixels(4, 44, 44), *conv.A3C, torch.Generator().manual_seed(0), normalize=True)
+    with torch.no_grad():
+        blank = trunk(torch.full((2, 4, 44, 44), colour, dtype=torch.uint8))
+    torch.testing.assert_close(blank, torch.zeros_like(blank), atol=0.05, rtol=0)
 
 
 def test_a3c_has_the_papers_sizes() -> None:

@@ -10,12 +10,13 @@ from torch.nn.functional import conv2d, linear, max_pool2d
 from common.errors import ConfigurationError
 from common.rl.networks.impala import ImpalaTrunk
 from common.rl.observation_spec import ObservationSpec
+from tests.common.rl.networks.test_conv import plain_normalized
 
 
-def make(*shape: int, seed: int = 5) -> tuple[ImpalaTrunk, Tensor]:
+def make(*shape: int, seed: int = 5, normalize: bool = False) -> tuple[ImpalaTrunk, Tensor]:
     """With biases that are not 0, and a batch of pictures."""
     generator = torch.Generator().manual_seed(seed)
-    trunk = ImpalaTrunk(ObservationSpec(shape, "pixels", torch.Size(shape).numel()), generator)
+    trunk = ImpalaTrunk(ObservationSpec(shape, "pixels", torch.Size(shape).numel()), generator, normalize=normalize)
     for parameter in trunk.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     return trunk, torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator)
@@ -33,7 +34,7 @@ def plain(trunk: ImpalaTrunk, pictures: Tensor) -> Tensor:
         return conv2d(x, weight.permute(0, 3, 1, 2), bias, padding=1)
 
     layer = layers()
-    x = pictures.double() / 255
+    x = plain_normalized(pictures, 1) if trunk.architecture.startswith("normalized") else pictures.double() / 255
     for channels in (16, 32, 32):
         x = max_pool2d(conv(x), 3, stride=2, padding=1)
         assert x.shape[1] == channels
@@ -45,8 +46,9 @@ def plain(trunk: ImpalaTrunk, pictures: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("shape", [(4, 24, 20), (3, 17, 26), (1, 3, 1)])
-def test_equals_plain_layers(shape: tuple[int, ...]) -> None:
-    trunk, x = make(*shape)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_equals_plain_layers(shape: tuple[int, ...], normalize: bool) -> None:
+    trunk, x = make(*shape, normalize=normalize)
     ours, expected = trunk(x), plain(trunk, x)
     torch.testing.assert_close(ours.double(), expected, atol=1e-4, rtol=1e-4)
 

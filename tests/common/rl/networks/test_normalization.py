@@ -17,6 +17,7 @@ from common.rl.observation_spec import ObservationSpec
 from common.settings.sections import Environment, Network, Settings
 
 BOX = ObservationSpec((2, 2), "box", 4)
+PICTURE = ObservationSpec((1, 36, 36), "pixels", 36 * 36)
 VALUES = np.random.default_rng(1).normal(size=(500, 5)) * [1, 20, 0, 3, 7] + [0, 5, 1e4, -2, 100]
 
 
@@ -55,12 +56,21 @@ def test_far_from_the_mean_is_clipped() -> None:
     torch.testing.assert_close(far, model.network.features(torch.full((1, 2, 2), 10.0)))
 
 
-@pytest.mark.parametrize(
-    "observation", [ObservationSpec((), "discrete", 5), ObservationSpec((1, 36, 36), "pixels", 36 * 36)]
-)
-def test_only_numbers_are_normalised(observation: ObservationSpec) -> None:
-    with pytest.raises(ConfigurationError, match=rf"network.normalize = true is for .*, not {observation.kind}"):
-        build(settings_of(kind="auto"), observation, discrete(3))
+@pytest.mark.parametrize("kind", ["dense", "tests.helpers.own_networks:Small"])
+@pytest.mark.parametrize("observation", [ObservationSpec((), "discrete", 5), PICTURE])
+def test_only_numbers_are_normalised_but_before_convolutions(kind: str, observation: ObservationSpec) -> None:
+    with pytest.raises(ConfigurationError, match=rf"network.normalize = true is for .*, not {observation.kind} before"):
+        build(settings_of(kind=kind), observation, discrete(3))
+
+
+@pytest.mark.parametrize("kind", ["conv-a3c", "conv-impala"])
+def test_pictures_are_normalised_by_themselves(kind: str) -> None:
+    model, other = (build(settings_of(on, kind=kind), PICTURE, discrete(3)) for on in (True, False))
+    assert not model.normalization.observations
+    assert model.flat.hash != other.flat.hash
+    dark = torch.randint(0, 100, (2, *PICTURE.shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    bright = dark * 2 + 50
+    torch.testing.assert_close(model.network.features(dark), model.network.features(bright), atol=1e-3, rtol=1e-2)
 
 
 def test_normalised_networks_are_others() -> None:

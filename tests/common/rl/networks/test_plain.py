@@ -35,6 +35,8 @@ CASES: dict[str, tuple[tuple[str, ...], ObservationSpec, ActionSpec]] = {
     "students": (("network.kind=conv-students", "network.shared=false"), GREY, discrete(3)),
     "nature": (("network.kind=conv-nature",), GREY, NUMBERS),
     "impala": (("network.kind=conv-impala",), GREY, discrete(3)),
+    "normalised pictures": (("network.kind=conv-a3c", "network.normalize=true"), GREY, discrete(3)),
+    "normalised impala": (("network.kind=conv-impala", "network.normalize=true"), GREY, discrete(3)),
     "lstm": (("network.lstm=4", "network.hidden=[5]", "network.normalize=true"), BOX, NUMBERS),
     "masked": (("network.hidden=[5]", "network.normalize=true"), masked(BOX, discrete(3)), discrete(3)),
     "masked lstm": (("network.lstm=4", "network.hidden=[5]"), masked(STATES, discrete(3)), discrete(3)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.rl.networks.kinds import resolve
+from common.rl.network_kind import resolve
 from common.rl.observation_spec import ObservationSpec
 
 BOX = ObservationSpec((4,), "box", 4)
