@@ -1,4 +1,4 @@
-"""Other ways to compute a network's layers for gradients: in bfloat16, and compiled; both unmeasured, and off."""
+"""Other ways to compute a network's layers for gradients: in bfloat16, and compiled; both off if not asked for."""
 
 from __future__ import annotations
 
