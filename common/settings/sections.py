@@ -176,7 +176,7 @@ class Optimizer(Section, frozen=True):
     threads: Annotated[int, Meta(ge=1, le=256)] = 1
     """With which the learner computes on a CPU: more are faster where actors wait for it (a2c, ppo)."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the network's layers where the learner computes gradients; all else stays float32. bfloat16 is for GPUs and CPUs
+    """Of the network's layers where the learner computes gradients; all else stays float32. bfloat16: for GPUs and CPUs
     that multiply in it."""
     compile: bool = False
     """The learner compiles these layers with torch.compile, which takes a minute at its start (not measured yet)."""
