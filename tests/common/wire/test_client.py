@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from common.errors import ConfigurationError, RefusedError
+from common.errors import ConfigurationError, RefusedError, UnavailableError
 from common.host.addresses import Address
 from common.host.load import Load, LoadMeter
 from common.host.security import allowed
@@ -190,7 +191,17 @@ class Guarded:
         if keys:
             self.authenticator = Authenticator(self.context, LearnerKeys(OWN, self.list), repeat_seconds=3600)
             self.authenticator.guard(self.router)
-        sockets.bind(self.router, sockets.reserve(self.address))
+        sockets.bind(self.router, self._reserved())
+
+    def _reserved(self) -> socket.socket:
+        """A socket that was closed is still open until ZeroMQ's own thread has come to it."""
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while True:
+            try:
+                return sockets.reserve(self.address)
+            except UnavailableError:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
 
     def close(self) -> None:
         if self.authenticator is not None and self.router is not None:
