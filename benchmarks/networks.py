@@ -27,6 +27,7 @@ from common.rl.networks.model import TorchModel, build
 from common.rl.observation_spec import ObservationSpec
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm, Network, Settings
+from learner.arithmetic import set_arithmetic
 
 STEPS, COPIES, ACTIONS = 20, 16, 6
 VECTOR = ObservationSpec((4,), "box", 4)
@@ -51,13 +52,12 @@ def main() -> None:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     arguments = parser.parse_args()
     budget, side = arguments.seconds, arguments.side
-    torch.set_num_threads(arguments.threads)
-    torch.set_flush_denormal(True)
+    set_arithmetic(arguments.threads)
     tables.machine()
     picture = ObservationSpec((4, side, side), "pixels", 4 * side * side)
     rows = []
     for name, section in NETWORKS.items():
-        observation = VECTOR if section.kind == "dense" else picture
+        observation = picture if section.kind.startswith("conv-") else VECTOR
         model = build(Settings(network=section), observation, discrete(ACTIONS))
         rows.append(row(name, *ours(model, observation, budget, bfloat16=arguments.precision == "bfloat16")))
     rows.append(row("conv-a3c, plain form", *plain(picture, budget)))
