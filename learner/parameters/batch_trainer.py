@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from common.rl.algorithms.losses import Floats
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
+from common.rl.arrays import Array
 from common.rl.gradient import gradient
 from common.rl.networks.model import TorchModel
 from common.rl.rollout import Rollout, join
@@ -128,34 +130,38 @@ class BatchTrainer:
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
-    def _parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[Rollout, Floats | None]]:
-        """Rollouts to take a step with each, and the weights of their columns."""
-        rollout, weights = join([one.rollout for one in waiting]), column_weights(waiting)
-        if (method := METHODS[self._section.kind]).steps is None:
-            yield rollout, weights
-            return
-        if self._by_steps:
-            weights = of_steps(weights, len(rollout.rewards))
-            rollout = method.steps(self._section, self.model.outputs(rollout), rollout)
-        for chosen in self._shuffled(rollout.rewards.shape[1], frames):
-            yield rollout.columns(chosen), None if weights is None else weights[chosen]
+    def _parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[Any, Array | None]]:
+        """Rollouts to take a step with each, and the weights (B,) of their environments, where the network is.
 
-    @property
-    def _by_steps(self) -> bool:
-        """Whether minibatches are of steps from anywhere in the batch; a recurrent network's are of whole
-        environments."""
-        return not self.model.state_size
+        Minibatches are of steps from anywhere in the batch; a recurrent network's are of whole environments.
+        """
+        rollout, weights = self._joined([one.rollout for one in waiting]), column_weights(waiting)
+        method = METHODS[self._section.kind]
+        if method.steps is not None and not self.model.state_size:
+            weights = None if weights is None else np.tile(weights, len(rollout.rewards))
+            rollout = method.steps(self._section, self._outputs(rollout), rollout)
+        there = None if weights is None else self._there([weights])[0]
+        if not method.repeats:
+            yield rollout, there
+            return
+        for chosen in self._there(list(self._shuffled(rollout.rewards.shape[1], frames))):
+            yield rollout.columns(chosen), None if there is None else there[chosen]
+
+    def _joined(self, rollouts: list[Rollout]) -> Any:
+        return join(rollouts)
+
+    def _outputs(self, rollout: Any) -> Array:
+        return self.model.outputs(rollout)
+
+    def _there(self, arrays: list[NDArray[Any]]) -> list[Array]:
+        """The arrays where the network is."""
+        return list(arrays)
 
     def _shuffled(self, columns: int, frames: int) -> Iterator[NDArray[np.int64]]:
         """The columns of each minibatch of each epoch."""
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
             yield from np.array_split(generator.permutation(columns), min(self._section.minibatches, columns))
-
-
-def of_steps(weights: Floats | None, steps: int) -> Floats | None:
-    """Weights (T B,) of the steps of environments with weights (B,)."""
-    return None if weights is None else np.tile(weights, steps)
 
 
 def column_weights(waiting: list[Waiting]) -> Floats | None:

@@ -8,7 +8,7 @@ down together, at its end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeVar
 
@@ -17,8 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from common.rl.algorithms.losses import Floats
-from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
 from common.rl.frame_stack import StackedFrames
 from common.rl.gradient import gradient
@@ -26,7 +24,7 @@ from common.rl.networks.model import TorchModel
 from common.rl.networks.tensor_rollout import TensorRollout, join
 from common.rl.rollout import Rollout
 from common.settings.sections import Algorithm
-from learner.parameters.batch_trainer import BatchTrainer, Waiting, column_weights, of_steps
+from learner.parameters.batch_trainer import BatchTrainer, Waiting
 from learner.parameters.replicas import Replicas
 from learner.parameters.step_result import StepResult
 from learner.parameters.transport import Transport
@@ -116,7 +114,7 @@ class DeviceTrainer(BatchTrainer):
         root = self._root(waiting)
         figures: list[Tensor] = []
         goes_on: Tensor | None = None
-        for part, weights in self._tensor_parts(waiting, frames):
+        for part, weights in self._parts(waiting, frames):
             statistics = self._gradient(part, weights)
             row = torch.stack([self._on_device(one) for one in statistics])
             good = self._is_good(row, first=goes_on is None)
@@ -172,23 +170,14 @@ class DeviceTrainer(BatchTrainer):
         found = self._transport.down(torch.stack(norms))
         return np.flatnonzero(~np.isfinite(found)).tolist()
 
-    def _tensor_parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[TensorRollout, Tensor | None]]:
-        """As `_parts`."""
-        rollout: Any = join([one.rollout for one in waiting])  # type: ignore[misc]
-        given = column_weights(waiting)
-        if (method := METHODS[self._section.kind]).steps is None:
-            yield rollout, self._up(given)
-            return
-        if self._by_steps:
-            given = of_steps(given, len(rollout.rewards))
-            outputs: Any = self._within_memory(lambda: self._computes.outputs(rollout))
-            rollout = method.steps(self._section, outputs, rollout)
-        weights = self._up(given)
-        for chosen in self._transport.up(list(self._shuffled(rollout.rewards.shape[1], frames))):
-            yield rollout.columns(chosen), None if weights is None else weights.index_select(0, chosen)
+    def _joined(self, rollouts: list[Any]) -> TensorRollout:
+        return join(rollouts)
 
-    def _up(self, weights: Floats | None) -> Tensor | None:
-        return None if weights is None else self._transport.up([weights])[0]
+    def _outputs(self, rollout: TensorRollout) -> Tensor:
+        return self._within_memory(lambda: self._computes.outputs(rollout))
+
+    def _there(self, arrays: list[NDArray[Any]]) -> list[Tensor]:
+        return self._transport.up(arrays)
 
     def _moved(self, rollout: Rollout) -> TensorRollout:
         parts: dict[str, Any] = {field.name: getattr(rollout, field.name) for field in fields(rollout)}

@@ -13,7 +13,6 @@ def _as_before() -> Iterator[None]:
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
-    torch.set_flush_denormal(False)  # Hypothesis needs floats as they should be
     torch.backends.cudnn.allow_tf32 = True
 
 
