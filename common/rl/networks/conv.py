@@ -15,8 +15,8 @@ from torch.nn.functional import conv2d, linear
 
 from common.errors import ConfigurationError
 from common.rl.named_tensors import NamedTensor, plain_tensor
-from common.rl.networks.plain_layers import NormalizePicture, Scale, behind_pictures, channels_last, normalized
-from common.rl.networks.trunk import Trunk
+from common.rl.networks.pictures import PictureTrunk
+from common.rl.networks.plain_layers import behind_pictures, channels_last
 from common.rl.observation_spec import ObservationSpec
 
 
@@ -51,15 +51,11 @@ NATURE = ((Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)),
 
 STUDENTS = (NATURE[0], 128)
 
-NORMALIZED = "normalized "
-"""Of an architecture whose pictures are."""
 
+class ConvTrunk(PictureTrunk):
+    """Convolutions and one dense layer, relu after each; the first convolution is 8x8 with stride 4.
 
-class ConvTrunk(Trunk):
-    """Convolutions and one dense layer, relu after each, on uint8 pictures (channels, height, width).
-
-    The first convolution is 8x8 with stride 4. `normalize`: as `normalized`, instead of values 0..1. Raises
-    ConfigurationError for other observations and for pictures smaller than the convolutions need.
+    Raises ConfigurationError for pictures smaller than the convolutions need.
     """
 
     # About so many: activations of much larger chunks leave the cache, and the allocator returns their memory.
@@ -74,9 +70,8 @@ class ConvTrunk(Trunk):
         *,
         normalize: bool = False,
     ) -> None:
-        super().__init__()
-        self._normalizes = normalize
-        channels, height, width = picture_shape(observation)
+        super().__init__(observation, normalize=normalize)
+        channels, height, width = self._shape
         layers = []
         for index, convolution in enumerate(convolutions):
             shape = convolution.weight_shape(channels)
@@ -93,23 +88,21 @@ class ConvTrunk(Trunk):
         self._dense = self._layer("dense", units, height * width * channels, generator=generator)
         self.features = units
         kinds = " ".join(f"{c.channels}@{c.kernel}/{c.stride}" for c in convolutions)
-        self.architecture = f"{NORMALIZED if normalize else ''}conv {kinds}"
+        self.architecture = self._described(f"conv {kinds}")
 
     def forward(self, observations: Tensor) -> Tensor:
         x = pixel_blocks(observations)
-        if self._normalizes:
-            x = normalized(x)
         for index, (weight, bias, convolution) in enumerate(self._layers):
-            if index and convolution.blocks:
+            if index == 0:
+                x, weight = self._scaled(x, weight)
+            elif convolution.blocks:
                 x = space_to_depth(x, convolution.stride)
-            # Scaling 4096 weights is cheaper than scaling 28,224 pixels a frame.
-            scaled = weight if index or self._normalizes else weight * (1 / 255)
             stride = 1 if convolution.blocks else convolution.stride
-            x = conv2d(x.permute(0, 3, 1, 2), scaled.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
+            x = conv2d(x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), bias, stride).relu_().permute(0, 2, 3, 1)
         return linear(x.flatten(1), *self._dense).relu_()
 
     def plain(self) -> nn.Sequential:
-        layers: list[nn.Module] = [NormalizePicture(4) if self._normalizes else Scale(1 / 255)]
+        layers = [self._plain_scaling(block=4)]
         for weight, _, convolution in self._layers:
             inputs = weight[0].numel() // convolution.kernel**2
             layers += [nn.Conv2d(inputs, len(weight), convolution.kernel, convolution.stride), nn.ReLU()]
@@ -137,17 +130,6 @@ def _square(name: str, shape: tuple[int, ...], convolution: Convolution, layer: 
         return NamedTensor(name, (outputs, 2, 2, inputs, stride, stride), (0, 3, 1, 4, 2, 5), square)
     # `space_to_depth`: row, column, channel
     return NamedTensor(name, (outputs, 2, 2, stride, stride, inputs), (0, 5, 1, 3, 2, 4), square)
-
-
-def picture_shape(observation: ObservationSpec) -> tuple[int, int, int]:
-    """Channels, height and width; raises ConfigurationError for observations that are not pictures."""
-    if observation.kind != "pixels" or len(observation.shape) != 3:
-        raise ConfigurationError(
-            f"network.kind: a conv network takes uint8 pictures (channels, height, width), but the observations "
-            f'are {observation.kind} of shape {observation.shape}; use dense, or environment.observation = "frames"'
-        )
-    channels, height, width = observation.shape
-    return channels, height, width
 
 
 def pixel_blocks(pictures: Tensor) -> Tensor:

@@ -11,16 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, max_pool2d
 
 from common.rl.named_tensors import NamedTensor, plain_tensor
-from common.rl.networks.conv import NORMALIZED, picture_shape
-from common.rl.networks.plain_layers import (
-    NormalizePicture,
-    Residual,
-    Scale,
-    behind_pictures,
-    channels_last,
-    normalized,
-)
-from common.rl.networks.trunk import HIDDEN_GAIN, Trunk
+from common.rl.networks.pictures import PictureTrunk
+from common.rl.networks.plain_layers import Residual, behind_pictures, channels_last
+from common.rl.networks.trunk import HIDDEN_GAIN
 from common.rl.observation_spec import ObservationSpec
 
 SECTIONS = (16, 32, 32)
@@ -31,19 +24,15 @@ _BRANCH_GAIN = HIDDEN_GAIN / math.sqrt(len(SECTIONS) * BLOCKS)
 """Of the second convolution of each block: at the start the six blocks together add about as much as their input."""
 
 
-class ImpalaTrunk(Trunk):
-    """On uint8 pictures (channels, height, width); raises ConfigurationError for others.
-
-    Weights are stored channels last, (outputs, 3, 3, inputs). `normalize`: as `normalized`.
-    """
+class ImpalaTrunk(PictureTrunk):
+    """Weights are stored channels last, (outputs, 3, 3, inputs)."""
 
     # A picture of 84x84 has 0.9 MB of activations after the first convolution and its maximum.
     chunk = 32
 
     def __init__(self, observation: ObservationSpec, generator: torch.Generator, *, normalize: bool = False) -> None:
-        super().__init__()
-        self._normalizes = normalize
-        channels, height, width = picture_shape(observation)
+        super().__init__(observation, normalize=normalize)
+        channels, height, width = self._shape
         layers = []
         for section, outputs in enumerate(SECTIONS):
             layers.append(self._layer(f"section{section}", outputs, 3, 3, channels, generator=generator))
@@ -56,16 +45,15 @@ class ImpalaTrunk(Trunk):
         self._places = height, width
         self._dense = self._layer("dense", UNITS, height * width * channels, generator=generator)
         self.features = UNITS
-        self.architecture = f"{NORMALIZED if normalize else ''}conv impala"
+        self.architecture = self._described("conv impala")
 
     def forward(self, observations: Tensor) -> Tensor:
-        x = observations if not self._normalizes else normalized(observations.float())
-        x = x.to(torch.float32, memory_format=torch.channels_last)
+        x, first = self._scaled(observations.float(), self._layers[0][0])
+        x = x.contiguous(memory_format=torch.channels_last)
         layers = iter(self._layers)
         for section in range(len(SECTIONS)):
             weight, bias = next(layers)
-            # Scaling the first section's few weights is cheaper than scaling every pixel.
-            x = _conv(x, weight if section or self._normalizes else weight * (1 / 255), bias)
+            x = _conv(x, weight if section else first, bias)
             x = max_pool2d(x, 3, stride=2, padding=1)
             for _ in range(BLOCKS):
                 branch = _conv(x.relu(), *next(layers)).relu_()
@@ -74,7 +62,7 @@ class ImpalaTrunk(Trunk):
         return linear(x, *self._dense).relu_()
 
     def plain(self) -> nn.Sequential:
-        modules: list[nn.Module] = [NormalizePicture() if self._normalizes else Scale(1 / 255)]
+        modules = [self._plain_scaling()]
         inputs = self._layers[0][0].shape[3]
         for outputs in SECTIONS:
             modules += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, stride=2, padding=1)]
