@@ -72,7 +72,7 @@ class ConvTrunk(PictureTrunk):
     ) -> None:
         super().__init__(observation, normalize=normalize)
         channels, height, width = self._shape
-        layers = []
+        layers: list[tuple[Tensor, Tensor, Convolution]] = []
         for index, convolution in enumerate(convolutions):
             shape = convolution.weight_shape(channels)
             layers.append((*self._layer(f"conv{index}", *shape, generator=generator), convolution))

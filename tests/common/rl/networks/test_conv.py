@@ -8,11 +8,7 @@ from torch.nn.functional import conv2d, linear, pixel_unshuffle
 from common.errors import ConfigurationError
 from common.rl.networks import conv
 from common.rl.networks.conv import Convolution, ConvTrunk, pixel_blocks, space_to_depth
-from common.rl.observation_spec import ObservationSpec
-
-
-def pixels(*shape: int) -> ObservationSpec:
-    return ObservationSpec(shape, "pixels", torch.Size(shape).numel())
+from tests.common.rl.networks.test_pictures import pixels, plain_scaled
 
 
 def plain_weight(weight: Tensor, convolution: Convolution, channels: int, first: bool) -> Tensor:
@@ -28,20 +24,13 @@ def plain_weight(weight: Tensor, convolution: Convolution, channels: int, first:
 
 
 def plain_features(trunk: ConvTrunk, x: Tensor, convolutions: tuple[Convolution, ...]) -> Tensor:
-    x = x.double() / 255 if not trunk.architecture.startswith("normalized") else plain_normalized(x, 4)
+    x = plain_scaled(trunk, x, 4)
     for index, convolution in enumerate(convolutions):
         weight = getattr(trunk, f"conv{index}_weight").double()
         kernel = plain_weight(weight, convolution, x.shape[1], index == 0)
         assert kernel.shape[2] == convolution.kernel
         x = conv2d(x, kernel, getattr(trunk, f"conv{index}_bias").double(), convolution.stride).relu()
     return linear(x.permute(0, 2, 3, 1).flatten(1), trunk.dense_weight.double(), trunk.dense_bias.double()).relu()
-
-
-def plain_normalized(x: Tensor, block: int) -> Tensor:
-    """What convolutions of stride `block` see of it, each with mean 0 and nearly deviation 1."""
-    x = x[:, :, : x.shape[2] // block * block, : x.shape[3] // block * block].double()
-    variance, mean = torch.var_mean(x, (1, 2, 3), keepdim=True, correction=0)
-    return (x - mean) / (variance + 1).sqrt()
 
 
 @pytest.mark.parametrize("name", ["A3C", "STUDENTS", "NATURE"])
@@ -63,14 +52,6 @@ def test_equals_plain_convolutions(name: str, shape: tuple[int, ...], normalize:
     expected = torch.autograd.grad(plain, parameters, direction.double())
     for got, want in zip(torch.autograd.grad(ours, parameters, direction), expected, strict=True):
         torch.testing.assert_close(got, want, atol=1e-3, rtol=1e-3)
-
-
-@pytest.mark.parametrize("colour", [0, 255])
-def test_a_picture_of_one_colour_is_normalised_to_nothing(colour: int) -> None:
-    trunk = ConvTrunk(pixels(4, 44, 44), *conv.A3C, torch.Generator().manual_seed(0), normalize=True)
-    with torch.no_grad():
-        blank = trunk(torch.full((2, 4, 44, 44), colour, dtype=torch.uint8))
-    torch.testing.assert_close(blank, torch.zeros_like(blank), atol=0.05, rtol=0)
 
 
 def test_a3c_has_the_papers_sizes() -> None:
@@ -107,15 +88,6 @@ def test_space_to_depth_orders_row_column_channel() -> None:
     assert blocks.shape == (1, 2, 2, 12)
     expected = torch.cat([x[0, 2, 2], x[0, 2, 3], x[0, 3, 2], x[0, 3, 3]])
     assert torch.equal(blocks[0, 1, 1], expected)
-
-
-@pytest.mark.parametrize(
-    "observation",
-    [ObservationSpec((4,), "box", 4), ObservationSpec((4, 84, 84), "box", 4 * 84 * 84), pixels(84, 84)],
-)
-def test_other_observations_are_refused_with_what_would_be_right(observation: ObservationSpec) -> None:
-    with pytest.raises(ConfigurationError, match=r"conv.*takes uint8 pictures.*use dense"):
-        ConvTrunk(observation, *conv.A3C, torch.Generator())
 
 
 @pytest.mark.parametrize("shape", [(3, 84, 16), (3, 4, 84)])

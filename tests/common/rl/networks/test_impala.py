@@ -7,16 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear, max_pool2d
 
-from common.errors import ConfigurationError
 from common.rl.networks.impala import ImpalaTrunk
-from common.rl.observation_spec import ObservationSpec
-from tests.common.rl.networks.test_conv import plain_normalized
+from tests.common.rl.networks.test_pictures import pixels, plain_scaled
 
 
 def make(*shape: int, seed: int = 5, normalize: bool = False) -> tuple[ImpalaTrunk, Tensor]:
     """With biases that are not 0, and a batch of pictures."""
     generator = torch.Generator().manual_seed(seed)
-    trunk = ImpalaTrunk(ObservationSpec(shape, "pixels", torch.Size(shape).numel()), generator, normalize=normalize)
+    trunk = ImpalaTrunk(pixels(*shape), generator, normalize=normalize)
     for parameter in trunk.parameters():
         parameter.data += 0.02 * torch.randn(parameter.shape, generator=generator)
     return trunk, torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator)
@@ -34,7 +32,7 @@ def plain(trunk: ImpalaTrunk, pictures: Tensor) -> Tensor:
         return conv2d(x, weight.permute(0, 3, 1, 2), bias, padding=1)
 
     layer = layers()
-    x = plain_normalized(pictures, 1) if trunk.architecture.startswith("normalized") else pictures.double() / 255
+    x = plain_scaled(trunk, pictures)
     for channels in (16, 32, 32):
         x = max_pool2d(conv(x), 3, stride=2, padding=1)
         assert x.shape[1] == channels
@@ -79,7 +77,7 @@ def test_it_changes_no_picture_and_a_view_with_gaps_is_as_good() -> None:
 
 def test_at_the_start_the_blocks_add_about_as_much_as_comes_in() -> None:
     """Six blocks of full gain would multiply the features by about ten."""
-    trunk = ImpalaTrunk(ObservationSpec((4, 44, 44), "pixels", 4 * 44 * 44), torch.Generator().manual_seed(2))
+    trunk = ImpalaTrunk(pixels(4, 44, 44), torch.Generator().manual_seed(2))
     x = torch.randint(0, 256, (8, 4, 44, 44), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
     whole = trunk(x).detach().std()
     for name, parameter in trunk.named_parameters():
@@ -87,10 +85,3 @@ def test_at_the_start_the_blocks_add_about_as_much_as_comes_in() -> None:
             parameter.data.zero_()
     alone = trunk(x).detach().std()
     assert alone < whole < 3 * alone
-
-
-@pytest.mark.parametrize(("shape", "kind"), [((4,), "box"), ((84, 84), "pixels")])
-def test_other_observations_are_refused(shape: tuple[int, ...], kind: str) -> None:
-    observation = ObservationSpec(shape, kind, torch.Size(shape).numel())  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"conv.*takes uint8 pictures.*use dense"):
-        ImpalaTrunk(observation, torch.Generator())
