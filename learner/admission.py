@@ -18,7 +18,8 @@ from learner.effects import Disconnect, Effect, Log, Send, refuse
 from learner.exchange.base import Exchange
 from learner.fleet import Fleet
 from learner.parameters.publisher import WeightPublisher
-from learner.peers import GUESTS, Peer
+from learner.peer import Peer
+from learner.peers import GUESTS
 from learner.run import Run
 
 Level = Literal["info", "warning"]

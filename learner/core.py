@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from common.errors import ProtocolError, WireError
-from common.host.load import Load
 from common.host.service.logs import cut
 from common.run.folder import Checkpoint
 from common.wire.frames import Buffer
@@ -38,7 +37,18 @@ from common.wire.protocol import may_send
 from learner.admission import Admission
 from learner.attention import Attention
 from learner.connections import Progress
-from learner.effects import Disconnect, Effect, Ending, Finish, Log, SaveCheckpoint, Send, WriteMetrics, refuse
+from learner.effects import (
+    Disconnect,
+    Effect,
+    Ending,
+    Finish,
+    Log,
+    SaveCheckpoint,
+    Send,
+    WriteMetrics,
+    refuse,
+    refuse_stranger,
+)
 from learner.evaluations import Evaluations
 from learner.exchange.base import Exchange
 from learner.exchange.rounds import Arrived, Rounds
@@ -48,7 +58,7 @@ from learner.limits import ending
 from learner.orders import Orders
 from learner.parameters.publisher import WeightPublisher
 from learner.parameters.weights import Weights
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.reports import Reports
 from learner.return_to_best import ReturnToBest
 from learner.run import Run
@@ -119,10 +129,9 @@ class LearnerCore:
             return self._dismiss(routing_id, message)
         if isinstance(message, Hello):
             return self.admission.hello(now, routing_id, message, key_name, address)
-        peer = self.run.peers.get(routing_id)
-        if peer is None or peer.key_name != key_name:
-            return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
-        peer.seen = now
+        peer = self.run.peers.hears(now, routing_id, key_name)
+        if peer is None:
+            return [*refuse_stranger(routing_id, message)]
         if not may_send(peer.hello.role, message):
             return [refuse(routing_id, "role", f"a learner takes no such message from a {peer.hello.role}")]
         match message:
@@ -340,13 +349,8 @@ class LearnerCore:
         return window.score is not None and self._saved_best != window.best_return == window.score
 
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[Effect]:
-        peer.state = message.state or peer.state
-        if message.memory_total:
-            peer.load = Load(message.processor, message.memory, message.memory_total)
         effects: list[Effect] = [Send(routing_id, Heartbeat())]
-        if message.last_error:
-            peer.last_error = message.last_error
-            text = cut(f"{peer.hello.name}: {message.last_error}")
+        if text := peer.tells(message):
             self.run.stats.warn(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects

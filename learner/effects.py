@@ -10,7 +10,7 @@ import msgspec
 
 from common.run.status import EvaluationStatus, RunStatus
 from common.wire.frames import Buffer
-from common.wire.messages import AnyMessage, RefusalCode, Refused
+from common.wire.messages import AnyMessage, Goodbye, RefusalCode, Refused
 from learner.applied import AnyEntry
 
 if TYPE_CHECKING:
@@ -115,3 +115,8 @@ Effect = Send | Disconnect | Publish | WriteMetrics | Record | SaveCheckpoint | 
 
 def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
     return Send(peer, Refused(code=code, reason=reason))
+
+
+def refuse_stranger(peer: bytes, message: AnyMessage) -> list[Send]:
+    """The answer to a message of one who is not in the run."""
+    return [] if isinstance(message, Goodbye) else [refuse(peer, "unknown", "say hello first")]

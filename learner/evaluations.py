@@ -24,7 +24,7 @@ from learner.effects import Effect, Log, RateCheckpoint, Send, refuse
 from learner.exchange.header_check import check_episode
 from learner.exclusion import MOST_OFFENCES, Discipline, exclude
 from learner.parameters.publisher import WeightPublisher
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.replay_window import Incarnation
 from learner.run import Run
 

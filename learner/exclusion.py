@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from common.wire.messages import Contribution
 from learner.effects import Disconnect, Effect, Log, refuse
-from learner.peers import Peer, Peers
+from learner.peer import Peer
+from learner.peers import Peers
 
 BAD_IN_A_ROW = 3
 """Unusable contributions, or evaluations, after which a peer is quarantined."""

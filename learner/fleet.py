@@ -6,7 +6,7 @@ from itertools import islice
 from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Hello
 from learner.absentees import Absentees, called
 from learner.effects import Effect, Log, Send
-from learner.peers import PREPARING, Peer
+from learner.peer import PREPARING, Peer
 from learner.run import Run
 from learner.scaling import Bounds, Scaler, unreachable
 

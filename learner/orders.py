@@ -12,7 +12,7 @@ from common.settings.sections import MAX_ACTORS
 from common.wire.messages import Halt, Save, Saved, Scale, Scaled
 from learner.effects import Effect, Log, Send, refuse
 from learner.fleet import Fleet
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import Run
 from learner.scaling import Bounds, refusal, written
 

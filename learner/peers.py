@@ -1,135 +1,25 @@
-"""Who is in the run: one record per peer, kept by routing id, and what is remembered after a connection."""
+"""Who is in the run: a record of each peer, kept by routing id, and what is remembered after a connection."""
 
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from common.host.load import Load
-from common.run.status import FleetStatus, HostStatus, KeyStatus, PeerStatus, RelayStatus
-from common.wire.messages import FleetReport, Hello, SiteReport
+from common.run.status import HostStatus, KeyStatus
+from common.wire.messages import Hello, SiteReport
 from common.wire.protocol import SENDERS
-from learner.absentees import Absentees
 from learner.bounded_dict import BoundedDict
 from learner.meters import Rate
+from learner.peer import Peer
 from learner.quarantine import Quarantine
 from learner.replay_window import Incarnation, ReplayWindow
 
 RATE_SECONDS = 5.0
 """Window of each actor's frames per second."""
-PREPARING = "preparing"
-"""The state of a peer before its first heartbeat."""
 GUESTS = ("observer", "operator")
 """Roles of those who take no part in the run: they come and go unannounced, any number of them under one name."""
 REPLACED = 1000
 """Replaced incarnations that are remembered."""
-
-
-@dataclass
-class Peer:
-    hello: Hello
-    seen: float
-    """When it was heard last, later by the time in which the learner did not listen since."""
-    rate: Rate
-    key_name: str = ""
-    place: str = ""
-    """What it cannot choose at will: its key, or the address that it connects from."""
-    near: bool = False
-    """On this host: no link carries what is sent to it."""
-    codec: str = ""
-    seed: int = 0
-    state: str = PREPARING
-    last_error: str = ""
-    plays: bool = False
-    """Whether this actor has sent what it played."""
-    frames: int = 0
-    claimed_steps: int = 0
-    """That it says it has played, whatever became of them."""
-    finished_steps: int = 0
-    """Of its finished episodes."""
-    gradients: int = 0
-    stale: int = 0
-    refused: int = 0
-    bad_in_a_row: int = 0
-    offences: int = 0
-    """Messages that no honest actor sends, however good their bodies: beyond its credit, or of another epoch."""
-    lag: float = 0.0
-    ordered: int = 0
-    report: FleetReport | None = None
-    site: SiteReport | None = None
-    """Of a relay that has reported."""
-    load: Load | None = None
-    """Of its host."""
-    absentees: Absentees | None = None
-    """Of a launcher that has reported."""
-    reported: float = -math.inf
-    """When this observer was sent the last status."""
-
-    def __post_init__(self) -> None:
-        self.incarnation: Incarnation = self.hello.name, self.hello.incarnation
-        """Its name, and which process of that name it is."""
-
-    def is_of(self, hello: Hello, key_name: str) -> bool:
-        """Whether this is the process that says `hello`, under the key that it came with."""
-        mine = self.hello.incarnation, self.hello.name, self.hello.role, self.key_name
-        return mine == (hello.incarnation, hello.name, hello.role, key_name)
-
-    @property
-    def actors(self) -> int:
-        """That it stands for: an actor for itself, a relay for those of its site."""
-        if self.site is not None:
-            return self.site.actors
-        return int(self.hello.role == "actor")
-
-    @property
-    def slots(self) -> int:
-        """Most actors that a launcher can run now, by its last report."""
-        return self.hello.slots if self.report is None else min(self.report.slots, self.hello.slots)
-
-    def smooth_lag(self, lag: int) -> None:
-        """Mean over about the last twenty gradients."""
-        self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
-
-    def _sender_status(self, now: float) -> dict[str, Any]:
-        """The fields of SenderStatus."""
-        hello = self.hello
-        return {
-            "name": hello.name,
-            "host": hello.host,
-            "pid": hello.pid,
-            "state": self.state,
-            "last_error": self.last_error,
-            "frames": self.frames,
-            "frames_per_second": self.rate.value(now),
-            "gradients": self.gradients,
-            "stale": self.stale,
-            "refused": self.refused,
-            "lag": self.lag,
-            "seen": now - self.seen,
-        }
-
-    def status(self, now: float) -> PeerStatus:
-        return PeerStatus(launcher=self.hello.launcher, versions=self.hello.versions, **self._sender_status(now))
-
-    def relay_status(self, now: float) -> RelayStatus:
-        site = self.site or SiteReport(actors=0)
-        return RelayStatus(
-            **self._sender_status(now),
-            actors=site.actors,
-            site_stale=site.stale,
-            site_refused=site.refused,
-            site={name: figure for _, name, figure in site.named},
-        )
-
-    def fleet_status(self) -> FleetStatus:
-        hello = self.hello
-        report = self.report or FleetReport(slots=hello.slots, running=0, starting=0, failed=0)
-        figures = msgspec.structs.asdict(report)
-        del figures["names"]
-        return FleetStatus(name=hello.name, host=hello.host, ordered=self.ordered, **figures)
 
 
 class Peers:
@@ -160,6 +50,14 @@ class Peers:
 
     def get(self, routing_id: bytes) -> Peer | None:
         return self._by_id.get(routing_id)
+
+    def hears(self, now: float, routing_id: bytes, key_name: str) -> Peer | None:
+        """Who has sent a message; None: nobody who is in the run, under the key that it joined with."""
+        peer = self._by_id.get(routing_id)
+        if peer is None or peer.key_name != key_name:
+            return None
+        peer.seen = now
+        return peer
 
     @property
     def joined(self) -> int:

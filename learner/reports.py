@@ -4,7 +4,7 @@ import msgspec
 
 from common.wire.messages import Status
 from learner.effects import Effect, Send
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import Run
 
 STATUS_SECONDS = 0.25

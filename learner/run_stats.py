@@ -18,7 +18,8 @@ from learner.episode_window import EpisodeWindow
 from learner.health import VitalSigns
 from learner.host_look import HostLook
 from learner.meters import Busy, LagMeter, Rate, Smoothed
-from learner.peers import Peer, source_of
+from learner.peer import Peer
+from learner.peers import source_of
 from learner.scaling import Bounds, Decision, FirstEpisodes, FleetMeter, Measurement, Totals, kept, start
 
 WINDOW_SECONDS = 5.0

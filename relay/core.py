@@ -13,7 +13,6 @@ from actor.effects import Effect as LearnerEffect
 from actor.effects import Leave, Prepare, Warn
 from actor.outbox import Send as ToLearner
 from common.errors import ProtocolError, WireError
-from common.host.load import Load
 from common.host.service.logs import cut
 from common.settings.sections import Settings
 from common.wire.frames import Buffer
@@ -22,10 +21,10 @@ from common.wire.messages import AnyMessage, Contribution, Goodbye, Heartbeat, H
 from common.wire.protocol import may_send
 from learner.attention import Attention
 from learner.connections import Progress
-from learner.effects import Disconnect, Log, Publish, refuse
+from learner.effects import Disconnect, Log, Publish, refuse, refuse_stranger
 from learner.effects import Effect as SiteEffect
 from learner.effects import Send as ToSite
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import RunSpec
 from relay.effects import Effect, Serve
 from relay.gradients import Gradients
@@ -149,14 +148,12 @@ class RelayCore:
         """One message of an actor; `key_name` and `address` as `learner.core` has them."""
         if self._last_word is not None:
             return self._dismiss(routing_id, message)
-        peers = self._site.peers
         if isinstance(message, Hello):
             effects = self._site.hello(now, routing_id, message, key_name, address)
             return [*self._from_site(effects), *self._settle(now)]
-        peer = peers.get(routing_id)
-        if peer is None or peer.key_name != key_name:
-            return [] if isinstance(message, Goodbye) else [refuse(routing_id, "unknown", "say hello first")]
-        peer.seen = now
+        peer = self._site.peers.hears(now, routing_id, key_name)
+        if peer is None:
+            return [*refuse_stranger(routing_id, message)]
         if not may_send("actor", message):
             return [refuse(routing_id, "role", "a relay takes no such message from an actor")]
         return [*self._from_site(self._of_actor(now, routing_id, peer, message, body)), *self._settle(now)]
@@ -178,12 +175,8 @@ class RelayCore:
                 return [refuse(routing_id, "role", "this run takes gradients: a relay adds them up")]
 
     def _heartbeat(self, routing_id: bytes, peer: Peer, message: Heartbeat) -> list[SiteEffect]:
-        peer.state = message.state or peer.state
-        if message.memory_total:
-            peer.load = Load(message.processor, message.memory, message.memory_total)
         effects: list[SiteEffect] = [ToSite(routing_id, Heartbeat())]
-        if message.last_error:
-            text = cut(f"{peer.hello.name}: {message.last_error}")
+        if text := peer.tells(message):
             self._uplink.say(text)
             effects.append(Log("warning", text, key=f"error {peer.hello.name}"))
         return effects

@@ -22,7 +22,8 @@ from learner.effects import Effect, Send, refuse
 from learner.exchange.header_check import HeaderCheck
 from learner.exchange.pace import Pace
 from learner.exclusion import Discipline
-from learner.peers import Peer, Peers
+from learner.peer import Peer
+from learner.peers import Peers
 from learner.replay_window import Incarnation
 from learner.run import RunSpec
 from learner.staleness import staleness_rule

@@ -15,7 +15,8 @@ from common.wire.codecs.negotiate import choose
 from common.wire.messages import MAX_ACTORS_NAMED, Hello, RefusalCode, SiteReport, Stop, Welcome
 from learner.bounded_dict import BoundedDict
 from learner.effects import Disconnect, Effect, Log, Send, refuse
-from learner.peers import Peer, Peers
+from learner.peer import Peer
+from learner.peers import Peers
 from learner.run import RunSpec
 from relay.gradients import Count
 from relay.weights import KeptWeights

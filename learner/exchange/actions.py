@@ -18,7 +18,7 @@ from learner.exchange.policy_server import PolicyServer
 from learner.exclusion import exclude
 from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.publisher import Occasion
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import Run
 
 LOOK_SECONDS = 0.0005

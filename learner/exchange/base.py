@@ -19,7 +19,7 @@ from learner.parameters.batch_trainer import BatchTrainer
 from learner.parameters.gradient_sum import GradientSum
 from learner.parameters.publisher import Occasion
 from learner.parameters.step_result import StepResult
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.replay_window import Incarnation
 from learner.run import Run
 from learner.staleness import staleness_rule

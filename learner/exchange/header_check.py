@@ -7,7 +7,7 @@ from common.rl.episode import Episode
 from common.settings.exchanges import most_in_sum
 from common.wire.messages import Contribution, Gradient
 from learner.meters import LARGEST_FIGURE
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import RunSpec
 
 MOST_SKIPPED = 4

@@ -10,7 +10,7 @@ from learner.applied import Added, Began, Stepped
 from learner.effects import Record
 from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run import Run
 
 CHECKSUM_BYTES = 2**16

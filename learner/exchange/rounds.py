@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from common.wire.frames import Buffer
 from common.wire.messages import Contribution
-from learner.peers import Peer
+from learner.peer import Peer
 
 
 class Arrived(NamedTuple):

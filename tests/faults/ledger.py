@@ -26,7 +26,7 @@ from common.wire.codecs.registry import make
 from common.wire.frames import Buffer
 from common.wire.messages import Gradient
 from learner.core import LearnerCore
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run_stats import Counters
 from learner.scaling import Decision, Measurement
 from simulation.actor_node import ActorNode

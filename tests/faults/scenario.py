@@ -12,7 +12,7 @@ from typing import Any
 from actor.core import ActorCore
 from common.settings.sections import Settings
 from common.settings.toml import override
-from learner.peers import Peer
+from learner.peer import Peer
 from simulation.cluster import Cluster
 from simulation.recorders import MemoryRecorder
 from simulation.settings import Costs, Host, Incident, Link, Simulation

@@ -15,7 +15,7 @@ from typing import Any
 
 from common.wire.messages import FleetOrder, Gradient
 from learner.fleet import Fleet
-from learner.peers import Peer
+from learner.peer import Peer
 from tests.helpers.run import gradient_of, hello_of, learner_of, logged, sent
 
 LAUNCHER = b"launcher"

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from common.host.load import Load
-from common.wire.messages import FleetReport, SiteReport
-from learner.peers import REPLACED, Peer, Peers
+from common.wire.messages import SiteReport
+from learner.peer import Peer
+from learner.peers import REPLACED, Peers
 from learner.replay_window import REMEMBERED
 from tests.helpers.run import hello_of
 
@@ -119,6 +120,14 @@ def test_actors_of_two_launchers_of_one_name_do_not_drive_each_other_out_for_eve
     assert peers.replaced_by(first.hello) == [], "it has been here before, and lives"
 
 
+def test_a_message_counts_as_heard_under_the_key_that_its_sender_joined_with() -> None:
+    peers = Peers()
+    peer, _ = peers.join(b"x", hello_of("x"), 0.0, "lab")
+    assert peers.hears(2.0, b"x", "lab") is peer and peer.seen == 2.0
+    assert peers.hears(3.0, b"x", "") is None and peers.hears(3.0, b"y", "lab") is None
+    assert peer.seen == 2.0
+
+
 def test_silent_for_longer_than() -> None:
     peers = Peers()
     join(peers, "x")
@@ -151,34 +160,6 @@ def test_who_has_worked_is_known_by_its_incarnation() -> None:
     peers = Peers()
     peers.is_duplicate(join(peers, "x"), 1)
     assert peers.has_worked(hello_of("x")) and not peers.has_worked(hello_of("x", incarnation="restarted"))
-
-
-def test_lag_is_smoothed_from_the_first_on() -> None:
-    peer = join(Peers())
-    peer.smooth_lag(4)
-    peer.gradients = 1
-    peer.smooth_lag(24)
-    assert peer.lag == pytest.approx(5.0)
-
-
-def test_an_actor_is_shown_with_what_it_said_of_itself() -> None:
-    peer = join(Peers(), "x", host="lab", pid=5, launcher="gpu-box", versions={"torch": "2.4"})
-    peer.rate.add(1.0, 100)
-    status = peer.status(4.0)
-    assert (status.name, status.host, status.pid, status.launcher, status.seen) == ("x", "lab", 5, "gpu-box", 4.0)
-    assert (status.versions, status.state) == ({"torch": "2.4"}, "preparing")
-    assert status.frames_per_second == pytest.approx(25.0, rel=0.1)
-
-
-def test_a_launcher_is_shown_with_its_slots_before_its_first_report() -> None:
-    peer = join(Peers(), "l", role="launcher", slots=8)
-    peer.ordered = 3
-    status = peer.fleet_status()
-    assert (status.slots, status.ordered, status.running, status.gave_up) == (8, 3, 0, False)
-    peer.report = FleetReport(slots=7, running=2, starting=1, failed=4, gave_up=True, exit_code=78, why="why")
-    status = peer.fleet_status()
-    assert (status.slots, status.running, status.starting, status.failed) == (7, 2, 1, 4)
-    assert (status.gave_up, status.exit_code, status.why) == (True, 78, "why")
 
 
 def test_hosts_are_shown_as_whoever_was_heard_last_says() -> None:
@@ -279,13 +260,3 @@ def test_the_names_behind_relays_are_known_where_all_are_told() -> None:
     assert peers.site_names == {"x"}
     peers.site_reported(second, SiteReport(actors=2, named=[(0, "y", 1.0)]))
     assert peers.site_names is None
-
-
-def test_the_status_of_a_relay_is_of_itself_and_of_its_site() -> None:
-    peers = Peers()
-    relay = join(peers, "site", role="relay")
-    assert relay.relay_status(1.0).actors == 0
-    peers.site_reported(relay, SiteReport(actors=2, stale=5, refused=1, named=[(0, "x", 1.0), (1, "y", 2.0)]))
-    status = relay.relay_status(1.0)
-    assert (status.name, status.actors, status.site_stale, status.site_refused) == ("site", 2, 5, 1)
-    assert status.site == {"x": 1.0, "y": 2.0}

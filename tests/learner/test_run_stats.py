@@ -9,7 +9,7 @@ import pytest
 
 from common.rl.episode import Episode
 from learner.meters import Rate
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run_stats import WARNINGS, Counters, RunStats
 from learner.scaling import Decision
 from tests.helpers.run import gradient_of, hello_of, settings_of

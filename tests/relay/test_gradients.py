@@ -10,7 +10,8 @@ from common.settings.exchanges import MOST_SUMMED
 from common.wire.messages import Acknowledgement, Refused, Trajectory
 from learner.effects import Disconnect, Effect, Send
 from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES
-from learner.peers import Peer, Peers
+from learner.peer import Peer
+from learner.peers import Peers
 from relay.gradients import Count, Gradients
 from relay.sum_player import SumPlayer
 from relay.weights import KeptWeights

@@ -12,7 +12,7 @@ from common.rl.episode import Episode
 from common.wire.frames import Buffer
 from common.wire.messages import Act, Goodbye, Observe, Refused, Welcome
 from learner.effects import Effect, Send
-from learner.peers import Peer
+from learner.peer import Peer
 from tests.helpers.run import (
     BAD,
     NotedSum,

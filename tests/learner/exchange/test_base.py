@@ -16,7 +16,7 @@ from common.wire.frames import pack, unpack
 from common.wire.messages import Acknowledgement, Refused, Status
 from learner.effects import Effect
 from learner.exclusion import BAD_IN_A_ROW
-from learner.peers import Peer
+from learner.peer import Peer
 from learner.run_stats import Counters
 from tests.helpers.examples import examples
 from tests.helpers.run import (

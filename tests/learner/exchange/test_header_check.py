@@ -12,7 +12,7 @@ from common.settings.exchanges import MOST_SUMMED
 from common.wire.messages import Gradient
 from learner.exchange.header_check import HeaderCheck, check_episode
 from learner.meters import Rate
-from learner.peers import Peer
+from learner.peer import Peer
 from tests.helpers.examples import examples
 from tests.helpers.run import CODEC, gradient_of, hello_of, settings_of, spec_of
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from learner.exchange.rounds import Arrived, Rounds
 from learner.meters import Rate
-from learner.peers import Peer
+from learner.peer import Peer
 from tests.helpers.run import gradient_of, hello_of
 
 
