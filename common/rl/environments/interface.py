@@ -17,7 +17,7 @@ from common.rl.action_masks import choices, join, split
 from common.rl.environments.actions import ActionMap
 from common.rl.environments.frames import Camera
 from common.rl.environments.make import make
-from common.rl.environments.masks import KEY, flat
+from common.rl.environments.masks import KEY, flat, misfit
 from common.rl.environments.names import is_atari, resolve
 from common.rl.environments.spaces import COMPOSED
 from common.rl.environments.wrappers import stacked
@@ -79,13 +79,10 @@ class Interface:
         if mask is None:
             raise ObservationError(f'this agent takes action_mask=info["{KEY}"] with each observation')
         found = flat(mask) if one else np.asarray(mask)
-        found = found[None] if one else found
         width = self.actions.spec.width
-        if found.shape != (len(rows), width) or found.dtype.kind not in "biuf":
-            raise ObservationError(
-                f"action_mask has shape {found.shape[one:]} of {found.dtype}; it takes {width} numbers for each "
-                "observation, 1 for each action that is allowed, else 0"
-            )
+        if wrong := misfit(found, (width,) if one else (len(rows), width)):
+            raise ObservationError(f"action_mask {wrong}")
+        found = found.reshape(len(rows), width)
         if not all((found[:, choice] != 0).any(axis=1).all() for choice in choices(self.actions.spec)):
             raise ObservationError("action_mask allows no action")
         return join(rows, found != 0)

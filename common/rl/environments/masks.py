@@ -39,11 +39,8 @@ class ActionMasks:
         if mask is None and not ended:
             raise EnvironmentMissingError(f"environment {self._name}: {none(after)}")
         found = np.ones_like(row) if mask is None else flat(mask)
-        if found.shape != row.shape or found.dtype.kind not in "biuf":
-            raise EnvironmentMissingError(
-                f'environment {self._name}: info["{KEY}"] after its {after} is of shape {found.shape} and '
-                f"{found.dtype}; it takes {len(row)} numbers, 1 for each action that is allowed, else 0"
-            )
+        if wrong := misfit(found, row.shape):
+            raise EnvironmentMissingError(f'environment {self._name}: info["{KEY}"] after its {after} {wrong}')
         row[:] = found != 0
         for choice in self._choices:
             if row[choice].any():
@@ -58,6 +55,17 @@ def none(after: str) -> str:
     return (
         f'environment.action_masks = true, but info has no "{KEY}" after its {after}; leave that setting out, or have '
         "the environment say which actions are allowed"
+    )
+
+
+def misfit(mask: NDArray[Any], shape: tuple[int, ...]) -> str:
+    """What is wrong with a mask that is to have this shape, (action.width,) or (B, action.width); empty: nothing."""
+    if mask.shape == shape and mask.dtype.kind in "biuf":
+        return ""
+    each = " for each observation" if len(shape) > 1 else ""
+    return (
+        f"is of shape {mask.shape} and {mask.dtype}; it takes {shape[-1]} numbers{each}, 1 for each action that is "
+        "allowed, else 0"
     )
 
 

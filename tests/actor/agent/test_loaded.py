@@ -126,9 +126,9 @@ def test_what_the_mask_forbids_is_not_chosen(trained_run: MakeRun) -> None:
     [
         ("dense", [1, 1], "was trained without environment.action_masks"),
         ("masked", None, r'takes action_mask=info\["action_mask"\] with each'),
-        ("masked", [1, 1], r"shape \(2,\) of int64; it takes 7 numbers for each observation"),
+        ("masked", [1, 1], r"shape \(2,\) and int64; it takes 7 numbers"),
         ("masked", np.ones((1, ACTIONS)), r"shape \(1, 7\)"),
-        ("masked", ["a"] * ACTIONS, "of <U1"),
+        ("masked", ["a"] * ACTIONS, "and <U1"),
         ("masked", [0] * ACTIONS, "action_mask allows no action"),
         ("masked pairs", [0, 0] + [1] * ACTIONS, "action_mask allows no action"),
     ],
