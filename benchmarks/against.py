@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import tables
+from common.host.versions import commit
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def checkout(given: argparse.Namespace) -> Path | None:
     folder: Path = given.against.resolve()
     if not (folder / "common").is_dir():
         sys.exit(f"{folder} is no checkout of a3cd")
-    print(f"before: {tables.commit(folder)[:12]}")
+    print(f"before: {commit(folder)[:12]}")
     return folder
 
 

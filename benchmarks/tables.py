@@ -8,13 +8,14 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from common.host.versions import commit
 
 ROOT = Path(__file__).parents[1]
 Cell = str | int | float | bool | None
@@ -63,7 +64,7 @@ def _write() -> None:
 def conditions() -> dict[str, Any]:
     """What all figures of this process hold for: as it was when this was first asked.
 
-    "commit" is empty outside a clone of the repository, and ends with + where files were changed since.
+    "commit" is empty outside a clone of the repository, and ends with -dirty where files were changed since.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
@@ -72,11 +73,6 @@ def conditions() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **{one: _version(one) for one in ("torch", "a3cd")}},
         "commit": commit(ROOT),
     }
-
-
-def commit(checkout: Path) -> str:
-    """As `conditions` says it of this one."""
-    return _git(checkout, "rev-parse", "HEAD") + ("+" if _git(checkout, "status", "--porcelain") else "")
 
 
 def _version(package: str) -> str:
@@ -91,13 +87,6 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return platform.processor() or platform.machine()
-
-
-def _git(checkout: Path, *words: str) -> str:
-    try:
-        return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
 
 
 def median(values: Iterable[float | None]) -> float | None:
