@@ -166,7 +166,7 @@ class _Run:
                 shown = time.monotonic()
                 self.say(_progress(self.rows()))
         seconds = time.time() - self.started
-        rows, summary = self.rows(), json.loads(self.folder.summary_file.read_bytes())
+        rows, summary = self.rows(), self.folder.summary()
         self.say(_progress(rows))
         return Result(summary, rows, command.lines, self.started, seconds)
 

@@ -231,6 +231,22 @@ class RunFolder:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
 
+    def summary(self) -> dict[str, Any]:
+        """What the run came to, as its learner wrote it at the end (`status.summary`); empty while it goes on.
+
+        Raises as `record`.
+        """
+        epoch = self.record().epoch
+        try:
+            found: dict[str, Any] = msgspec.json.decode(self.summary_file.read_bytes(), type=dict[str, Any])
+        except _DAMAGE:
+            return {}
+        except OSError as error:
+            raise UnavailableError(f"{self.summary_file}: cannot be read now: {error.strerror}") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{self.summary_file}: cannot be read: {error}") from error
+        return found if found.get("epoch") == epoch else {}
+
     def holds_run(self) -> bool:
         """Whether there is a run; raises UnavailableError if the disk does not tell."""
         try:

@@ -164,7 +164,7 @@ def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tup
                     raise UnavailableError(f"{case.folder}: ended with {child.exit_code}: {' '.join(child.last_lines)}")
                 del running[key]
                 bar.advance(task)
-    return [(case, json.loads(RunFolder(case.folder).summary_file.read_bytes())) for case in cases]
+    return [(case, RunFolder(case.folder).summary()) for case in cases]
 
 
 def _nobody(line: str) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from common.errors import A3cdError
 from common.run.folder import RunFolder, RunRecord
 from common.run.metrics_rows import MetricsRows
@@ -56,21 +54,19 @@ class FolderReader:
         }
         with contextlib.suppress(A3cdError):  # of another version of a3cd: the rest is shown
             found |= _from_settings(self._folder.settings())
-        return found | _from_row(self._past.row or {}) | (self._summary() or {})
+        return found | _from_row(self._past.row or {}) | self._summary()
 
     def _fresh(self) -> bool:
         with contextlib.suppress(OSError):
             return time.time() - self._folder.metrics_file.stat().st_mtime < GOES_ON_SECONDS
         return False
 
-    def _summary(self) -> dict[str, Any] | None:
-        """None: there is none of the newest epoch."""
-        try:
-            plain: dict[str, Any] = msgspec.json.decode(self._folder.summary_file.read_bytes(), type=dict[str, Any])
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        if self._past.row is not None and plain.get("frames", 0) < self._past.row.get("frames", 0):
-            return None
+    def _summary(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        with contextlib.suppress(A3cdError):  # what the rows tell is shown
+            plain = self._folder.summary()
+        if not plain:
+            return {}
         best = {of: plain.get(name) for name, of in EVALUATED.items()}
         plain["best_evaluation"] = None if best["mean"] is None else best
         plain["checkpoint"] = {"version": plain.get("checkpoint")}

@@ -11,7 +11,7 @@ import msgspec
 
 from common.errors import A3cdError, DamagedCheckpointError
 from common.host import file_lock
-from common.run.folder import RunFolder, RunRecord
+from common.run.folder import RunFolder
 from common.run.runs import all_runs
 from common.run.status import EVALUATED, EvaluationStatus
 from common.settings.sections import Settings
@@ -83,7 +83,7 @@ def _order(run: FoundRun) -> tuple[Any, ...]:
 
 def _read(folder: RunFolder) -> FoundRun:
     record, settings = folder.record(), folder.settings()
-    summary = _summary(folder, record)
+    summary = folder.summary()
     figures = summary or _so_far(folder)
     state = figures.get("state") or ("running" if file_lock.is_held(folder.lock_file) else "interrupted")
     shown: dict[str, Any] = {
@@ -102,17 +102,6 @@ def _read(folder: RunFolder) -> FoundRun:
     except msgspec.ValidationError as error:
         raise A3cdError(f"{folder.summary_file if summary else folder.metrics_file}: {error}") from error
     return FoundRun(folder, settings, row)
-
-
-def _summary(folder: RunFolder, record: RunRecord) -> dict[str, Any]:
-    """What the learner wrote at its end; nothing if it has not ended, or was started again."""
-    try:
-        summary = msgspec.json.decode(folder.summary_file.read_bytes(), type=dict[str, Any])
-    except FileNotFoundError:
-        return {}
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise A3cdError(f"{folder.summary_file}: cannot be read: {error}") from error
-    return summary if summary.get("epoch") == record.epoch else {}
 
 
 def _so_far(folder: RunFolder) -> dict[str, Any]:

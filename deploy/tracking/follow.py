@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from common.errors import ConfigurationError, UnavailableError
+from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host import file_lock
 from common.host.atomic_file import replace_file
 from common.host.backoff import Backoff
@@ -153,12 +153,9 @@ class Follower:
         return "interrupted" if quiet and not file_lock.is_held(self._folder.lock_file) else ""
 
     def _summary(self) -> Mapping[str, Any]:
-        """What the learner of the newest epoch wrote at its end; nothing if it goes on."""
-        try:
-            summary: Mapping[str, Any] = msgspec.json.decode(self._folder.summary_file.read_bytes(), type=dict)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
-        return summary if summary.get("epoch") == self._folder.record().epoch else {}
+        with contextlib.suppress(A3cdError):  # it is looked for again
+            return self._folder.summary()
+        return {}
 
     def _summary_numbers(self) -> dict[str, float]:
         return {name: float(value) for name, value in self._summary().items() if isinstance(value, bool | int | float)}

@@ -96,6 +96,25 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path_factory: pytest.TempPath
         run.record()
 
 
+def test_the_summary_of_the_newest_epoch(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.run_file.write_text(RECORD)
+    assert run.summary() == {}, "the run goes on"
+    run.summary_file.write_text('{"epoch": 1, "state": "stopped"}')
+    assert run.summary() == {}, "it was started again"
+    run.summary_file.write_text('{"epoch": 2, "state": "reached"}')
+    assert run.summary() == {"epoch": 2, "state": "reached"}
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"epoch": 2'])
+def test_a_summary_that_cannot_be_read_is_named(tmp_path: Path, data: bytes) -> None:
+    run = RunFolder(tmp_path)
+    run.run_file.write_text(RECORD)
+    run.summary_file.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"summary\.json: cannot be read"):
+        run.summary()
+
+
 def test_read_gives_everything(tmp_path: Path) -> None:
     read = checkpoint(tmp_path, "7", score=1.5).read()
     assert (read.version, read.score, read.state) == (7, 1.5, {"frames": 100})

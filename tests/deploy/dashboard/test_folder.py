@@ -26,7 +26,7 @@ def run_folder(path: Path, **summary: Any) -> Path:
         *({"time": 9.0 + n, "seconds": float(n), "frames": 10 * n, "actors": 2} for n in range(3)),
     )
     if summary:
-        (path / "summary.json").write_text(json.dumps(summary))
+        (path / "summary.json").write_text(json.dumps({"epoch": 2} | summary))
     return path
 
 
@@ -52,7 +52,7 @@ def test_a_run_without_a_summary_goes_on_or_was_interrupted(tmp_path: Path) -> N
 
 
 def test_the_summary_of_an_epoch_before_is_not_of_the_run_as_it_is(tmp_path: Path) -> None:
-    reader = FolderReader(run_folder(tmp_path, state="stopped", frames=10))
+    reader = FolderReader(run_folder(tmp_path, state="stopped", frames=20, epoch=1))
     reader.past()
     assert reader.figures()["state"] == "running"
 
