@@ -30,7 +30,7 @@ from common.wire.bodies.broadcast import Broadcast
 LIMIT_SECONDS = 120.0
 A3CD = ("-P", "-m", "a3cd")
 COMMANDS = (("--help",), ("actor", "--help"), ("train", "--help"), ("presets",))
-MODULES = ("a3cd", "deploy.cli.train", "deploy.launcher.shell", "actor.daemon", "learner.daemon", "learner.build")
+MODULES = ("a3cd", "deploy.cli.supervising", "deploy.launcher.shell", "actor.daemon", "learner.daemon", "learner.build")
 
 
 def main() -> None:

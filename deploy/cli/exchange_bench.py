@@ -16,7 +16,7 @@ from common.settings.exchanges import EXCHANGES
 from common.settings.sections import Limits
 from common.settings.toml import override
 from deploy.cli.request import TrainRequest, request
-from deploy.cli.train import supervise
+from deploy.cli.supervising import supervise
 from deploy.cli.view.formatting import number, share
 
 ENDLESS_FRAMES = 10**9
@@ -60,7 +60,7 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
         with tempfile.TemporaryDirectory(prefix="a3cd-bench-") as folder:
             run = TrainRequest(chosen, Path(folder, "run"), resume=False)
             code, summary = supervise(run)
-            if code != EXIT_DONE or summary is None:
+            if code != EXIT_DONE or not summary:
                 return code
             lines = RunFolder(run.run_dir).metrics_file.read_text(encoding="utf-8").splitlines()
             results.append(measured(kind, [json.loads(line) for line in lines], summary))

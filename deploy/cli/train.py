@@ -1,54 +1,15 @@
-"""Train on this machine: learner and launcher as processes, the same that a person would start by hand."""
+"""`a3cd train`: a training on this machine, and what it came to."""
 
 import json
-import os
-import shlex
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
-from common.errors import (
-    EXIT_CONFIGURATION,
-    EXIT_DONE,
-    EXIT_SIGINT,
-    EXIT_SIGTERM,
-    EXIT_TRY_LATER,
-    EXIT_USAGE,
-    ConfigurationError,
-    DamagedCheckpointError,
-    UnavailableError,
-)
-from common.host.addresses import Address
-from common.host.modules import module_of
-from common.host.security.access import LearnerEndpoint
-from common.host.service.signals import Signals
+from common.errors import EXIT_DONE, EXIT_TRY_LATER, UnavailableError
 from common.run.folder import RunFolder
-from common.run.status import RunStatus
-from common.settings.toml import dump
-from common.wire import sockets
-from deploy.children import Child, Children, a3cd
 from deploy.cli.elapsed import since_start
-from deploy.cli.request import USUAL, TrainRequest
-
-STOP_SECONDS = 4.5
-"""For learner and launcher to end by themselves, within the five that the operator is promised."""
-LOOK_SECONDS = 0.1
-END_SECONDS = 0.01
-"""The same, once the learner has said that it ends."""
-EXPLAINED = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
-"""Exit codes that a learner has explained itself."""
-Start = Callable[..., Child]
-"""Starts `a3cd` with the words given; it inherits the descriptors `keep_open`."""
+from deploy.cli.request import TrainRequest
+from deploy.cli.supervising import summary_of, supervise
+from deploy.cli.view import result
 
 
 def train(request: TrainRequest, *, as_json: bool) -> int:
@@ -58,265 +19,22 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
     """
     folder = RunFolder(request.run_dir)
     end = _why_over(request) if request.resume else ""
-    if end and (summary := _summary(request.run_dir)) is not None:
+    summary = summary_of(request.run_dir) if end else {}
+    if summary:
         click.echo(f"{folder.path}: the run is over: {end}; it goes on with a higher limit or goal", err=True)
         code = EXIT_DONE
     else:
         code, summary = supervise(request)
-    nothing = summary is not None and code == EXIT_DONE and not summary["frames"]
-    if summary is not None:
+    nothing = bool(summary) and code == EXIT_DONE and not summary["frames"]
+    if summary:
         summary |= {"seconds": since_start(), "exit_code": EXIT_TRY_LATER if nothing else code}
-        click.echo(json.dumps(summary) if as_json else _text(summary, hashed=request.settings.reproducible))
+        click.echo(json.dumps(summary) if as_json else result.text(summary, hashed=request.settings.reproducible))
     if nothing:
         raise UnavailableError("the run is over before its first frame: no actor played in that time; use a longer one")
     return code
-
-
-def supervise(request: TrainRequest) -> tuple[int, dict[str, Any] | None]:
-    """Run until the learner has ended; progress goes to stderr.
-
-    Returns the learner's exit code, or that of a signal to this process, and the run's summary; None: it wrote none.
-    Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
-    ever could be, and as `preflight.check`, before which nothing is done to the folder.
-    """
-    earlier = _summary(request.run_dir)
-    with ExitStack() as stack:
-        children = stack.enter_context(Children())
-        learners, others = _Lines(), _Lines()
-
-        def start(say: Callable[[str], None], *words: str, keep_open: Sequence[int] = ()) -> Child:
-            return children.start(a3cd(*words, "--lifeline"), say, stdout=False, keep_open=keep_open)
-
-        learner, address = _start_learner(partial(start, learners.say), request, stack)
-        signals = stack.enter_context(Signals())
-        launcher = start(others.say, *request.launcher(address))
-        # Here, not above: what is not needed to start these two is loaded while they load theirs.
-        from deploy.cli.evaluating import Evaluating
-        from deploy.cli.observer import Observer
-        from deploy.cli.tracking import Tracking
-        from deploy.cli.view.progress import open_view
-
-        view = stack.enter_context(open_view())
-        learners.release(view.say)
-        observer = stack.enter_context(Observer(LearnerEndpoint(address)))
-        begun = time.monotonic()
-        evaluating = Evaluating(partial(start, others.say), request.settings, address, request.modules, begun)
-        tracking = Tracking(partial(start, others.say), request.run_dir, request.trackers)
-        while learner.exit_code is None and signals.requested is None:
-            status = observer.next(LOOK_SECONDS if observer.ended is None else END_SECONDS)
-            if status is not None:
-                others.release(view.say)
-                view.show(status)
-                tracking.begin()
-                _check(status, launcher, learner)
-            if observer.ended is None:
-                evaluating.look(time.monotonic())
-            if launcher.exit_code:
-                others.release(view.say)
-                _stop(learner)
-                raise _died("launcher", launcher.exit_code, request.run_dir)
-        if learner.exit_code in (None, EXIT_DONE):
-            others.release(view.say)
-        else:
-            others.mute()
-        code = _end(learner, launcher, signals)
-        tracking.end(view.say, stopped=signals.requested is not None)
-        if code not in EXPLAINED:
-            raise _died("learner", code, request.run_dir)
-    summary = _summary(request.run_dir)
-    if summary == earlier:  # a learner that was refused the folder leaves that of the run which the folder holds
-        return code, None
-    if not request.no_curve:
-        _draw(request.run_dir)
-    return code, summary
-
-
-class _Lines:
-    """What children write: held back until `release` says where it goes, and lost where it is of no use any more.
-
-    The launcher and its actors wait for that until the learner answers: if it refuses the run, its reason is the last
-    line on the screen.
-    """
-
-    def __init__(self) -> None:
-        self._say: Callable[[str], None] | None = None
-        self._lock = threading.Lock()
-        self._held: list[str] | None = []
-        """None: nothing is held back."""
-
-    def say(self, line: str) -> None:
-        """On any thread."""
-        with self._lock:
-            if self._held is not None:
-                self._held.append(line)
-            elif self._say is not None:
-                self._say(line)
-
-    def release(self, say: Callable[[str], None]) -> None:
-        with self._lock:
-            self._say = say
-            for line in self._held or ():
-                say(line)
-            self._held = None
-
-    def mute(self) -> None:
-        with self._lock:
-            self._held = self._say = None
-
-
-def _end(learner: Child, launcher: Child, signals: Signals) -> int:
-    """Ends whoever still runs; returns the exit code of the training."""
-    if learner.exit_code is None:
-        _stop(launcher, learner)
-        return EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
-    if learner.exit_code != EXIT_DONE:
-        launcher.terminate()  # it would wait for a learner that comes back
-    launcher.wait(STOP_SECONDS)
-    return learner.exit_code
-
-
-def _start_learner(start: Start, request: TrainRequest, stack: ExitStack) -> tuple[Child, Address]:
-    """A learner that may begin: it loads its libraries, and is sent the settings once they have passed `preflight`.
-
-    It inherits its listening ports, so that nobody takes them on the way. On Windows, where it cannot inherit, it binds
-    them itself, and is started when the settings have passed. Raises as `preflight.check`.
-    """
-    try:
-        control, weights = sockets.reserve_pair(USUAL)
-    except UnavailableError:
-        control, weights = sockets.reserve_pair(USUAL.with_port(0))
-    address = USUAL.with_port(control.getsockname()[1])
-    words = request.learner(address)
-    with closing(control), closing(weights):
-        if sys.platform != "win32":
-            return _start_ahead(start, words, (control.fileno(), weights.fileno()), request), address
-    _check_settings(request)
-    config = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-")), "run.toml")
-    config.write_text(dump(request.settings), encoding="utf-8")
-    return start(*words, "--config", str(config)), address
-
-
-def _start_ahead(start: Start, words: Sequence[str], listeners: tuple[int, int], request: TrainRequest) -> Child:
-    source, end = os.pipe()
-    with os.fdopen(end, "wb", buffering=0) as settings:
-        with os.fdopen(source, "rb"):
-            child = start(
-                *words,
-                *("--listeners", ",".join(map(str, listeners)), "--settings", str(source)),
-                keep_open=(*listeners, source),
-            )
-        _check_settings(request)
-        with suppress(BrokenPipeError):  # it has ended, and its exit code says so
-            settings.write(dump(request.settings).encode())
-    return child
 
 
 def _why_over(request: TrainRequest) -> str:
     from deploy.cli import preflight
 
     return preflight.why_over(request.settings, RunFolder(request.run_dir))
-
-
-def _check_settings(request: TrainRequest) -> None:
-    from deploy.cli import preflight  # loads gymnasium, while the learner loads torch
-
-    preflight.check(request.settings, RunFolder(request.run_dir), request.resume)
-
-
-def _check(status: RunStatus, *children: Child) -> None:
-    """End the run if it cannot go on: the only launcher gave up, and no actor is left."""
-    for launcher in status.launchers:
-        if launcher.gave_up and not status.actors_now:
-            _stop(*children)
-            for_good = launcher.exit_code in (EXIT_USAGE, EXIT_CONFIGURATION)
-            kind = ConfigurationError if for_good else UnavailableError
-            raise kind(f"no actor can be started: {launcher.why}")
-
-
-def _draw(run_dir: Path) -> None:
-    """Have the learning curve drawn by a process that nobody waits for: loading matplotlib takes a second."""
-    none = subprocess.DEVNULL
-    with suppress(OSError):
-        command = a3cd("curve", str(run_dir))
-        drawing = subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
-        threading.Thread(target=drawing.wait, daemon=True).start()  # it is no zombie where this process lives on
-
-
-def _stop(*children: Child) -> None:
-    """Tell all, then wait for all; a child that does not end in time is killed."""
-    for child in children:
-        child.terminate()
-    until = time.monotonic() + STOP_SECONDS
-    for child in children:
-        child.wait(until - time.monotonic())
-
-
-def _died(daemon: str, code: int, run_dir: Path) -> UnavailableError:
-    _, kept = _kept(RunFolder(run_dir))
-    return UnavailableError(f"the {daemon} ended with exit code {code}; go on with --resume and this --run-dir: {kept}")
-
-
-def _summary(run_dir: Path) -> dict[str, Any] | None:
-    try:
-        summary: dict[str, Any] = msgspec.json.decode(RunFolder(run_dir).summary_file.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
-    return summary
-
-
-def _kept(folder: RunFolder) -> tuple[bool, str]:
-    """Whether there is a checkpoint on the disk, and which, for a person."""
-    try:
-        versions = [paths.order[0] for paths in folder.all_checkpoints()]
-    except UnavailableError as error:
-        return False, str(error)
-    if not versions:
-        return False, "there is no checkpoint"
-    return True, f"the newest checkpoint is of version {versions[-1]:,}"
-
-
-def _evaluated(summary: dict[str, Any], folder: RunFolder) -> list[str]:
-    """How good the best weights are, where that is known."""
-    if summary.get("best_evaluation") is None:
-        return []
-    version = summary["best_evaluation_version"]
-    best = None
-    with suppress(DamagedCheckpointError, UnavailableError):
-        best = folder.best()
-    gained = ", the best"
-    if best is not None and best.order[0] > version:
-        gained = f"; training has gained so much since that version {best.order[0]:,} is taken for the best"
-    low, high = summary["best_evaluation_low"], summary["best_evaluation_high"]
-    between = "" if low is None else f" ({low:.1f} to {high:.1f})"
-    return [
-        f"  evaluated mean return {summary['best_evaluation']:.1f}{between} over {summary['best_evaluation_episodes']} "
-        f"episodes: version {version:,}{gained}"
-    ]
-
-
-def _command(*named: str) -> str:
-    """`a3cd` as it is to be typed again where a `module:Name` was found by PYTHONPATH."""
-    path = os.environ.get("PYTHONPATH", "")
-    return f"PYTHONPATH={shlex.quote(path)} a3cd" if path and any(map(module_of, named)) else "a3cd"
-
-
-def _text(summary: dict[str, Any], *, hashed: bool) -> str:
-    mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
-    run = shlex.quote(summary["run_dir"])
-    a3cd = _command(summary["env"], summary["network"])
-    folder = RunFolder(Path(summary["run_dir"]))
-    playable, kept = _kept(folder)
-    lines = [
-        f"{summary['env']}: {mean} after {summary['frames']:,} frames (agent steps), {summary['episodes']:,} episodes "
-        f"and {summary['seconds']:.1f} s ({summary['state']})",
-        *_evaluated(summary, folder),
-        f"  saved     {kept}",
-        f"  curve     {summary['run_dir']}/curve.png",
-    ]
-    if hashed and summary["weights"]:
-        lines.append(f"  weights   {summary['weights']} (SHA-256; the same again)")
-    if playable:
-        lines += [f"  evaluate  {a3cd} evaluate {run}", f"  record    {a3cd} record {run} --out agent.gif"]
-    if summary["state"] == "stopped":  # at its limit or goal it would end at once
-        lines.append(f"  go on     {a3cd} train {summary['env']} --resume --run-dir {run}")
-    return "\n".join(lines)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Self
+from pathlib import Path
+from typing import IO, Any, Self
 
+import msgspec
 import pytest
 
 from common.host.addresses import Address
 from common.host.security.access import LearnerEndpoint
-from common.run.status import RunStatus
+from common.run.folder import RunFolder, RunRecord
+from common.run.status import RunStatus, summary
 from common.wire import sockets
 from deploy.children import a3cd
-from deploy.cli import observer, preflight
-from deploy.cli import train as module
+from deploy.cli import observer, preflight, supervising
+from deploy.cli.request import TrainRequest, request
 
 
 class FakeChild:
@@ -114,8 +117,35 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         def next(self, seconds: float) -> RunStatus | None:
             return one.looks.pop(0)()
 
-    monkeypatch.setattr(module, "Children", Company)
+    monkeypatch.setattr(supervising, "Children", Company)
     monkeypatch.setattr(preflight, "check", lambda *_: None)
     monkeypatch.setattr(observer, "Observer", Window)
     with opened:
         yield one
+
+
+def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
+    """As `a3cd train ENV` with these options."""
+    nothing = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
+    return request(env, **{**nothing, **given})
+
+
+def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[[], None]:
+    """The learner does, and has written its summary."""
+
+    def end() -> None:
+        stage.learner.exit_code = code
+        if written is not None:
+            write_summary(Path(stage.learner.option("--run-dir")), written)
+
+    return end
+
+
+def write_summary(run_dir: Path, status: RunStatus) -> None:
+    """A run folder with it."""
+    folder = RunFolder(run_dir)
+    folder.path.mkdir(exist_ok=True)
+    if not folder.holds_run():
+        record = RunRecord(run=status.run, created="2026-01-01", epoch=status.epoch, a3cd="0.2.0")
+        folder.run_file.write_bytes(msgspec.json.encode(record))
+    folder.summary_file.write_bytes(msgspec.json.encode(summary(status)))

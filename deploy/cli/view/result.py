@@ -1,0 +1,70 @@
+"""What a training came to, for a person: figures, and commands that can be typed as they stand."""
+
+import os
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from common.errors import DamagedCheckpointError, UnavailableError
+from common.host.modules import module_of
+from common.run.folder import RunFolder
+
+
+def text(summary: dict[str, Any], *, hashed: bool) -> str:
+    """`summary`: of the run; `hashed`: with that of its weights."""
+    mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
+    run = shlex.quote(summary["run_dir"])
+    a3cd = _command(summary["env"], summary["network"])
+    folder = RunFolder(Path(summary["run_dir"]))
+    playable, saved = kept(folder)
+    lines = [
+        f"{summary['env']}: {mean} after {summary['frames']:,} frames (agent steps), {summary['episodes']:,} episodes "
+        f"and {summary['seconds']:.1f} s ({summary['state']})",
+        *_evaluated(summary, folder),
+        f"  saved     {saved}",
+        f"  curve     {summary['run_dir']}/curve.png",
+    ]
+    if hashed and summary["weights"]:
+        lines.append(f"  weights   {summary['weights']} (SHA-256; the same again)")
+    if playable:
+        lines += [f"  evaluate  {a3cd} evaluate {run}", f"  record    {a3cd} record {run} --out agent.gif"]
+    if summary["state"] == "stopped":  # at its limit or goal it would end at once
+        lines.append(f"  go on     {a3cd} train {summary['env']} --resume --run-dir {run}")
+    return "\n".join(lines)
+
+
+def kept(folder: RunFolder) -> tuple[bool, str]:
+    """Whether there is a checkpoint on the disk, and which, for a person."""
+    try:
+        versions = [paths.order[0] for paths in folder.all_checkpoints()]
+    except UnavailableError as error:
+        return False, str(error)
+    if not versions:
+        return False, "there is no checkpoint"
+    return True, f"the newest checkpoint is of version {versions[-1]:,}"
+
+
+def _evaluated(summary: dict[str, Any], folder: RunFolder) -> list[str]:
+    """How good the best weights are, where that is known."""
+    if summary.get("best_evaluation") is None:
+        return []
+    version = summary["best_evaluation_version"]
+    best = None
+    with suppress(DamagedCheckpointError, UnavailableError):
+        best = folder.best()
+    gained = ", the best"
+    if best is not None and best.order[0] > version:
+        gained = f"; training has gained so much since that version {best.order[0]:,} is taken for the best"
+    low, high = summary["best_evaluation_low"], summary["best_evaluation_high"]
+    between = "" if low is None else f" ({low:.1f} to {high:.1f})"
+    return [
+        f"  evaluated mean return {summary['best_evaluation']:.1f}{between} over {summary['best_evaluation_episodes']} "
+        f"episodes: version {version:,}{gained}"
+    ]
+
+
+def _command(*named: str) -> str:
+    """`a3cd` as it is to be typed again where a `module:Name` was found by PYTHONPATH."""
+    path = os.environ.get("PYTHONPATH", "")
+    return f"PYTHONPATH={shlex.quote(path)} a3cd" if path and any(map(module_of, named)) else "a3cd"
