@@ -38,7 +38,6 @@ from learner.admission import Admission
 from learner.attention import Attention
 from learner.connections import Progress
 from learner.effects import (
-    Disconnect,
     Effect,
     Ending,
     Finish,
@@ -47,6 +46,7 @@ from learner.effects import (
     Send,
     WriteMetrics,
     refuse,
+    refuse_noise,
     refuse_stranger,
 )
 from learner.evaluations import Evaluations
@@ -177,15 +177,12 @@ class LearnerCore:
         return effects if over is None else effects + self._finish(now, *over)
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
-        if isinstance(error, ProtocolError):
-            return [
-                refuse(routing_id, "protocol", str(error)),
-                Log("warning", f"a peer was refused: {error}", key="protocol"),
-            ]
-        effects: list[Effect] = [Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")]
-        if (peer := self.run.peers.get(routing_id)) is None:
-            return [*effects, Disconnect(routing_id)]  # reading takes time
-        return [refuse(routing_id, "order", str(error)), *effects] if peer.hello.role == "operator" else effects
+        """Bytes that are no message."""
+        peer = self.run.peers.get(routing_id)
+        effects = refuse_noise(routing_id, error, stranger=peer is None)
+        if peer is None or peer.hello.role != "operator" or isinstance(error, ProtocolError):
+            return effects
+        return [refuse(routing_id, "order", str(error)), *effects]
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
         """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
@@ -217,27 +214,16 @@ class LearnerCore:
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
             effects += self._fleet.decide(now)
-        over = ending(self.run.stats, now, self._settings.limits) or self._orders.ending
-        if self._rounds is not None and self.run.peers.actors < self.run.peers.joined:
-            over = "failed", ONE_LEFT
+        finite = True
         if now >= self._record_due:
             self._record_due = now + RECORD_SECONDS
-            effects += self._expire(now)
-            if self._rounds is None:  # else no clock decides whose episodes count
-                self.run.stats.window.look(now, self.run.peers.sources)
-            if self._weights.finite:
-                told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
-                effects += [Log("warning", text) for text in self.run.stats.diagnosed(told)]
-                effects.append(self._row(now))
-                effects += self._return_to_best.look(now, fallen=self._health.fallen)
-            else:
-                over = "failed", NOT_FINITE
+            finite = self._weights.finite
+            effects += self._expire(now) + self._record(now, finite)
         section = self._settings.checkpoint
         giving = not self.run.saves.writing and self._evaluations.is_due(now)
         keeping = giving and section.best and section.every_seconds > 0.0
         saving = keeping or now >= self.run.saves.deadline or self._improved(now)
-        if saving and not self._weights.may_be_saved:
-            over = "failed", NOT_FINITE
+        over = self._over(now, finite and (not saving or self._weights.may_be_saved))
         if over is not None and not self._finished:
             return effects + self._finish(now, *over)
         if saving:
@@ -245,6 +231,25 @@ class LearnerCore:
         if giving:
             effects += self._evaluations.give(now, saved=saving)
         return effects
+
+    def _record(self, now: float, finite: bool) -> list[Effect]:
+        """How the run is doing, for its metrics; of weights that are not finite there is nothing to tell."""
+        if self._rounds is None:  # else no clock decides whose episodes count
+            self.run.stats.window.look(now, self.run.peers.sources)
+        if not finite:
+            return []
+        told = self._health.diagnose(now, self.run.stats.vital_signs()) + self._exchange.named()
+        effects: list[Effect] = [Log("warning", text) for text in self.run.stats.diagnosed(told)]
+        effects.append(self._row(now))
+        return effects + self._return_to_best.look(now, fallen=self._health.fallen)
+
+    def _over(self, now: float, finite: bool) -> tuple[Ending, str] | None:
+        """Whether the run ends now, and why."""
+        if not finite:
+            return "failed", NOT_FINITE
+        if self._rounds is not None and self.run.peers.actors < self.run.peers.joined:
+            return "failed", ONE_LEFT
+        return ending(self.run.stats, now, self._settings.limits) or self._orders.ending
 
     def saved(self, now: float, version: int, error: str, path: str = "") -> list[Effect]:
         """What became of the oldest checkpoint that was not told of yet, in the folder `path`.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from common.errors import ProtocolError, WireError
 from common.run.status import EvaluationStatus, RunStatus
 from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage, Goodbye, RefusalCode, Refused
@@ -120,3 +121,11 @@ def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
 def refuse_stranger(peer: bytes, message: AnyMessage) -> list[Send]:
     """The answer to a message of one who is not in the run."""
     return [] if isinstance(message, Goodbye) else [refuse(peer, "unknown", "say hello first")]
+
+
+def refuse_noise(peer: bytes, error: WireError, *, stranger: bool) -> list[Effect]:
+    """The answer to bytes that are no message, or one of another version of the protocol."""
+    if isinstance(error, ProtocolError):
+        return [refuse(peer, "protocol", str(error)), Log("warning", f"a peer was refused: {error}", key="protocol")]
+    line = Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")
+    return [line, Disconnect(peer)] if stranger else [line]  # reading takes time

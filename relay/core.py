@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from actor.effects import Effect as LearnerEffect
 from actor.effects import Leave, Prepare, Warn
 from actor.outbox import Send as ToLearner
-from common.errors import ProtocolError, WireError
+from common.errors import WireError
 from common.host.service.logs import cut
 from common.settings.sections import Settings
 from common.wire.frames import Buffer
@@ -21,7 +21,7 @@ from common.wire.messages import AnyMessage, Contribution, Goodbye, Heartbeat, H
 from common.wire.protocol import may_send
 from learner.attention import Attention
 from learner.connections import Progress
-from learner.effects import Disconnect, Log, Publish, refuse, refuse_stranger
+from learner.effects import Disconnect, Log, Publish, refuse, refuse_noise, refuse_stranger
 from learner.effects import Effect as SiteEffect
 from learner.effects import Send as ToSite
 from learner.peer import Peer
@@ -183,12 +183,7 @@ class RelayCore:
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
         """Bytes that are no message."""
-        if isinstance(error, ProtocolError):
-            text = f"a peer was refused: {error}"
-            return [refuse(routing_id, "protocol", str(error)), Log("warning", text, key="protocol")]
-        line = Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")
-        # Reading takes time.
-        return [line] if self._site.peers.get(routing_id) else [line, Disconnect(routing_id)]
+        return self._from_site(refuse_noise(routing_id, error, stranger=self._site.peers.get(routing_id) is None))
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
         """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
