@@ -2,7 +2,7 @@
 
 Each series has the label `run`, and a counter `epoch` as well: a resumed run goes back to its last checkpoint, and a
 counter that falls is, for Prometheus, one that began at 0. However many peers there are, the series stay some hundreds:
-figures of a single actor or launcher are of the first PEERS_NAMED that joined.
+figures of a single peer are of the first PEERS_NAMED that joined.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common.errors import ConfigurationError
-from common.run.status import FleetStatus, HostStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, HostStatus, PeerStatus, RelayStatus, RunStatus
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
 PEERS_NAMED = 100
-"""Most actors, and most launchers, that have series of their own."""
+"""Most actors, launchers and relays, and most actors of sites, that have series of their own."""
 STATES = ("running", "reached", "finished", "stopped", "failed")
 Sample = tuple[tuple[str, ...], float | None]
 """The values of a family's labels, and a figure; None: there is none at present, and so no series."""
@@ -104,6 +104,10 @@ def _of_actor(name: str, help: str, figure: Callable[[PeerStatus], float], *, co
     return Family(name, help, lambda status: _first(status.actors, figure), ("actor", "host"), counter)
 
 
+def _of_relay(name: str, help: str, figure: Callable[[RelayStatus], float], *, counter: bool = False) -> Family:
+    return Family(name, help, lambda status: _first(status.relays, figure), ("relay", "host"), counter)
+
+
 def _of_launcher(name: str, help: str, figure: Callable[[FleetStatus], float], *, counter: bool = False) -> Family:
     return Family(name, help, lambda status: _first(status.launchers, figure), ("launcher", "host"), counter)
 
@@ -128,10 +132,17 @@ def _info(status: RunStatus) -> list[Sample]:
 
 
 def _paces(status: RunStatus) -> list[Sample]:
-    paces = sorted(actor.frames_per_second for actor in status.actors)
+    there = [pace for relay in status.relays for pace in relay.site.values()]
+    paces = sorted([*there, *(actor.frames_per_second for actor in status.actors)])
     if not paces:
         return []
     return [(("least",), paces[0]), (("median",), paces[len(paces) // 2]), (("most",), paces[-1])]
+
+
+def _site_paces(status: RunStatus) -> Iterator[Sample]:
+    relays = {relay.name: relay for relay in reversed(status.relays)}
+    named = (((actor, name), pace) for name, relay in relays.items() for actor, pace in relay.site.items())
+    return islice(named, PEERS_NAMED)
 
 
 def _evaluated(figure: str) -> Callable[[RunStatus], list[Sample]]:
@@ -234,6 +245,25 @@ FAMILIES = (
     ),
     _of_actor("a3cd_actor_lag_versions", "Mean age of its last gradients.", lambda actor: actor.lag),
     _of_actor("a3cd_actor_silent_seconds", "Since its last message.", lambda actor: actor.seen),
+    _of_run("a3cd_relays", "Relays in the run.", lambda run: len(run.relays)),
+    _of_relay("a3cd_relay_actors", "Actors of its site.", lambda relay: relay.actors),
+    _of_relay("a3cd_relay_frames", "Steps that its site played.", lambda relay: relay.frames, counter=True),
+    _of_relay("a3cd_relay_sums_applied", "Sums of it that were applied.", lambda relay: relay.gradients, counter=True),
+    _of_relay(
+        "a3cd_relay_sums_dropped",
+        "Those that were stale or refused.",
+        lambda relay: relay.stale + relay.refused,
+        counter=True,
+    ),
+    _of_relay(
+        "a3cd_relay_gradients_dropped",
+        "Gradients of its actors that were stale or refused at the relay.",
+        lambda relay: relay.site_stale + relay.site_refused,
+        counter=True,
+    ),
+    _of_relay("a3cd_relay_lag_versions", "Mean age of its last sums.", lambda relay: relay.lag),
+    _of_relay("a3cd_relay_silent_seconds", "Since its last message.", lambda relay: relay.seen),
+    Family("a3cd_site_actor_frames_per_second", "Of an actor behind a relay.", _site_paces, ("actor", "relay")),
     _of_run("a3cd_launchers", "Launchers in the run.", lambda run: len(run.launchers)),
     _of_launcher("a3cd_launcher_slots", "Actors that it can run.", lambda launcher: launcher.slots),
     _of_launcher("a3cd_launcher_ordered", "Actors that it was ordered to run.", lambda launcher: launcher.ordered),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from common.run.status import FleetStatus, PeerStatus, RunStatus
+from common.run.status import FleetStatus, RunStatus, SenderStatus
 
 NAMED = 4
 """Most peers that one event names."""
@@ -54,24 +54,26 @@ def _changes(before: RunStatus, after: RunStatus) -> Told:
         yield "run", f"the learner was started again: epoch {after.epoch}{back}"
     elif after.state != before.state:
         yield "run", f"{before.state}, now {after.state}"
-    yield from _peers(before.actors, after.actors)
+    yield from _senders("", before.actors, after.actors)
+    yield from _senders("relay ", before.relays, after.relays)
     yield from _scaling(before.actors_wanted, before.why, after.actors_wanted, after.why)
     yield from _launchers(before.launchers, after.launchers)
     yield from _evaluations(before, after)
     yield from _troubles(before, after)
 
 
-def _peers(before: list[PeerStatus], after: list[PeerStatus]) -> Told:
-    was, now = ({actor.name: actor for actor in actors} for actors in (before, after))
+def _senders(role: str, before: Sequence[SenderStatus], after: Sequence[SenderStatus]) -> Told:
+    """Who came and went; `role` goes before the names."""
+    was, now = ({sender.name: sender for sender in senders} for senders in (before, after))
     if joined := [name for name in now if name not in was]:
-        yield "actors", f"{_some(joined)} joined"
+        yield "actors", f"{role}{_some(joined)} joined"
     if left := [name for name in was if name not in now]:
-        yield "actors", f"{_some(left)} left"
-    both = [(was[name], actor) for name, actor in now.items() if name in was]
+        yield "actors", f"{role}{_some(left)} left"
+    both = [(was[name], sender) for name, sender in now.items() if name in was]
     if again := [new.name for old, new in both if new.pid != old.pid]:
-        yield "actors", f"{_some(again)} joined again as another process"
+        yield "actors", f"{role}{_some(again)} joined again as another process"
     failing = [new for old, new in both if new.last_error and new.last_error != old.last_error]
-    yield from (("trouble", f"{actor.name}: {actor.last_error}") for actor in failing[:NAMED])
+    yield from (("trouble", f"{role}{sender.name}: {sender.last_error}") for sender in failing[:NAMED])
 
 
 def _scaling(wanted: int, why: str, wanted_now: int, why_now: str) -> Told:

@@ -160,6 +160,7 @@ class WatchedRun:
             return {
                 "figures": self._figures,
                 "actors": [[getattr(actor, name) for name in ACTOR_FIELDS] for actor in actors],
+                "relays": [] if status is None else status.relays,
                 "launchers": [] if status is None else status.launchers,
                 "told": self._told,
                 "events": list(self._events)[len(self._events) - (self._told - first) :],
@@ -182,7 +183,7 @@ class WatchedRun:
 def figures(status: RunStatus) -> dict[str, Any]:
     """All but the peers, which have tables of their own."""
     plain: dict[str, Any] = msgspec.to_builtins(status)
-    del plain["actors"], plain["launchers"]
+    del plain["actors"], plain["launchers"], plain["relays"]
     return plain
 
 

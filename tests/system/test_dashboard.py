@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from common.run.status import KeyStatus
 from deploy.dashboard.watched import WatchedRun
 from tests.helpers.browser import Browser, browser, missing
 from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
-from tests.helpers.status import fleet_status, peer_status, run_status
+from tests.helpers.status import fleet_status, peer_status, relay_status, run_status
 
 pytest.importorskip("bokeh")
 from tests.helpers.dashboard import served  # what it starts needs it
@@ -125,6 +126,26 @@ def test_a_thousand_actors_by_host_on_a_phone_in_the_dark_by_keyboard(page: Brow
         tell(run, 800.0)
         page.wait("document.querySelector('#subtitle').innerText.includes('13:20')", "the next status")
         page.wait("document.querySelector('#charts').dataset.points == '2'", "its point in the curves")
+        assert page.script("return document.documentElement.scrollWidth") <= PHONE[0]
+        assert page.errors() == []
+
+
+def test_the_actors_of_a_relay_and_the_keys(page: Browser) -> None:
+    key = KeyStatus(name="hub", roles=["relay"], peers=1, seen=75.0)
+    run = WatchedRun("learner", "tcp://gpu-box:5555", 0.0)
+    run.took(1.0, run_status(relays=[relay_status(last_error="no display")], keys=[key], actors_now=3, time=1.0))
+    with served([run]) as port:
+        page.resize(*PHONE)
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelector('#actors-count').innerText == '0 on 0 hosts, 3 behind relays'")
+        assert page.script("return document.querySelectorAll('#relays-table tbody tr').length") == 1, "closed"
+        page.script("document.querySelector('#relays-table tbody button').click()")
+        rows = page.script("return [...document.querySelectorAll('#relays-table tbody tr')].map(row => row.innerText)")
+        assert [" ".join(row.split()) for row in rows[1:]] == ["there-0 812.5", "there-1 790.0", "and 1 more"]
+        page.script("document.querySelector('#keys').open = true")
+        shown = page.script("return document.querySelector('#keys-table tbody').innerText")
+        assert " ".join(shown.split()) == "hub relay 1 1:15 ago"
+        assert "2,071" in rows[0] and "no display" in rows[0]
         assert page.script("return document.documentElement.scrollWidth") <= PHONE[0]
         assert page.errors() == []
 

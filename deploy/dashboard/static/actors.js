@@ -28,6 +28,7 @@ export class Actors {
     find("actors-table").append(make("thead", {}, make("tr", {}, ...this.heads)));
     for (const id of ["filter", "errors-only"]) find(id).addEventListener("input", () => this.draw());
     this.rows = [];
+    this.behind = 0;
     this.hosts = new Map();
     this.seen = new IntersectionObserver((entries) => {
       for (const entry of entries) entry.target.near = entry.isIntersecting;
@@ -50,7 +51,8 @@ export class Actors {
     this.draw();
   }
 
-  show(fields, rows, number_of, hosts) {
+  show(fields, rows, number_of, hosts, relays) {
+    this.behind = relays.reduce((all, relay) => all + relay.actors, 0);
     this.hosts = new Map((hosts ?? []).map((one) => [one.name, `, processor ${share(one.processor)}, memory ${share(one.memory / one.memory_total)}`]));
     this.rows = rows.map((row) => Object.fromEntries(fields.map((name, index) => [name, row[index]])));
     find("actors").hidden = !rows.length && !number_of;
@@ -64,7 +66,7 @@ export class Actors {
     const rows = this.rows.filter(fits);
     const all = this.rows.length;
     const hosts = Map.groupBy ? Map.groupBy(rows, (row) => row.host) : group(rows);
-    say(find("actors-count"), `${rows.length < all ? `${count(rows.length)} of ` : ""}${count(all)} on ${count(hosts.size)} host${hosts.size === 1 ? "" : "s"}`);
+    say(find("actors-count"), `${rows.length < all ? `${count(rows.length)} of ` : ""}${count(all)} on ${count(hosts.size)} host${hosts.size === 1 ? "" : "s"}${this.behind ? `, ${count(this.behind)} behind relays` : ""}`);
     const table = find("actors-table");
     const sums = new Map([...hosts].map(([host, its]) => [host, sum(its)]));
     const sign = this.down ? -1 : 1;

@@ -16,6 +16,15 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// The body of a table whose columns have these headings; each with the class of its cells.
+export function body(table, heads) {
+  if (!table.tHead) {
+    const cells = heads.map(([text, look]) => make("th", { scope: "col", class: look }, text));
+    table.append(make("thead", {}, make("tr", {}, ...cells)), make("tbody"));
+  }
+  return table.tBodies[0];
+}
+
 // Make `parent` have one child for each of `keys`, in their order; `build(key)` makes what is new.
 export function keep(parent, keys, build) {
   const there = new Map([...parent.children].map((child) => [child.dataset.key, child]));

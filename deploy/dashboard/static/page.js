@@ -1,8 +1,9 @@
 // The page: asks once a second, and shows what it is told. It keeps nothing but what is looked at.
-import { find, keep, make, say } from "./dom.js";
+import { body, find, keep, make, say } from "./dom.js";
 import { amount, bytes, clock, count, duration, label, NOTHING, number, share } from "./format.js";
 import { Actors } from "./actors.js";
 import { Curves } from "./curves.js";
+import { Relays } from "./relays.js";
 
 const ASK = 1000;
 const EVENTS_SHOWN = 40;
@@ -12,6 +13,7 @@ const KINDS = ["run", "actors", "scaling", "launchers", "evaluation", "checkpoin
 
 const state = { run: 0, told: 0, events: [], shown: EVENTS_SHOWN, kinds: new Set(KINDS), heard: 0 };
 const actors = new Actors();
+const relays = new Relays();
 const curves = new Curves();
 
 async function ask() {
@@ -44,12 +46,14 @@ function show(told) {
   tabs(runs);
   title(figures, summary, runs.length);
   notes(figures, summary);
-  tiles(figures, run.actors);
+  tiles(figures, run.actors, run.relays);
   connection(summary, now);
-  actors.show(told.fields, run.actors, figures.actors_now, figures.hosts);
+  actors.show(told.fields, run.actors, figures.actors_now, figures.hosts, run.relays);
+  relays.show(run.relays);
   launchers(run.launchers);
   timeline(run, now);
   about(figures, run);
+  keys(figures.keys);
   find("logout").hidden = !told.password;
   curves.show(runs, state.run, figures);
   document.body.dataset.ready = String(state.run);
@@ -133,14 +137,14 @@ function notes(figures, summary) {
   });
 }
 
-function tiles(figures, rows) {
+function tiles(figures, rows, relays) {
   const interval = (one) => (one?.low == null ? "" : `${number(one.low)} to ${number(one.high)}, 95 %`);
   say(find("best"), [figures.best_return != null && `best ${number(figures.best_return)}`, figures.goal != null && `goal ${number(figures.goal)}`].filter(Boolean).join(", "));
   say(find("evaluation"), figures.evaluation ? interval(figures.evaluation) || `${count(figures.evaluation.episodes)} episodes` : "none yet");
   say(find("frames"), figures.frames == null ? "" : `${amount(figures.frames)} frames`);
   say(find("lag"), figures.lag_p95 == null ? "" : `95 % below ${number(figures.lag_p95)}`);
   say(find("busy"), figures.gradients_per_second == null ? "" : `${number(figures.gradients_per_second)} gradients/s`);
-  const failing = rows.filter((row) => row[10]).length;
+  const failing = rows.filter((row) => row[10]).length + relays.filter((relay) => relay.last_error).length;
   const wanted = figures.actors_wanted == null ? "" : `of ${count(figures.actors_wanted)} wanted`;
   say(find("actors-more"), failing ? `${wanted}, ${failing} with errors` : wanted);
   find("actors-more").classList.toggle("warn", failing > 0 || figures.actors_now < figures.actors_wanted);
@@ -156,13 +160,8 @@ function launchers(found) {
   find("more-launchers").hidden = sorted.length <= LAUNCHERS_SHOWN;
   say(find("more-launchers"), state.launchers ? "fewer" : `all ${sorted.length}`);
   const names = ["slots", "ordered", "running", "starting", "failed"];
-  const table = find("launchers-table");
-  if (!table.tHead) {
-    const head = make("tr", {}, make("th", { scope: "col" }, "launcher"), make("th", { scope: "col" }, "host"));
-    head.append(...names.map((name) => make("th", { scope: "col", class: "number" }, name)), make("th", { scope: "col" }, "why"));
-    table.append(make("thead", {}, head), make("tbody"));
-  }
-  const rows = keep(table.tBodies[0], found.map((one) => one.name), (name) =>
+  const heads = [["launcher"], ["host"], ...names.map((name) => [name, "number"]), ["why"]];
+  const rows = keep(body(find("launchers-table"), heads), found.map((one) => one.name), (name) =>
     make("tr", {}, make("th", { scope: "row" }, name), make("td"), ...names.map(() => make("td", { class: "number" })), make("td", { class: "text" })));
   found.forEach((one, index) => {
     const cells = rows[index].cells;
@@ -172,6 +171,18 @@ function launchers(found) {
     const started = restarts && `${one.why || again ? "; " : ""}started again: ${restarts}`;
     say(cells[7], one.gave_up ? `gave up (exit code ${one.exit_code}${again}): ${one.why}${started}` : `${one.why}${again}${started}`);
     cells[7].classList.toggle("error", one.gave_up);
+  });
+}
+
+function keys(found) {
+  find("keys").hidden = !found?.length;
+  if (!found?.length) return;
+  const heads = [["key"], ["may be"], ["peers", "number"], ["last heard", "number"]];
+  const rows = keep(body(find("keys-table"), heads), found.map((one) => one.name), (name) =>
+    make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "text" }), make("td", { class: "number" }), make("td", { class: "number" })));
+  found.forEach((one, index) => {
+    const told = [one.roles.join(", "), count(one.peers), one.seen == null ? NOTHING : `${duration(one.seen)} ago`];
+    told.forEach((text, at) => say(rows[index].cells[at + 1], text));
   });
 }
 

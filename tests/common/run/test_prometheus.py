@@ -10,7 +10,7 @@ import pytest
 from common.errors import ConfigurationError
 from common.run.prometheus import FAMILIES, PEERS_NAMED, page, registry_of
 from common.run.status import CheckpointStatus, HostStatus, KeyStatus, QuarantineStatus, RunStatus
-from tests.helpers.status import evaluation_status, fleet_status, peer_status, run_status
+from tests.helpers.status import evaluation_status, fleet_status, peer_status, relay_status, run_status
 
 pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -24,6 +24,7 @@ FULL = run_status(
     checkpoint=CheckpointStatus(version=20_900, age=12.5, error="no space left on device"),
     quarantined=[QuarantineStatus(name="a", place="b", why="c", seconds_left=100.0)],
     actors=[peer_status(frames_per_second=1.0 * pace, name=f"lab-{pace}") for pace in (3, 1, 2)],
+    relays=[relay_status()],
     launchers=[fleet_status(restarts={"lab-0": 1, "lab-1": 4})],
     disk_free=5_000_000_000,
     hosts=[HostStatus(name="lab", actors=3, processor=0.75, memory=3_000, memory_total=16_000)],
@@ -69,9 +70,16 @@ def value(status: RunStatus, name: str, **labels: str) -> float | None:
         ("a3cd_checkpoint_failing", {}, 1.0),
         ("a3cd_quarantined", {}, 1),
         ("a3cd_actors_frames_per_second", {"rank": "least"}, 1.0),
-        ("a3cd_actors_frames_per_second", {"rank": "median"}, 2.0),
+        ("a3cd_actors_frames_per_second", {"rank": "median"}, 3.0),
+        ("a3cd_actors_frames_per_second", {"rank": "most"}, 812.5),
         ("a3cd_actor_frames_total", {"actor": "lab-3", "host": "lab"}, 30_100),
         ("a3cd_actor_gradients_dropped_total", {"actor": "lab-3"}, 2),
+        ("a3cd_relays", {}, 1),
+        ("a3cd_relay_actors", {"relay": "hub", "host": "hub"}, 3),
+        ("a3cd_relay_sums_applied_total", {"relay": "hub"}, 900),
+        ("a3cd_relay_sums_dropped_total", {"relay": "hub"}, 2),
+        ("a3cd_relay_gradients_dropped_total", {"relay": "hub"}, 17),
+        ("a3cd_site_actor_frames_per_second", {"actor": "there-0", "relay": "hub"}, 812.5),
         ("a3cd_launcher_ordered", {"launcher": "gpu-box"}, 7),
         ("a3cd_launcher_gave_up", {}, 0.0),
         ("a3cd_launcher_failures_total", {"launcher": "gpu-box", "epoch": "1"}, 2),

@@ -6,7 +6,7 @@ import pytest
 
 from common.run.status import CheckpointStatus, QuarantineStatus, RunStatus
 from deploy.dashboard.events import between, between_rows
-from tests.helpers.status import evaluation_status, fleet_status, peer_status, run_status
+from tests.helpers.status import evaluation_status, fleet_status, peer_status, relay_status, run_status
 
 
 def told(before: RunStatus | None, **changed: Any) -> list[tuple[str, str]]:
@@ -46,6 +46,16 @@ def test_an_actors_new_error_is_told() -> None:
     before = run_status(actors=[peer_status(last_error="old")])
     assert told(before, actors=[peer_status(last_error="a wall")]) == [("trouble", "lab-01: a wall")]
     assert told(before, actors=[peer_status(last_error="old")]) == []
+
+
+def test_relays_come_and_go_as_actors_do() -> None:
+    before = run_status(relays=[relay_status(name="a"), relay_status(name="b")])
+    after = [relay_status(name="b", last_error="there-1: a wall"), relay_status(name="c")]
+    assert told(before, relays=after) == [
+        ("actors", "relay c joined"),
+        ("actors", "relay a left"),
+        ("trouble", "relay b: there-1: a wall"),
+    ]
 
 
 def test_a_scaling_decision_has_its_reason() -> None:

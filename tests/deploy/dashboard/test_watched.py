@@ -6,7 +6,7 @@ from common.errors import RefusedError
 from common.run.status import PeerStatus
 from deploy.dashboard.watched import ACTOR_FIELDS, EVENTS, FIGURES, SILENT_SECONDS, Past, WatchedRun, known, row
 from learner.run import METRICS
-from tests.helpers.status import evaluation_status, fleet_status, peer_status, run_status
+from tests.helpers.status import evaluation_status, fleet_status, peer_status, relay_status, run_status
 
 WHERE = "tcp://gpu-box:5555"
 
@@ -31,7 +31,7 @@ def test_before_the_first_answer() -> None:
 
 def test_an_answer_gives_figures_peers_and_a_row() -> None:
     run = watched()
-    run.took(101.0, run_status(actors=[peer_status()], launchers=[fleet_status()]))
+    run.took(101.0, run_status(actors=[peer_status()], relays=[relay_status()], launchers=[fleet_status()]))
     summary, details = run.summary(3, 101.5), run.details(0)
     assert (summary["number"], summary["away"], summary["env"], summary["mean_return"]) == (
         3,
@@ -40,8 +40,9 @@ def test_an_answer_gives_figures_peers_and_a_row() -> None:
         87.3,
     )
     assert details["actors"][0][:2] == ["lab-01", "lab"]
+    assert [relay.site for relay in details["relays"]] == [{"there-0": 812.5, "there-1": 790.0}]
     assert details["figures"]["lag_p95"] == 4.0
-    assert "actors" not in details["figures"]
+    assert not {"actors", "relays", "launchers"} & set(details["figures"])
     assert run.sample("seconds", None, None, 10)[1]["mean_return"] == [87.3]
     assert msgspec.json.encode([summary, details])
     assert run.status is not None
