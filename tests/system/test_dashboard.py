@@ -172,6 +172,17 @@ def test_two_runs_beside_each_other_and_the_zoom_by_keyboard(page: Browser) -> N
         assert page.errors() == []
 
 
+def test_curves_come_once_their_scripts_can_be_had(page: Browser) -> None:
+    with served([thousand(30.0)]) as port:
+        page.command("Network.enable")
+        page.command("Network.setBlockedURLs", urls=["*/bokeh/*"])
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelectorAll('script[src*=bokeh]').length > 1", "asked for again")
+        assert page.errors() == []
+        page.command("Network.setBlockedURLs", urls=[])
+        page.wait("document.querySelector('#charts').dataset.points > 0", "curves")
+
+
 def test_the_password_is_asked_for(daemons: Daemons, page: Browser, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("open sesame\n")

@@ -111,7 +111,8 @@ export class Curves {
   async ask() {
     const turn = (this.turn = (this.turn ?? 0) + 1);
     const courses = await this.fetch().catch(() => null); // the page says that there is no answer
-    const Bokeh = await this.bokeh.catch(() => (this.bokeh = load()) && null);
+    const Bokeh = await this.bokeh;
+    if (!Bokeh) this.bokeh = load();
     if (turn === this.turn && courses && Bokeh) this.draw(Bokeh, courses);
     setTimeout(() => turn === this.turn && this.ask(), ASK);
   }
@@ -330,9 +331,10 @@ function formatter(Bokeh, text) {
   return made;
 }
 
+// null: nobody answered.
 function load() {
   const script = (name) => new Promise((resolve, reject) => {
     document.head.append(make("script", { src: `bokeh/${name}`, onload: resolve, onerror: reject }));
   });
-  return script("bokeh.min.js").then(() => script("bokeh-api.min.js")).then(() => window.Bokeh);
+  return script("bokeh.min.js").then(() => script("bokeh-api.min.js")).then(() => window.Bokeh, () => null);
 }
