@@ -10,6 +10,9 @@ weights are fetched after each push. "ours": the same task with our exchange, wh
 longer steps": with two and a half times the learning rate, since ours makes steps shorter by the age of the gradient.
 Fleets that grow begin with the smaller number. --thresholds: they grow by multiples of the first episodes' length, or
 by seconds, as in the experiment (20, 40 and 60 s, which are 667 steps and more).
+
+All of it takes two cores some six hours, so its outcomes are kept beside it (benchmarks/outcomes/experiment): the table
+and the figure are made of these, and only what is missing there is run. Another --folder runs everything again.
 """
 
 from __future__ import annotations
@@ -56,6 +59,7 @@ EXCHANGES = {
     "ours with longer steps": OURS | LONGER,
 }
 FLEETS = "4,10,20,40,6..12,10..20,10..32"
+OUTCOMES = tables.ROOT / "benchmarks" / "outcomes" / "experiment"
 
 
 def main() -> None:
@@ -68,7 +72,7 @@ def main() -> None:
     parser.add_argument("--thresholds", choices=["relative", "seconds"], default="relative")
     parser.add_argument("--score", type=float, default=10.0, help="mean return that the table has the time of")
     parser.add_argument("--figure", type=Path, help="PNG or SVG")
-    add_options(parser, "runs/experiment")
+    add_options(parser, OUTCOMES)
     arguments = parser.parse_args()
     limits = {"limits.episodes": arguments.episodes, "limits.frames": arguments.frames}
     cases = [
@@ -78,10 +82,13 @@ def main() -> None:
         for fleet in arguments.fleets.split(",")
     ]
     tables.machine()
-    rows = grouped([smoothed(one) for one in run_all(cases, arguments.folder, arguments.jobs)])
+    outcomes = run_all(cases, arguments.folder, arguments.jobs)
+    rows = grouped([smoothed(one) for one in outcomes])
     columns = ("", "return", "episodes", "frames", "virtual hours", "lag", "actors", f"s to {arguments.score:g}")
     lines = [(name, *figures(found, arguments.score)) for name, found in rows.items()]
-    tables.show(f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}", columns, lines)
+    commits = ", ".join(sorted({one.commit[:8] for one in outcomes}))
+    title = f"FlappyBird-v0, {arguments.episodes:,} episodes, seeds {arguments.seeds}, simulated at {commits}"
+    tables.show(title, columns, lines)
     if arguments.figure is not None:
         draw(rows, arguments.figure)
 

@@ -122,7 +122,7 @@ def main() -> None:
                 for rate in map(float, arguments.rates.split(","))
                 for seed in map(int, arguments.seeds.split(","))
             ]
-            rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
+            rows = grouped(run_all(cases, arguments.folder, arguments.jobs, each=8))
             show(f"{environment}, {optimizer}, a learner for {arguments.capacity} actors", environment, rows, actors)
 
 

@@ -1,6 +1,9 @@
 """Series of simulated runs, a process for each core, whose results are kept: a series that was interrupted goes on.
 
 outcomes = run_all([Case("10 actors", settings, simulation)], Path("runs/experiment"))
+
+A case is known by its settings and its world, not by the code that ran it: an outcome says of which commit it is, and
+who changes what is simulated begins another folder.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from simulation.settings import Simulation
 
 MOST_POINTS = 400
 """Of a curve that is kept."""
+DIGITS = 3
+"""Of its figures, behind the point."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -39,8 +44,8 @@ class Case(msgspec.Struct, frozen=True):
     simulation: Simulation = Simulation()
 
 
-class Point(msgspec.Struct, frozen=True):
-    """A row of metrics."""
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """A row of metrics, in a file without the names."""
 
     seconds: float
     """Virtual ones."""
@@ -78,21 +83,21 @@ class Outcome(msgspec.Struct, frozen=True):
         return next((at for at in self.curve if getattr(at, figure) >= least), None)
 
 
-def add_options(parser: argparse.ArgumentParser, folder: str) -> None:
+def add_options(parser: argparse.ArgumentParser, folder: str | Path) -> None:
     """Of a benchmark that is a series: `folder` and `jobs` as `run_all` takes them."""
     parser.add_argument("--folder", type=Path, default=Path(folder), help="of results; what is there is kept")
     parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
 
 
-def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None) -> list[Outcome]:
+def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None, *, each: int = 1) -> list[Outcome]:
     """The outcome of each case, in order; those that the folder has from before are not run again.
 
-    jobs: processes at a time; None: one for each core.
+    jobs: processes at a time; None: one for each core. each: cases that a process runs; its start takes three seconds.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{_key(case)}.json" for case in cases]
-    missing = {file: case for file, case in zip(files, cases, strict=True) if not file.exists()}
+    missing = [(file, case) for file, case in dict(zip(files, cases, strict=True)).items() if not file.exists()]
     jobs = jobs or len(os.sched_getaffinity(0))
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -101,10 +106,10 @@ def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None) -> lis
         ThreadPoolExecutor(jobs) as pool,
     ):
         task = bar.add_task("simulations", total=len(cases), completed=len(cases) - len(missing))
+        parts = [missing[start : start + each] for start in range(0, len(missing), each)]
         try:
-            for done in as_completed([pool.submit(_run, case, file) for file, case in missing.items()]):
-                done.result()
-                bar.advance(task)
+            for done in as_completed([pool.submit(_run, part) for part in parts]):
+                bar.advance(task, done.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -157,19 +162,21 @@ def best_rate(
     return min(found, default=(None, None, None), key=lambda one: one[0])
 
 
-def _run(case: Case, file: Path) -> None:
-    """In a process of its own, whose interpreter's lock is nobody else's."""
-    words = [sys.executable, "-m", "benchmarks.simulations", str(file)]
-    subprocess.run(words, cwd=tables.ROOT, input=msgspec.json.encode(case), check=True)
+def _run(part: Sequence[tuple[Path, Case]]) -> int:
+    """In a process of its own, whose interpreter's lock is nobody else's; gives how many there were."""
+    words = [sys.executable, "-m", "benchmarks.simulations", *(str(file) for file, _ in part)]
+    subprocess.run(words, cwd=tables.ROOT, input=msgspec.json.encode([case for _, case in part]), check=True)
+    return len(part)
 
 
 def main() -> None:
-    """Such a process: the case is on stdin, and the argument is the file for its outcome."""
-    case, file = msgspec.json.decode(sys.stdin.buffer.read(), type=Case), Path(sys.argv[1])
-    recorder = MemoryRecorder()
-    Cluster(case.settings, case.simulation, recorder).run()
-    outcome = Outcome(case.name, case.settings.seed, tables.conditions()["commit"], curve(recorder.rows))
-    replace_file(file, msgspec.json.encode(outcome))
+    """Such a process: the cases are on stdin, and the arguments are the files for their outcomes."""
+    cases = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Case])
+    for file, case in zip(sys.argv[1:], cases, strict=True):
+        recorder = MemoryRecorder()
+        Cluster(case.settings, case.simulation, recorder).run()
+        outcome = Outcome(case.name, case.settings.seed, tables.conditions()["commit"], curve(recorder.rows))
+        replace_file(Path(file), msgspec.json.encode(outcome))
 
 
 def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
@@ -180,19 +187,23 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
         actor_seconds += row["actors"] * (row["seconds"] - before)
         before = row["seconds"]
         point = Point(
-            seconds=row["seconds"],
-            actor_seconds=actor_seconds,
+            seconds=round(row["seconds"], DIGITS),
+            actor_seconds=round(actor_seconds, DIGITS),
             frames=row["frames"],
             episodes=row["episodes"],
-            mean_return=row["mean_return"],
-            length=row["episode_length"],
+            mean_return=_rounded(row["mean_return"]),
+            length=_rounded(row["episode_length"]),
             actors=row["actors"],
-            lag=row["lag_mean"],
-            busy=row["learner_busy"],
+            lag=round(row["lag_mean"], DIGITS),
+            busy=round(row["learner_busy"], DIGITS),
         )
         points.append(point)
     every = -(-len(points) // MOST_POINTS)
     return points[::-1][::every][::-1] if every > 1 else points
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS)
 
 
 def _key(case: Case) -> str:

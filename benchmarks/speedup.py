@@ -57,7 +57,7 @@ def main() -> None:
         for seed in seeds
     ]
     tables.machine()
-    rows = grouped(run_all(cases, arguments.folder, arguments.jobs))
+    rows = grouped(run_all(cases, arguments.folder, arguments.jobs, each=4))
     title = f"CartPole-v1 to {arguments.score:g}, seeds {arguments.seeds}"
     columns = ("", "actors", "k frames", "virtual s", "rate", "speed-up", "the paper's")
     tables.show(

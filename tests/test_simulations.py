@@ -32,9 +32,14 @@ def test_a_series_keeps_its_outcomes_and_runs_only_what_is_missing(tmp_path: Pat
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_simulations_that_share_a_process_are_those_of_a_process_each(tmp_path: Path) -> None:
+    cases = [Case("two actors", replace_at(QUICK, {"seed": seed})) for seed in (0, 1)]
+    assert run_all(cases, tmp_path / "shared", each=2) == run_all(cases, tmp_path / "own")
+
+
 def at(**figures: float) -> Point:
     blank = dict.fromkeys(("seconds", "actor_seconds", "frames", "episodes", "actors", "lag", "busy"), 0)
-    return msgspec.convert({"mean_return": None, "length": None} | blank | figures, Point)
+    return Point(**{"mean_return": None, "length": None} | blank | figures)  # type: ignore[arg-type]
 
 
 def test_an_outcome_tells_when_a_score_was_reached() -> None:
