@@ -4,8 +4,9 @@
     agent = load("runs/mine")
     action = agent.act(observation)
 
-A package of its own, since a user's file may be called `actor`, `common`, `deploy`, `learner`, `relay` or `simulation`:
-found first, by the working folder or PYTHONPATH, it would be imported in the place of a3cd's.
+This is a package of its own because a user's file may be called `actor`, `common`, `deploy`, `learner`, `relay` or
+`simulation`. If Python found that file first, in the working folder or by PYTHONPATH, it would import it instead of
+a3cd's package.
 """
 
 import importlib
@@ -55,11 +56,12 @@ _PLACES = {
     "record": ("actor.agent.recording", "record"),
     "runs": ("deploy.runs.frames", "runs"),
 }
-"""Imported when they are asked for: the command need not wait for numpy and gymnasium."""
+"""Module and attribute of each public name. They are imported on first use: the command need not wait for numpy and
+gymnasium."""
 
 
 def _import_rooms() -> None:
-    """A package finds all that is in it by its own path from then on."""
+    """Import the top-level packages from a3cd's own folder; from then on each finds its modules by its own path."""
     own = Path(__file__).parents[1]
     sys.path.insert(0, str(own))
     try:

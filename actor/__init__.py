@@ -1,1 +1,1 @@
-"""The actor daemon: rollouts and gradients for a learner; also playing a trained agent."""
+"""The actor daemon, which plays rollouts and computes gradients for a learner; also code that plays a trained agent."""

@@ -1,4 +1,4 @@
-"""Rollouts of a policy in a batch of environments."""
+"""Plays rollouts of a policy in a batch of environments."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from common.rl.rollout_buffer import RolloutBuffer
 from common.settings.sections import Algorithm
 
 FIRST_CAPACITY = 512
-"""Steps of the first buffer when a rollout is a whole episode."""
+"""Steps that the buffer first has room for when a rollout is a whole episode."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Played:
 
     data: Rollout
     episodes: list[Episode]
-    """Those that ended in it."""
+    """Episodes that ended in this rollout."""
     moments: Moments | None = None
-    """For running statistics."""
+    """Moments of the rollout's data, for the running statistics; None: none are kept."""
 
 
 class Collector:
@@ -45,7 +45,7 @@ class Collector:
         exploration: Exploration,
         rng: np.random.Generator,
     ) -> None:
-        """Resets the environments, to the episodes of the seed they were made with; `rng` draws later seeds."""
+        """Resets the environments to the first episodes of the seed they were made with; `rng` draws later seeds."""
         self._environments = environments
         self._clock = environments.clock
         self._model = model
@@ -70,7 +70,7 @@ class Collector:
 
     def restart(self) -> None:
         """Drops the rollout under way and starts new episodes everywhere."""
-        # Without a seed the first episodes would begin again, and fail where those failed.
+        # Without a new seed the first episodes would be played again, and would fail at the same place.
         self._begin(int(self._rng.integers(2**31)))
 
     def _begin(self, seed: int | None) -> None:
@@ -85,7 +85,7 @@ class Collector:
         Raises the errors of `Environments.step`, and NonFiniteError as `RolloutBuffer.finish`.
         """
         if self._buffer.finished:
-            self._buffer.carry_on(reuse=True)  # only now: the caller was still using the memory
+            self._buffer.carry_on(reuse=True)  # only now: until this call the caller was using the memory
         while True:
             ended = self._step()
             if self._buffer.full or (self._whole and ended):
@@ -94,7 +94,7 @@ class Collector:
                 return None
 
     def _step(self) -> bool:
-        """Whether an episode of the first environment ended."""
+        """Takes one step. Returns whether an episode of the first environment ended."""
         buffer = self._buffer
         outputs, after = self._model.step(buffer.observations, buffer.state)
         actions, log_probs = self._exploration.draw(outputs[:, :-1])

@@ -3,9 +3,9 @@
     joining --welcome--> working --no credit, accumulator full--> waiting --acknowledgement--> working
        any  --silence, refused(unknown), newer epoch--> joining        any --stop(final)--> left
 
-A contribution (a gradient, or trajectories) leaves when there is credit. Without credit the actor goes on and
-accumulates up to `accumulate` rollouts, then waits: this bound, not a smaller step, is what keeps many actors from
-drowning one learner (docs/decisions.md).
+The actor sends a contribution (a gradient, or trajectories) when it has credit. Without credit it plays on,
+accumulates up to `accumulate` rollouts, then waits. This bound, not a smaller step, keeps many actors from flooding
+one learner (docs/decisions.md).
 """
 
 from operator import attrgetter
@@ -36,45 +36,45 @@ from common.wire.messages import (
 )
 
 SERVICE_SECONDS = 0.02
-"""Longest time that a shell lets its player play before it looks for messages; a rollout is usually over sooner."""
+"""Longest time that a shell lets its player play before it checks for messages; most rollouts end sooner."""
 WAIT_SECONDS = 1.0
 """Longest time that a shell waits for messages."""
 RESEND_SECONDS = 10.0
-"""After this time an unanswered contribution is sent again; the learner knows duplicates by their number."""
+"""Time after which an unanswered contribution is sent again; the learner recognizes duplicates by their number."""
 PULL_SECONDS = 1.0
-"""Between two pulls; doubled with each for an actor that has no weights of this epoch."""
+"""Shortest time between two pulls; each pull doubles it while the actor has no weights of this epoch."""
 SLOW_PULL_SECONDS = 30.0
 """Longest time between two pulls."""
 _epoch = attrgetter("run", "epoch", "settings", "relay")
-"""Two welcomes that agree in these are of one epoch of a learner, and of one relay if there is one."""
+"""Two welcomes with the same values of these fields belong to one epoch of a learner, and to one relay if any."""
 _work = attrgetter("model", "codec", "weights_format", "weights_port", "settings")
-"""A player made for one welcome serves another that agrees in these."""
+"""A player made for one welcome also serves another with the same values of these fields."""
 
 
 class ActorCore(WorkerCore):
-    """One actor towards one learner."""
+    """One actor's state with respect to one learner."""
 
     player: Player | None
 
     def __init__(self, hello: Hello, now: float) -> None:
         super().__init__(hello, now)
         self.outbox = Outbox()
-        """Contributions by their sequence number, or the player's requests for actions by their group."""
+        """Contributions by sequence number, or the player's requests for actions by environment group."""
         self.version = 0
-        """Of the newest weights received."""
+        """Version of the newest weights received."""
         self._newest = 0
         """Version of the newest weights the learner is known to have."""
         self._actors = self._credit = 1
         self._accumulate = 1
         self._sequence = 0
         self._lacks_weights = False
-        """Of this epoch: nothing can be played."""
+        """Whether there are no weights of this epoch, so that nothing can be played."""
         self._pull_due = 0.0
         self._pulls = Backoff(PULL_SECONDS, SLOW_PULL_SECONDS)
 
     @property
     def state(self) -> str:
-        """joining, working or waiting."""
+        """Return "joining", "working" or "waiting"."""
         if not self.membership.member:
             return "joining"
         full = self.player is not None and self.player.pending >= self._accumulate
@@ -125,7 +125,7 @@ class ActorCore(WorkerCore):
         return []
 
     def broadcast(self, now: float, frame: Buffer) -> list[Effect]:
-        """Weights from the broadcast."""
+        """Take weights from a frame of the broadcast."""
         try:
             news = Broadcast.unpack(frame)
         except WireError as error:
@@ -133,7 +133,7 @@ class ActorCore(WorkerCore):
         return self.news(now, news)
 
     def news(self, now: float, news: Broadcast) -> list[Effect]:
-        """Of the broadcast; that of a newer epoch means that the learner restarted: join again."""
+        """Take an unpacked broadcast. One of a newer epoch means that the learner restarted: the actor joins again."""
         welcome = self.membership.welcome
         if welcome is None or news.run != run_mark(welcome.run):
             return []
@@ -142,19 +142,19 @@ class ActorCore(WorkerCore):
         return self._weights(now, news.epoch, news.version, news.body, news.format == "delta")
 
     def advanced(self, now: float) -> list[Effect]:
-        """A rollout is sent if there is credit, a request for actions at once."""
+        """Send the finished rollout if there is credit; a request for actions is sent at once."""
         self._failures.succeeded()
         return [*self._contribute(now), *self._pull(now), *self.outbox.due(now)]
 
     def failed(self, now: float, error: A3cdError) -> list[Effect]:
-        """The rollout is dropped."""
+        """Drop the rollout under way and warn."""
         self._failures.failed(now, error)
         if self.player is not None:
             self.player.restart()
         return self._warn(str(error))
 
     def _due(self, now: float) -> list[Effect]:
-        """Messages that nobody answered."""
+        """Return unanswered messages whose time to be sent again has come, and a pull if weights are lacking."""
         return [*self.outbox.due(now), *self._pull(now, behind=self._lacks_weights)]
 
     def _welcomed(self, now: float, previous: Welcome | None, welcome: Welcome, body: Buffer | None) -> list[Effect]:
@@ -186,11 +186,11 @@ class ActorCore(WorkerCore):
         self._newest = max(self.version, welcome.version)
         if body is not None or not welcome.codec:
             self.version, self._lacks_weights = self._newest, False
-        elif self._lacks_weights:  # asked for before the player is made, which takes seconds
+        elif self._lacks_weights:  # pull before `Prepare`, because making the player takes seconds
             self._pull_due = now
             self._pulls.reset()
             effects = [*self._pull(now, behind=True), *effects]
-        # The learner may have missed what was sent before the connection was lost.
+        # The learner may have missed messages that were sent before the connection was lost.
         return [*effects, *self.outbox.due(now, all_of_them=True), *self._contribute(now)]
 
     def _answered(self, now: float, answer: Acknowledgement) -> list[Effect]:
@@ -199,7 +199,8 @@ class ActorCore(WorkerCore):
         self._newest = answer.version
         if self.player is None or not self.outbox.remove(answer.sequence):
             return []
-        # A duplicate was answered before and the answer lost: most likely it was applied, and must not count twice.
+        # "duplicate" means that an earlier answer was lost: most likely the contribution was applied, so it counts as
+        # not dropped; otherwise it would be sent, and counted, twice.
         self.player.answered(answer.sequence, dropped=answer.verdict in ("stale", "refused"))
         stale = answer.verdict == "stale"
         if stale:
@@ -237,7 +238,7 @@ class ActorCore(WorkerCore):
         if self._credit:
             self.outbox.add(self._sequence, Send(header, body), RESEND_SECONDS)
             return [*self.outbox.due(now)]
-        # Without credit's bound the network's queue is the only one; when it is full, it holds the actor back.
+        # If credit is unlimited, the network's queue is the only bound: when it is full, the actor must wait.
         return [Send(header, body, wait=True)]
 
     def _pull(self, now: float, behind: bool = False) -> list[Effect]:
@@ -245,6 +246,6 @@ class ActorCore(WorkerCore):
         if not behind or now < self._pull_due:
             return []
         self._pull_due = now + self._pulls.next()
-        if not self._lacks_weights:  # else they are under way, or wait for their turn
+        if not self._lacks_weights:  # otherwise back off: the weights are on their way, or wait for their turn
             self._pulls.reset()
         return [Send(Pull(version=self.version, whole=self._lacks_weights))]

@@ -1,4 +1,4 @@
-"""The actor daemon: the shell of the actor's core, which also hears the broadcast of weights."""
+"""The actor daemon: the shell of the actor's core, which also receives the broadcast of weights."""
 
 import time
 from collections.abc import Collection
@@ -21,12 +21,12 @@ def run(
 ) -> int:
     """Plays for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
-    A learner that is absent, or refuses this actor, is asked again, ever more slowly.
+    If the learner is absent or refuses this actor, the actor asks again, at growing intervals.
 
     Args:
-        name: in the learner's status.
-        launcher: which started this actor.
-        modules: may be imported if the learner's settings name them for the environment or the network; others may not.
+        name: shown in the learner's status.
+        launcher: the launcher that started this actor.
+        modules: the only modules that the learner's settings may name for the environment or the network.
         wait: longest time without a learner, in seconds; 0: no limit.
 
     Raises EnvironmentMissingError where this host cannot play, UnavailableError when the environment keeps failing,

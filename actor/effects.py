@@ -1,4 +1,4 @@
-"""What an actor's or evaluator's core wants done. The shell does it, in order, before it calls the core again."""
+"""What the core of an actor or an evaluator asks its shell to do, in order, before the shell calls the core again."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from common.wire.messages import Welcome
 
 @dataclass(frozen=True)
 class Prepare:
-    """Close the player, if any, and build one for this run, with the weights in `body`."""
+    """Close the player, if any, and build one for this run; `body` holds its weights, if any."""
 
     welcome: Welcome
     settings: Settings
@@ -19,7 +19,7 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Warn:
-    """Something failed and it goes on: log it."""
+    """Log a failure after which the daemon goes on."""
 
     text: str
 

@@ -1,21 +1,21 @@
-"""When an actor whose environments fail gives up."""
+"""The rule that decides when an actor or an evaluator gives up because its environments keep failing."""
 
 from common.errors import A3cdError, UnavailableError
 
 FAILURES_IN_A_ROW = 10
 FAILING_SECONDS = 2.0
-"""Both must be reached: where a rollout takes a millisecond, ten failures are soon counted."""
+"""Both limits must be reached: where a rollout takes a millisecond, ten failures alone come too quickly."""
 
 
 class FailureRule:
-    """When an actor whose environments fail gives up; until then it drops the rollout and begins new episodes."""
+    """Counts failures in a row; until there are too many, the worker drops what failed and begins new episodes."""
 
     def __init__(self) -> None:
         self._count = 0
         self._since = 0.0
 
     def succeeded(self) -> None:
-        """All environments that failed have played on since."""
+        """All environments that had failed have played on since: the count starts again at zero."""
         self._count = 0
 
     def failed(self, now: float, error: A3cdError) -> None:

@@ -1,4 +1,4 @@
-"""Messages sent and not answered: kept with their bodies, and sent again until an answer comes."""
+"""Messages that await an answer: each is kept with its body, and sent again until the answer comes."""
 
 import math
 from dataclasses import dataclass
@@ -7,37 +7,37 @@ from common.wire.frames import Buffer
 from common.wire.messages import AnyMessage
 
 UNSENT_SECONDS = 1.0
-"""Before a message that could not be sent is tried again, if no new connection is seen before."""
+"""Longest time before a message that could not be sent is tried again; a new connection may come sooner."""
 
 
 @dataclass(frozen=True)
 class Send:
-    """Send a message. It is lost if there is no connection, or if the network's queue is full."""
+    """Send a message. It is lost if there is no connection or the network's queue is full."""
 
     message: AnyMessage
     body: Buffer | None = None
     wait: bool = False
-    """If the queue is full, wait a moment for room: nothing sends this message again."""
+    """Whether to wait a moment for room if the queue is full, because nothing sends this message again."""
 
 
 @dataclass
 class _Kept:
     send: Send
     seconds: float
-    """Between two sends."""
+    """Interval between two sends."""
     due: float = -math.inf
-    """Time of the next."""
+    """Time of the next send."""
     under_way: int = 0
-    """Bytes that have not arrived yet, as far as is known."""
+    """Bytes of the last copy sent that are not known to have arrived yet."""
 
 
 class Outbox:
-    """Unanswered messages by number: the sequence number of a contribution, or an environment group's."""
+    """Unanswered messages by number: the sequence number of a contribution, or the number of an environment group."""
 
     def __init__(self) -> None:
         self._kept: dict[int, _Kept] = {}
         self._counts = False
-        """Whether anybody tells what has arrived."""
+        """Whether the shell has ever reported arrived bytes, so that `under_way` can be trusted."""
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -51,11 +51,14 @@ class Outbox:
         self._kept[number] = _Kept(send, resend_seconds)
 
     def remove(self, number: int) -> bool:
-        """A message was answered; False: there is none with this number."""
+        """Forgets an answered message; False: there is none with this number."""
         return self._kept.pop(number, None) is not None
 
     def due(self, now: float, *, all_of_them: bool = False) -> list[Send]:
-        """The messages to send now; all that are not under way when a learner may have missed them."""
+        """Returns the messages to send now.
+
+        all_of_them: also those that are not due, except such as are still under way; the learner may have missed them.
+        """
         sends = []
         for one in self._kept.values():
             if one.due <= now or (all_of_them and not (self._counts and one.under_way)):
@@ -64,9 +67,9 @@ class Outbox:
         return sends
 
     def arrived(self, now: float, count: int) -> None:
-        """So many more bytes are at the other end: what is still under way need not be sent again meanwhile.
+        """`count` more bytes have reached the other end: while bytes arrive, messages under way are not sent again.
 
-        A long message takes a slow link longer than it is worth waiting for an answer; another copy would take as long.
+        On a slow link a long message may take longer than the resend interval, and another copy would take as long.
         """
         moves = count > 0
         self._counts = self._counts or moves
@@ -77,12 +80,12 @@ class Outbox:
             one.under_way, count = one.under_way - taken, count - taken
 
     def disconnected(self) -> None:
-        """What was under way is lost."""
+        """The connection was lost, and with it whatever was under way."""
         for one in self._kept.values():
             one.under_way = 0
 
     def unsent(self, now: float, send: Send) -> None:
-        """This message, if it is kept, could not be sent: it is due again soon."""
+        """`send` failed: if its message is kept, it is due again soon."""
         for one in self._kept.values():
             if one.send is send:
                 one.due, one.under_way = min(one.due, now + UNSENT_SECONDS), 0

@@ -10,7 +10,7 @@ from common.rl.episode import Episode
 
 @dataclass
 class RolloutSummary:
-    """One rollout, or several whose gradients were added up; named as in `common.wire.messages.Contribution`."""
+    """One rollout or several; the fields are named as in `common.wire.messages.Contribution`."""
 
     version: int = 0
     steps: int = 0
@@ -21,7 +21,7 @@ class RolloutSummary:
     moments: list[tuple[int, list[float], list[float]]] = field(default_factory=list)
 
     def add(self, other: RolloutSummary) -> None:
-        """Adds rollouts; statistics become means over all, the version is the oldest."""
+        """Adds the rollouts of `other`: statistics become means over all rollouts, the version is the oldest."""
         self.version = other.version if self.count == 0 else min(self.version, other.version)
         total = self.count + other.count
         self.statistics = {
@@ -35,5 +35,5 @@ class RolloutSummary:
         self.moments += other.moments
 
     def fields(self) -> dict[str, Any]:
-        """Arguments for the header. Only a Gradient has statistics; a trajectory's are computed by the learner."""
+        """Returns arguments for the header. Only a Gradient has statistics; the learner computes a trajectory's."""
         return {name: value for name, value in vars(self).items() if name != "statistics" or value}

@@ -1,6 +1,6 @@
-"""The shell of an actor's or an evaluator's core: one thread that plays, and between steps looks after its sockets.
+"""The shell of an actor's or an evaluator's core: one thread that plays, and serves its sockets between steps.
 
-Each of the two daemons derives from it, and adds how its player is made and what it listens to besides.
+Each of the two daemons derives from it, and adds how its player is made and what else it listens to.
 """
 
 import importlib
@@ -30,23 +30,23 @@ from common.settings.own_code import own_code
 from common.wire.client import LearnerLink
 
 WATCH_SECONDS = 0.1
-"""Between two looks at the connection while it plays: a look costs as much as a step of a small network."""
+"""Interval between two checks of the connection while playing: a check costs as much as a step of a small network."""
 QUEUE_WAIT_MS = 1000
 """Longest wait for room in the network's queue."""
 REPEAT_SECONDS = 60.0
-"""Interval between two log lines for the same failure; the second says how often it happened meanwhile."""
+"""Interval between two log lines for the same failure; the second says how often it happened in between."""
 
 
 class Shell(ABC):
     """One daemon, from its first hello to its goodbye."""
 
     players: ClassVar[str]
-    """The module of its players, with numpy and gymnasium: loaded while it is not welcome yet."""
+    """The module of the daemon's players, which loads numpy and gymnasium; imported while the hello is under way."""
 
     def __init__(
         self, core: WorkerCore, access: LearnerEndpoint, modules: Collection[str], wait: float, signals: Signals
     ) -> None:
-        """modules, wait: as the daemons' `run`."""
+        """modules, wait: as in `run` of `actor.daemon`."""
         self._core = core
         self._access = access
         self._modules = modules
@@ -62,7 +62,7 @@ class Shell(ABC):
         self._notifier = Notifier()
         self._left = ""
         self._watch_due = -math.inf
-        """When the connection is looked at next; at once after a wait, which it may have ended."""
+        """When to check the connection next; at once after a wait, which a change of the connection may have ended."""
         self._telling = Telling(self._log, self._notifier, access.address, wait)
 
     def run(self) -> int:
@@ -88,28 +88,28 @@ class Shell(ABC):
             self._notifier.stopping(self._left)
             self._close()
 
-    # -- for each daemon to give, or to add to -------------------------------------------------------------------------
+    # -- each daemon implements or extends these -----------------------------------------------------------------------
 
     @abstractmethod
     def _make_player(self, prepare: Prepare) -> Playing:
-        """Raises EnvironmentMissingError where this host cannot play, RefusedError where it would play another run."""
+        """Raises EnvironmentMissingError if this host cannot play, RefusedError if it would build another network."""
 
     @abstractmethod
     def _begin(self, prepare: Prepare) -> tuple[str, str]:
-        """The player is made. Returns what it does now, and how, as the operator is told."""
+        """Starts work with the new player. Returns what the daemon does now, and how, in words for the operator."""
 
     def _watch(self, now: float) -> None:
-        """A look at the connection."""
+        """Checks the connection."""
         if self._link.watch(now, self._core.membership):
             self._core.connected(now)
 
     def _listen(self) -> None:
-        """To the learner."""
+        """Handles the learner's messages."""
         for message, body in self._link.receive():
             self._do(self._core.handle(time.monotonic(), message, body))
 
     def _tell(self, now: float) -> None:
-        """The service manager and the operator, whether there is a learner and why not."""
+        """Tells the service manager and the operator whether there is a learner, and if not, why."""
         self._telling.look(now, self._core.membership)
 
     def _close(self) -> None:
@@ -120,7 +120,7 @@ class Shell(ABC):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _service(self) -> None:
-        """Messages, heartbeats, the service manager, the operator."""
+        """Handles messages, sends heartbeats, and informs the service manager and the operator."""
         now = time.monotonic()
         if now >= self._watch_due:
             self._watch_due = now + WATCH_SECONDS
@@ -180,7 +180,7 @@ class Shell(ABC):
         except RefusedError as error:
             self._do(self._core.refuse(time.monotonic(), str(error)))
             return
-        self._core.membership.alive(time.monotonic())  # it was not listened to meanwhile
+        self._core.membership.alive(time.monotonic())  # nobody read its messages while the player was made
         self._telling.doing, how = self._begin(effect)
         self._log.info("%s, epoch %d, %s", self._telling.doing, effect.welcome.epoch, how)
         self._notifier.ready(self._telling.doing)

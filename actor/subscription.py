@@ -1,4 +1,4 @@
-"""The socket on which a daemon hears the learner's broadcast of weights, while it may."""
+"""The socket on which a daemon receives the learner's broadcast of weights, unless it is kept out of the run."""
 
 from collections.abc import Iterator
 
@@ -16,10 +16,10 @@ class Subscription:
         self._access = access
         self._port = 0
         self.socket: zmq.Socket[bytes] | None = None
-        """None: not subscribed now."""
+        """None while not subscribed."""
 
     def open(self, port: int) -> None:
-        """The learner's second port, by its welcome."""
+        """Subscribes to `port`, which the learner's welcome names."""
         if self.socket is not None and self._port == port:
             return
         self.close()
@@ -28,14 +28,14 @@ class Subscription:
         self.socket = sockets.subscriber(self._context, where, MAX_REPLY_BYTES, self._access.credential)
 
     def keep(self, membership: Membership) -> None:
-        """Whoever is kept out does not knock at the second port, which would be tried many times a second."""
+        """Subscribes again once a member; unsubscribes while kept out, else the socket retries many times a second."""
         if membership.member and self._port and self.socket is None:
             self.open(self._port)
         elif membership.obstacle and not membership.member:
             self.close()
 
     def frames(self) -> Iterator[zmq.Frame]:
-        """Broadcasts that have come."""
+        """Yields the broadcasts that have arrived."""
         while self.socket is not None:
             try:
                 # CONFLATE leaves at most the newest; a reconnect may bring an older one.

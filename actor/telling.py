@@ -1,4 +1,4 @@
-"""What the service manager and the operator of a daemon are told: whether it has a learner, and why not."""
+"""Tells a daemon's service manager and operator whether it has a learner, and if not, why."""
 
 import logging
 
@@ -15,12 +15,12 @@ class Telling:
         self._learner = learner
         self._wait = wait
         self._told = ""
-        """The service manager."""
+        """The status last sent to the service manager."""
         self.doing = ""
-        """As it is told while there is a learner."""
+        """What the daemon does while it has a learner; the status then."""
 
     def look(self, now: float, membership: Membership) -> None:
-        """Tells what is news. Raises UnavailableError after `wait`."""
+        """Tells what has changed. Raises UnavailableError after `wait` seconds without a learner."""
         membership.give_up(now, self._wait)
         obstacle = membership.obstacle
         waiting = f"{KEPT_OUT}{obstacle}" if obstacle else f"waiting for the learner at {self._learner}"

@@ -1,4 +1,4 @@
-"""Weights received and not yet written into the model."""
+"""Weights that were received and are not yet written into the model."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from common.wire.frames import Buffer
 
 
 class WeightInbox:
-    """The newest weights, and the whole weights that a delta is against (its keyframe), until `load`."""
+    """Holds the newest weights until `load`, and the whole weights that a delta refers to (its keyframe)."""
 
     def __init__(self, model: Model, form: str, *, deltas: bool) -> None:
-        """form: of whole weights, fp32 or fp16. deltas: the run sends deltas against whole weights as well."""
+        """form: format of whole weights, fp32 or fp16. deltas: whether the run also sends deltas against them."""
         size, vectors, extras = model.size, len(model.vectors), model.extras.size
         self.version = 0
-        """Of the weights in the model; 0 after `forget`."""
+        """Version of the weights in the model; 0 after `forget`."""
         self._model = model
         self._vectors = model.vectors
         self._format = WeightsFormat(form, size, vectors, extras)
@@ -27,9 +27,9 @@ class WeightInbox:
         """The keyframe, not decoded yet."""
 
     def offer(self, version: int, body: Buffer, *, delta: bool = False) -> bool:
-        """Takes newer weights, instead of those that were offered and not loaded.
+        """Takes newer weights in place of any that were offered and not yet loaded.
 
-        False: a delta against other weights than the whole ones offered last; it is not taken.
+        False: `body` is a delta against weights other than the whole ones offered last; it is not taken.
         """
         if delta and keyframe_of(body) != self._keyframe_version:
             return False
@@ -49,7 +49,7 @@ class WeightInbox:
         model = self._model
         if self._whole is not None:
             whole, keyframe = self._whole, self._keyframe_version
-            self._whole, self._keyframe_version = None, -1  # until it has decoded
+            self._whole, self._keyframe_version = None, -1  # if decoding fails, there is no keyframe
             self._format.unpack(whole, list(self._keyframe), np.empty_like(model.extras))
             self._keyframe_version = keyframe
         if delta and self._delta is not None:
@@ -59,6 +59,6 @@ class WeightInbox:
         self.version = version
 
     def forget(self) -> None:
-        """Drops everything that belongs to the epoch before; the model keeps its weights."""
+        """Drops everything that belongs to the previous epoch; the model keeps its weights."""
         self.version, self._keyframe_version = 0, -1
         self._newest = self._whole = None

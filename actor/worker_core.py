@@ -1,4 +1,4 @@
-"""The core of who plays for a learner: what an actor and an evaluator do alike. Messages and time in, effects out."""
+"""The core of a worker: what an actor and an evaluator have in common. Messages and time in, effects out."""
 
 from abc import ABC, abstractmethod
 from typing import Protocol
@@ -16,29 +16,32 @@ class Playing(Protocol):
     """A player, as the shell needs it."""
 
     def advance(self, until: float) -> bool:
-        """Plays until what is played is complete (True), or until the time `until`. Raises A3cdError if it fails."""
+        """Plays until a unit of work is complete (True), or until the time `until` (False).
+
+        Raises A3cdError if playing fails.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class WorkerCore(ABC):
-    """One worker, an actor or an evaluator, towards one learner."""
+    """One worker's (an actor's or an evaluator's) state with respect to one learner."""
 
     def __init__(self, hello: Hello, now: float) -> None:
         self.membership = Membership(hello, now)
         self.player: Playing | None = None
-        """Set by the shell when it has done `Prepare`."""
+        """Set by the shell when it carries out `Prepare`."""
         self.last_error = ""
-        """For the next heartbeat."""
+        """The error that the next heartbeat reports."""
         self._prepared: Welcome | None = None
-        """The last welcome that the player was made for."""
+        """The welcome that the player was made for."""
         self._failures = FailureRule()
 
     @property
     @abstractmethod
     def state(self) -> str:
-        """For the heartbeats; joining: it is not in the run."""
+        """The state that heartbeats report; "joining": not in the run."""
 
     @property
     @abstractmethod
@@ -48,30 +51,30 @@ class WorkerCore(ABC):
     @property
     @abstractmethod
     def deadline(self) -> float:
-        """When `tick` has something to do, if no message comes before."""
+        """The time when `tick` next has something to do, unless a message comes first."""
 
     @abstractmethod
     def handle(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message from the learner. Raises UnavailableError when it is a refusal for good."""
+        """Handles one message from the learner. Raises UnavailableError if it is a permanent refusal."""
 
     @abstractmethod
     def advanced(self, now: float) -> list[Effect]:
-        """The player's `advance` was True."""
+        """The player's `advance` returned True."""
 
     @abstractmethod
     def failed(self, now: float, error: A3cdError) -> list[Effect]:
-        """The player's `advance` raised. Raises UnavailableError when it is time to give up."""
+        """The player's `advance` raised `error`. Raises UnavailableError when it is time to give up."""
 
     def connected(self, now: float) -> None:
         """There is a new connection."""
         self.membership.connected(now)
 
-    def unsent(self, now: float, send: Send) -> None:  # noqa: ARG002  the membership's own messages are made anew
-        """There was no connection to send this on."""
+    def unsent(self, now: float, send: Send) -> None:  # noqa: ARG002  the membership makes its own messages anew
+        """`send` failed: there was no connection."""
         self.membership.unsent(now)
 
     def tick(self, now: float) -> list[Effect]:
-        """Sends what is due: hello, heartbeat, and what a member has to say."""
+        """Returns the messages that are due: hello, heartbeat, and those of `_due`."""
         effects: list[Effect] = []
         if not self.membership.rests(now):
             due = self.membership.tick(now, self.state, self.last_error)
@@ -84,16 +87,16 @@ class WorkerCore(ABC):
 
     @abstractmethod
     def _due(self, now: float) -> list[Effect]:
-        """Of a member, besides the heartbeat."""
+        """Returns a member's effects that are due, besides the heartbeat."""
 
     def refuse(self, now: float, why: str) -> list[Effect]:
-        """It cannot play as the welcome says: it tells the learner, and asks again, ever more slowly."""
+        """Tells the learner that this host cannot play as the welcome says, and joins again, at growing intervals."""
         self._prepared = None
         self.membership.refused(now, why)
         return [Send(Goodbye(reason=why))]
 
     def leave(self, reason: str) -> list[Effect]:
-        """What was played and not sent is lost."""
+        """Leaves the run; anything played and not yet sent is lost."""
         return [Send(Goodbye(reason=reason)), Leave(reason)]
 
     def _warn(self, text: str) -> list[Effect]:

@@ -46,7 +46,7 @@ TAKES = {
     "soak": "60 min",
     "compare": "1 s",
 }
-"""On two cores with nothing else to do."""
+"""Duration of each benchmark on two otherwise idle cores."""
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _json_file(arguments: list[str]) -> Path | None:
-    """Takes `--json FILE`, which all benchmarks have, out of the arguments."""
+    """Remove `--json FILE`, which every benchmark accepts, from the arguments, and return the file."""
     if "--json" not in arguments:
         return None
     index = arguments.index("--json")
@@ -82,7 +82,7 @@ def path(name: str) -> Path:
 
 
 def purpose(script: Path) -> str:
-    """What its docstring says before the first colon or full stop."""
+    """Return the first line of the script's docstring, without the command line and the final stop."""
     first = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").splitlines()[0]
     return first.split(": `")[0].rstrip(".:")
 

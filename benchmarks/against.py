@@ -1,7 +1,7 @@
-"""Another checkout to measure by turns with this one: `--against FOLDER`.
+"""The option `--against FOLDER`: another checkout, measured in turn with this one.
 
-FOLDER holds the files of another commit, as `git worktree add FOLDER COMMIT` puts them; they run with this interpreter
-and its packages.
+FOLDER holds the files of another commit, as `git worktree add FOLDER COMMIT` writes them; they run with this
+interpreter and its packages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def checkout(given: argparse.Namespace) -> Path | None:
-    """The folder that --against names, after a line that says which commit that is; None: none is named."""
+    """Print the commit of the checkout that --against names, and return its folder; None: the option is not given."""
     if given.against is None:
         return None
     folder: Path = given.against.resolve()
@@ -29,5 +29,5 @@ def checkout(given: argparse.Namespace) -> Path | None:
 
 
 def ratio(now: float | None, before: float | None) -> float | None:
-    """Of now to before, where both are there and before is not 0."""
+    """Return now / before; None where either is missing or before is 0."""
     return now / before if now is not None and before else None

@@ -1,11 +1,11 @@
-"""Every algorithm by every way to exchange, to the same goal: frames, seconds, bytes, the learner's load.
+"""Every algorithm with every exchange, trained to the same goal: frames, seconds, bytes, the learner's load.
 
     python -m benchmarks algorithms [--env CartPole-v1,FlappyBird-v0] [--seeds 0,1,2] [--seconds 120] [--only a2c]
 
-A table for each environment; --only takes algorithms, or algorithm/exchange. Two actors, the environment's preset
-with its settings for each algorithm. A seed that does not reach the goal in time has no "frames" and no "seconds"
-("reached" counts those that do); medians are over the seeds that did, all other columns over all. Bytes are per frame
-played: "up" from actors to the learner, "down" weights or actions.
+Prints a table for each environment. --only takes algorithms, or algorithm/exchange. Each run has two actors and the
+environment's preset with its settings for the algorithm. "reached" counts the seeds that reach the goal in time;
+"frames" and "seconds" are medians over these seeds, all other columns are medians over all seeds. Bytes are per frame
+played: "up" from actors to the learner, "down" for weights or actions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WAYS = (
     ("ppo", "gradients"),
 )
 GOALS = {"CartPole-v1": 475.0, "FlappyBird-v0": 10.0}
-"""Mean training return over 100 episodes. FlappyBird gives 4 up to the first pipe, and 4.7 with each that is passed."""
+"""Mean training return over 100 episodes. FlappyBird gives 4 up to the first pipe, and 4.7 for each pipe passed."""
 COLUMNS = ("reached", "frames", "seconds", "frames/s", "bytes up", "bytes down", "learner busy", "lag", "lag p95")
 
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def measure(env: str, algorithm: str, exchange: str, seeds: list[int], seconds: float) -> tuple[Cell, ...]:
-    """What the columns say."""
+    """Return the values of COLUMNS."""
     runs = [run(env, algorithm, exchange, seed, seconds) for seed in seeds]
     reached = [one for one in runs if one["reached"]]
     return (
@@ -71,7 +71,7 @@ def measure(env: str, algorithm: str, exchange: str, seeds: list[int], seconds: 
 
 
 def run(env: str, algorithm: str, exchange: str, seed: int, seconds: float) -> dict[str, Any]:
-    """The summary of one run."""
+    """Return the summary of one run."""
     arguments = ("--algorithm", algorithm, "--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
     goal = ("--until-return", str(GOALS[env]))
     label = f"{env}, {algorithm}, {exchange}, seed {seed}"

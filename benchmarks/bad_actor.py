@@ -1,6 +1,6 @@
-"""An actor whose gradients are multiplied before they are packed: `python benchmarks/bad_actor.py FACTOR [ARGUMENTS]`.
+"""An actor that multiplies its gradients by a factor: `python benchmarks/bad_actor.py FACTOR [ARGUMENTS]`.
 
-The arguments are those of `a3cd`: `actor ADDRESS --name flipper`.
+The arguments are those of `a3cd`, such as `actor ADDRESS --name flipper`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Every codec on dense and on sparse gradients of a small and a large model: bytes, error, time; frames to a goal.
+"""Every codec on dense and sparse gradients of a small and a large model: bytes, error, time; or frames to a goal.
 
     python -m benchmarks codecs [--learn 0,1,2]
 
-Times are medians on one thread. "sparse" is the gradient of a dense layer behind rectifiers after a few updates:
-whole rows and columns are zero, about 85 % of all elements. "error" is the L2 norm of the loss over that of the
-gradient; "owed" is what error feedback still owes after 60 times the same gradient, over the sum of these. "weights"
-are what the learner broadcasts: whole, or as the delta to a keyframe from which they have moved by 1 % of their norm.
-With --learn, instead: CartPole-v1 to a training mean of 475 with each kind of codec, medians over these seeds.
+Times are medians on one thread. "sparse" is like the gradient of a dense layer behind ReLUs after a few updates: whole
+rows and columns are zero, about 85 % of all elements. "error" is the L2 norm of what coding loses, relative to the
+gradient's; "owed" is the norm of the residual of error feedback after the same gradient was sent 60 times, relative to
+the sum of the 60. The second table is for weights as the learner broadcasts them: whole, or as the delta to a keyframe
+from which they have moved by 1 % of their norm.
+With --learn: instead, CartPole-v1 is trained to a mean return of 475 with each kind of codec; medians over these seeds.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def learn(seeds: list[int]) -> None:
 
 
 def summary(kind: str, seed: int) -> dict[str, Any]:
-    """Of one run with a codec, lossless stage zstd."""
+    """Return the summary of one run with a codec and zstd as its entropy coder."""
     arguments = ("--actors", "2", "--seed", str(seed), "--until-return", str(GOAL), "--seconds", str(LIMIT_SECONDS))
     settings = {"exchange.kind": "gradients", "exchange.codec": kind, "exchange.entropy_coder": "zstd"}
     with Training("CartPole-v1", *arguments, label=f"{kind}, seed {seed}", settings=settings) as training:
@@ -84,7 +85,7 @@ def summary(kind: str, seed: int) -> dict[str, Any]:
 
 
 def make_gradient(shape: tuple[int, int], *, sparse: bool) -> Floats:
-    """A flat gradient with a spread of magnitudes over rows."""
+    """Return a flat gradient whose rows differ in magnitude."""
     generator = torch.Generator().manual_seed(0)
     outputs, inputs = shape
     delta = torch.randn(outputs, 1, generator=generator).exp() * 1e-3
@@ -93,11 +94,11 @@ def make_gradient(shape: tuple[int, int], *, sparse: bool) -> Floats:
         gradient *= torch.rand(outputs, 1, generator=generator) < 0.4
         gradient *= torch.rand(1, inputs, generator=generator) < 0.375
     flat: Floats = (gradient.flatten() + 0.0).numpy()
-    return flat  # no -0: real gradients have next to none, and they compress badly
+    return flat  # without -0 (hence + 0.0): it compresses badly, and real gradients have next to none
 
 
 def measure(name: str, gradient: Floats) -> tuple[int, float, float, float, float, float, float]:
-    """What COLUMNS says, from the bytes on."""
+    """Return the values of COLUMNS from "bytes" on."""
     packed = make(name, gradient.size)
     feedback = ErrorFeedback(packed)
     body = packed.encode(gradient)
@@ -116,7 +117,7 @@ def measure(name: str, gradient: Floats) -> tuple[int, float, float, float, floa
 
 
 def measure_weights(name: str, shape: tuple[int, int]) -> tuple[int, float, float, float, float]:
-    """Bytes, ratio, microseconds to pack and to unpack, error."""
+    """Return bytes, ratio, microseconds to pack and to unpack, and error."""
     generator = torch.Generator().manual_seed(1)
     weights: Floats = (torch.randn(shape, generator=generator).flatten() / shape[1] ** 0.5).numpy()
     moved = make_gradient(shape, sparse=False)

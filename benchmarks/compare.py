@@ -1,7 +1,7 @@
 """Two results of one benchmark side by side: `python -m benchmarks compare BEFORE.json AFTER.json`.
 
-Rows belong together whose words are the same; each of their numbers is shown with the ratio of after to before. Figures
-of two machines, or of one on two days, say little: measure both in one hour.
+Rows with the same words are compared; each of their numbers is shown with the ratio of after to before. Figures from
+two machines, or from two days on one machine, cannot be compared: measure both within an hour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def compared(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Cell, ...]]:
-    """A row of COLUMNS for each number that both results have."""
+    """Yield a row of COLUMNS for each number that both results have."""
     later = dict(figures(after))
     for (key, column), value in figures(before):
         if (now := later.get((key, column))) is not None:
@@ -43,7 +43,7 @@ def compared(before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[Ce
 
 
 def figures(result: dict[str, Any]) -> Iterator[tuple[tuple[Key, str], float]]:
-    """Each number with what tells it from the others: the words of its row, which of the rows with them, its column."""
+    """Yield each number with its key: the words of its row, numbered if they repeat, and the name of its column."""
     for table in result["tables"]:
         rows: dict[Key, int] = defaultdict(int)
         for row in table["rows"]:

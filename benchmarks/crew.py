@@ -1,7 +1,7 @@
-"""A learner, launchers and actors as an operator would run them for weeks: whoever ends is started again.
+"""A learner, launchers and actors as an operator would run them for weeks: each is started again when it ends.
 
-The learner listens on 127.0.0.1; each group of peers reaches it by a link of its own (benchmarks/link.py), under an
-address of its own. `Crew.look` is to be called often: it starts again what has ended.
+The learner listens on 127.0.0.1; each group of peers reaches it through its own link (benchmarks/link.py) at its own
+address. Call `Crew.look` often: it restarts daemons that have ended.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from deploy.cli.observer import Observer
 RESTART_SECONDS = 0.5
 HOME = "127.0.0.1"
 AWAY = "127.0.0.9"
-"""Another address of this machine, to which the learner can move."""
+"""A second address of this machine, to which the learner can move."""
 
 
 @dataclass
 class Member:
-    """One daemon that is kept running."""
+    """A daemon that is kept running."""
 
     name: str
     arguments: tuple[str, ...]
     command: Command
     ends: list[int] = field(default_factory=list)
-    """Exit codes of those before."""
+    """Exit codes of its earlier processes."""
     expected: bool = False
-    """Whoever started it ended it, too."""
+    """Whether the crew itself ended the process, so that its end is expected."""
     due: float = 0.0
 
     @property
     def process(self) -> psutil.Process:
-        """That runs now, or ran last."""
+        """The process that runs now, or ran last."""
         return self.command.process
 
     def signal(self, number: int) -> None:
-        """To the daemon alone, not to its children; it is started again if that ends it."""
+        """Signal the daemon alone, not its children; it is started again if that ends it."""
         if self.command.process.poll() is None:
             self.expected = self.expected or number in (signal.SIGKILL, signal.SIGTERM)
             self.command.process.send_signal(number)
@@ -59,7 +59,7 @@ class Member:
 
 class Crew:
     def __init__(self, config: str, *, launchers: Sequence[int], by_hand: int) -> None:
-        """`config`: the run's settings as TOML; `launchers`: slots of each; `by_hand`: actors besides."""
+        """`config`: the run's settings as TOML; `launchers`: slots of each; `by_hand`: number of further actors."""
         self._stack = ExitStack()
         self.path = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="a3cd-crew-")))
         self.folder = RunFolder(self.path / "run")
@@ -68,7 +68,7 @@ class Crew:
         self.port = free_port()
         self.home = HOME
         self.unexpected: list[str] = []
-        """Ends that nobody asked for."""
+        """Descriptions of ends that the crew did not cause."""
         self.members: dict[str, Member] = {}
         groups = [f"launcher-{number}" for number in range(len(launchers))] + ["by-hand"] * bool(by_hand)
         self.links = {
@@ -107,7 +107,7 @@ class Crew:
         return self.members["learner"]
 
     def actors(self) -> list[psutil.Process]:
-        """Every actor, whoever started it."""
+        """Return the processes of all actors, started by launchers or by hand."""
         by_hand = [member.process for name, member in self.members.items() if name.startswith("by-hand")]
         found = [process for process in by_hand if process.poll() is None]
         for name, member in self.members.items():
@@ -116,7 +116,7 @@ class Crew:
         return found
 
     def move(self) -> None:
-        """The learner ends politely and is started on another address, to which the links then lead."""
+        """End the learner with SIGTERM; it is started again at the other address, to which the links then lead."""
         self._forget_observer()
         self.home = AWAY if self.home == HOME else HOME
         self.learner.signal(signal.SIGTERM)
@@ -125,7 +125,7 @@ class Crew:
             link.lead_to(self.home)
 
     def look(self) -> None:
-        """Starts again what has ended, a moment later, and notes an end that nobody asked for."""
+        """Restart each daemon a moment after its end, and note unexpected ends."""
         now = time.monotonic()
         for member in self.members.values():
             code = member.command.process.poll()
@@ -134,7 +134,7 @@ class Crew:
             if not member.due:
                 member.due = now + RESTART_SECONDS
                 member.ends.append(code)
-                later = member is self.learner and code == EXIT_TRY_LATER  # a second learner has the folder
+                later = member is self.learner and code == EXIT_TRY_LATER  # another learner still has the folder
                 if not member.expected and not later:
                     said = "\n    ".join(member.command.lines[-8:])
                     self.unexpected.append(f"{member.name} ended with {code}:\n    {said}")
@@ -144,7 +144,7 @@ class Crew:
                 member.command = Command(*member.arguments)
 
     def status(self, seconds: float = 1.0) -> RunStatus | None:
-        """None: the learner does not answer within these seconds."""
+        """Return the learner's status; None: it does not answer within `seconds`."""
         if self._observer is None:
             self._observer = Observer(LearnerEndpoint(Address(self.home, self.port)), ask_seconds=0.2)
         try:

@@ -1,13 +1,14 @@
-"""Scaling before and after its faults were cured, on a simulated fleet.
+"""Scaling policies before and after their faults were cured, on a simulated fleet.
 
     python -m benchmarks cures [--seconds 240]
 
-load: twenty actors at first, and a learner that is at the busy limit with 17. Before, it looked at rates of the last
-five seconds and at the lag of the last 1024 gradients, whatever number of actors these were of, at each decision;
-`Before` states that rule again, over the statistics of today. In the changing fleet half the actors crash after 60 s,
-and their host cannot be reached from 120 to 180 s. Actors send always the same gradient: nothing is learnt.
+load: the fleet starts with 20 actors, and 17 keep the learner at its busy limit. The old policy decided by the rates of
+the last five seconds and the lag of the last 1024 gradients, however many actors had sent these; `Before` implements
+that rule on today's statistics. In the changing fleet half the actors crash after 60 s, and their host cannot be
+reached from 120 to 180 s. Actors always send the same gradient: nothing is learnt.
 
-episode-duration: CartPole-v1 to 475 at 50 steps a second, 2 to 8 actors. Before, episodes were measured in seconds.
+episode-duration: CartPole-v1 to 475 at 50 steps a second, with 2 to 8 actors. The old policy measured episodes in
+seconds.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ FIRST, FITTING = 20, 17
 PARAMETERS = 1027
 ROLLOUT_SECONDS = 0.5
 STEP_SECONDS = 0.02
-"""Of CartPole-v1."""
+"""Duration of a step of CartPole-v1."""
 TARGET, GROWTH, FEWER_WHEN_OLD, YOUNG = 0.85, 0.5, 0.75, 1.0
-"""As they were."""
+"""Constants of the old policy."""
 CHANGES = [
     Incident(at=60.0, kind="crash", who="attic"),
     Incident(at=120.0, kind="partition", who="attic"),
@@ -58,7 +59,7 @@ LOAD: dict[str, Any] = {
 
 
 class Before(Scaler):
-    """The policy `load` as it was up to 253394c: whose figures these are, nobody asked."""
+    """The policy `load` as it was up to commit 253394c: it used figures without asking which actors they came from."""
 
     def __init__(self, settings: Settings, stats: RunStats) -> None:
         super().__init__(settings.scaling)
@@ -84,7 +85,7 @@ class Before(Scaler):
         return Decision(max(wanted, more), "more")
 
     def _age(self, now: float, actors: int) -> float | None:
-        """Lag of the last thousand gradients, rates of the last seconds, and actors of now."""
+        """Return the age from the lag of the last thousand gradients, the last seconds' rates, and today's actors."""
         (then, before), (_, after) = self._steps[0], self._steps[-1]
         lag = self._stats.figures(now)["lag_mean"]
         if now == then or after == before or lag <= 1.0:
@@ -113,7 +114,7 @@ def main() -> None:
 
 
 def course(seconds: int, *, old: bool, incidents: list[Incident]) -> list[int]:
-    """How many actors load wanted at the end of each second."""
+    """Return the number of actors that `load` wanted at the end of each second."""
     settings = replace_at(presets.for_environment("CartPole-v1", None), LOAD)
     body = gradient(PARAMETERS)
     reading = settings.scaling.busy_limit * ROLLOUT_SECONDS / FITTING
@@ -137,7 +138,7 @@ def course(seconds: int, *, old: bool, incidents: list[Incident]) -> list[int]:
 
 
 def duration(unit: str) -> tuple[Any, ...]:
-    """What the columns say, of a run with the settings of its time."""
+    """Return the values of the columns for a run that measures episodes in `unit`."""
     changes = {
         "exchange.kind": "gradients",
         "scaling.policy": "episode-duration",

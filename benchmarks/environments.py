@@ -1,8 +1,9 @@
-"""Steps per second of each kind of batch, random actions, resets included, beside gymnasium's SyncVectorEnv.
+"""Steps per second of each kind of batch, compared with gymnasium's SyncVectorEnv.
 
     python -m benchmarks environments [--seconds S] [--num-envs N]
 
-One process, one thread. `us` is what a step of the batch takes, `one copy` is a batch of one.
+One process, one thread, random actions, resets included. `us` is the time of a step of the batch, `one copy` is a batch
+of one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SECTIONS = (
 
 
 def steps_per_second(step: Callable[[NDArray[np.int64]], Any], actions: int, num_envs: int, seconds: float) -> float:
-    """Batch steps per second, times num_envs."""
+    """Return steps of single environments per second: batch steps times num_envs."""
     choices = np.random.default_rng(0).integers(actions, size=(1024, num_envs))
     for row in choices[:10]:
         step(row)
@@ -63,7 +64,7 @@ def ours(section: Environment, num_envs: int, seconds: float) -> float:
 
 
 def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float | None:
-    """SyncVectorEnv over what gymnasium.make gives; None where it has no like."""
+    """Return the rate of gymnasium's SyncVectorEnv; None where it has no equivalent of `section`."""
     section = resolve(section)
     if section.observation == "frames" or section.frame_skip > 1 or section.frame_stack > 1:
         return None
@@ -78,7 +79,7 @@ def gymnasiums(section: Environment, num_envs: int, seconds: float) -> float | N
 
 
 def tracker_microseconds(num_envs: int, seconds: float) -> float:
-    """Time of EpisodeTracker.update when nothing ended."""
+    """Return the time of EpisodeTracker.update when no episode ends."""
     tracker = EpisodeTracker(num_envs)
     rewards, nothing = np.ones(num_envs, np.float32), np.zeros(num_envs, np.bool_)
     rate = steps_per_second(lambda _: tracker.update(rewards, nothing, nothing, 0.0), 2, num_envs, seconds)

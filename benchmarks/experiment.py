@@ -1,18 +1,19 @@
-"""The experiment that a3cd grew out of, simulated: FlappyBird by 4 to 40 actors, fixed and growing in number.
+"""The experiment that a3cd grew out of, simulated: FlappyBird with 4 to 40 actors, in fixed and growing fleets.
 
     python -m benchmarks experiment [--seeds 0,1,2,3,4] [--episodes N] [--frames N] [--fleets 4,10,6..12,...]
                                     [--figure FILE] [--folder FOLDER] [--jobs N]
 
-One environment per actor, a network with one layer of 128, Adam with 1e-4, and a gradient for each whole episode, whose
-steps take 30 ms. The learner needs 0.15 s for an optimizer step: it keeps up with ten actors while episodes are short.
-"without limits": gradients are pushed to a queue without a bound and applied one by one, however old they are, and
-weights are fetched after each push. "ours": the same task with our exchange, whose settings are the defaults. "with
-longer steps": with two and a half times the learning rate, since ours makes steps shorter by the age of the gradient.
-Fleets that grow begin with the smaller number. --thresholds: they grow by multiples of the first episodes' length, or
-by seconds, as in the experiment (20, 40 and 60 s, which are 667 steps and more).
+Each actor has one environment and computes one gradient per episode; a step takes 30 ms. The network has one layer of
+128, and Adam a learning rate of 1e-4. An optimizer step takes the learner 0.15 s: it keeps up with ten actors while
+episodes are short.
+"without limits": gradients wait in an unbounded queue and are applied one by one, however old they are; an actor
+fetches weights after each gradient. "ours": the same task with a3cd's exchange and its default settings. "with longer
+steps": with 2.5 times the learning rate, because a3cd shortens steps by the age of the gradient.
+Growing fleets start with the smaller number. --thresholds: they grow at multiples of the first episodes' length, or at
+seconds, as in the experiment (20, 40 and 60 s, which are 667 steps and more).
 
-All of it takes two cores some six hours, so its outcomes are kept beside it (benchmarks/outcomes/experiment): the table
-and the figure are made of these, and only what is missing there is run. Another --folder runs everything again.
+Everything takes some six hours on two cores, so the outcomes are kept in benchmarks/outcomes/experiment: table and
+figure are made from these, and only missing cases are run. With another --folder everything is run again.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def world() -> Simulation:
 
 
 def figures(found: Sequence[Outcome], score: float) -> tuple[float | None, ...]:
-    """Medians over the seeds, at the end, and of the seconds until the score."""
+    """Return medians over the seeds: figures at the end of the run, and the seconds until the score."""
     of = (
         lambda one: one.end.mean_return,
         lambda one: one.end.episodes,
@@ -122,7 +123,7 @@ def figures(found: Sequence[Outcome], score: float) -> tuple[float | None, ...]:
 
 
 def draw(rows: dict[str, list[Outcome]], file: Path) -> None:
-    """Mean return by episodes and by time; above without limits, below with ours. A line for each fleet: the median."""
+    """Draw the mean return over episodes and over time: a row per exchange, and a line (the median) per fleet."""
     from matplotlib.figure import Figure
 
     names = [name.split(", ") for name in rows]
@@ -148,7 +149,7 @@ def draw(rows: dict[str, list[Outcome]], file: Path) -> None:
 
 
 def middle(found: Sequence[Outcome], what: str, points: int = 200) -> tuple[list[float], list[float | None]]:
-    """The median over the seeds at equal distances, up to where half of the runs end."""
+    """Return equally spaced points up to where half of the runs end, and the median return over the seeds at each."""
     end = median(found, lambda one: float(getattr(one.end, what))) or 0.0
     grid = [end * number / points for number in range(1, points + 1)]
     places = [[one.at(**{what: at}) or one.end for one in found] for at in grid]
@@ -156,7 +157,7 @@ def middle(found: Sequence[Outcome], what: str, points: int = 200) -> tuple[list
 
 
 def smoothed(one: Outcome, points: int = 8) -> Outcome:
-    """With means of the last few points of its curve: of a hundred episodes alone, one lucky one makes a score."""
+    """Average each point of the curve with the few before it, so that one lucky point does not count as the score."""
     curve = []
     for number, at in enumerate(one.curve, start=1):
         returns = [point.mean_return for point in one.curve[max(0, number - points) : number]]

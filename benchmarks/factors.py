@@ -1,19 +1,19 @@
-"""One factor at a time, from an exchange without limits to ours: frames until a score, for many actors.
+"""One factor at a time, from an exchange without limits to a3cd's: frames until a score, for several numbers of actors.
 
     python -m benchmarks factors [--environments CartPole-v1,FlappyBird-v0] [--optimizers adam,rmsprop]
                                  [--rates 0.001,0.0025] [--actors 4,10,20,40] [--capacity N] [--delay SECONDS]
                                  [--seeds 0,1,2,3,4] [--only NAME,...] [--folder FOLDER] [--jobs N]
 
-Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients are pushed to a queue
-without a bound, and applied one by one however old they are. Rows "+ x" add one of our rules to it, rows "- x"
-leave one out of ours, and rows "with x" have another rule against staleness. A rule may ask for another learning rate,
-so each row has the one of --rates that suits it best.
-Each actor has one environment, whose rollouts of 16 steps take 0.16 s, more or less: hosts differ. An optimizer step
-takes a tenth of that, so that the learner keeps up with ten actors; or with as many as --capacity says. --delay is that
-of each message.
+Simulated, on a virtual clock. "without limits" is the experiment that a3cd grew out of: gradients wait in an unbounded
+queue and are applied one by one, however old they are. Rows "+ x" add one of a3cd's rules to it, rows "- x" leave one
+out of a3cd's exchange ("ours"), and rows "with x" use another rule against staleness. A rule may need another learning
+rate, so each row shows the one of --rates that suits it best.
+Each actor has one environment, in which a rollout of 16 steps takes about 0.16 s; hosts differ in speed. An optimizer
+step takes a tenth of that, so that the learner keeps up with ten actors, or with --capacity actors. --delay is the
+latency of each message.
 
-Cells: thousands of frames until the mean return of 100 episodes is at the score, median over the seeds ("-": half of
-them or more were not there after all frames of the budget), the virtual seconds, and the learning rate.
+Cells: thousands of frames until the mean return of 100 episodes reaches the score (median over the seeds; "-": half of
+them or more did not reach it within the budget of frames), the virtual seconds, and the learning rate.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMMON: dict[str, Any] = {
     "limits.seconds": 0.0,
 }
 GOALS = {"CartPole-v1": (300.0, 150_000), "FlappyBird-v0": (10.0, 1_000_000)}
-"""Score, and frames within which it must be reached."""
+"""For each environment: the score, and the frames within which it must be reached."""
 WITHOUT: dict[str, dict[str, Any]] = {
     "credit": {"exchange.credit": 0, "exchange.accumulate": 1},
     "accumulate": {"exchange.accumulate": 1},
@@ -60,8 +60,8 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "limit on lag": {"staleness.refuse_factor": 0.0},
     "no momentum": {"optimizer.beta1": 0.9},
 }
-"""What is set where one rule is left out: nothing is accumulated without credit, and V-trace corrects what is
-refreshed."""
+"""Settings that leave one rule out. Without credit nothing is accumulated, and without refresh there is no V-trace,
+because it corrects refreshed rollouts."""
 OURS: dict[str, Any] = {
     "exchange.credit": 1,
     "exchange.accumulate": 4,

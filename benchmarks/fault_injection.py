@@ -1,4 +1,4 @@
-"""Faults for a crew: each begins something, and books what mends it; and how often each kind is drawn."""
+"""Faults for a crew, and how often each kind is drawn. A fault starts something, and schedules what mends it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Mend = Callable[[], object]
 
 @dataclass
 class FaultInjector:
-    """Each fault is a method; `mend_due` is to be called often."""
+    """Injects faults, each of which is a method; call `mend_due` often."""
 
     crew: Crew
     chance: random.Random
@@ -41,7 +41,7 @@ class FaultInjector:
         self.crew.learner.signal(signal.SIGKILL)
 
     def kill_learner_that_saves(self) -> None:
-        """With SIGKILL, while a checkpoint is written."""
+        """Send SIGKILL while a checkpoint is being written."""
         until = time.monotonic() + 12.0
         while time.monotonic() < until:
             if any(self.crew.folder.checkpoints.glob(".*.partial")):
@@ -72,7 +72,7 @@ class FaultInjector:
         self._any("launcher").signal(signal.SIGTERM)
 
     def stop_learner(self) -> None:
-        """SIGSTOP, for up to 30 s."""
+        """Stop the learner with SIGSTOP for up to 30 s."""
         self._suspend(self.crew.learner.process.pid, self.chance.choice((2, 5, 30)))
 
     def stop_launcher(self) -> None:
@@ -83,7 +83,7 @@ class FaultInjector:
             self._suspend(actor.pid, self.chance.choice((2, 10, 20)))
 
     def slow_actor(self) -> None:
-        """A hundred times slower than the others, for some seconds."""
+        """Make an actor a hundred times slower than the others for some seconds."""
         if (actor := self._actor()) is None:
             return
         pid = actor.pid
@@ -107,20 +107,20 @@ class FaultInjector:
             link.reset()
 
     def move_learner(self) -> None:
-        """Restarted elsewhere, behind the same names."""
+        """Restart the learner at another address; its peers still use the same ones."""
         self.crew.move()
 
     def second_learner(self) -> None:
-        """On the same folder, on another port; it is to be refused."""
+        """Start a second learner with the same folder on another port; it must be refused."""
         if self.crew.status() is None:
-            return  # it would be the first
+            return  # without a learner it would be the first, and not be refused
         words = [*self.crew.learner_words()]
         words[words.index("--bind") + 1] = "tcp://127.0.0.1:0"
         second = Command(*words)
         self.later(6, lambda: second.__exit__())
 
     def strangers(self) -> None:
-        """Bytes that are no message, idle connections, and a flood that ends in a reset, on both ports."""
+        """Send bytes that are no message and leave connections idle on both ports; flood the first port, then reset."""
         for port in (self.crew.port, self.crew.port + 1):
             for number in range(20):
                 stranger = socket.socket()

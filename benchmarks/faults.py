@@ -2,11 +2,11 @@
 
     python -m benchmarks faults [--faults 200] [--seconds 1200] [--seed 0] [--only "kill learner,kill launcher"]
 
-Six actors, four of two launchers and two started by hand, train CartPole-v1 at a pace of 20 ms a step. After the last
-fault everything is mended, the run is to be solved (a mean return of 475), and `a3cd replay` proves from the record of
-what was applied that no gradient counted twice and that the final weights follow from it, bit for bit.
+Six actors (four from two launchers, two started by hand) train CartPole-v1 at a pace of 20 ms a step. After the last
+fault everything is mended, and the run must be solved (a mean return of 475). `a3cd replay` then proves from the record
+of applied gradients that none counted twice and that the final weights follow from them, bit for bit.
 
-For each kind of fault: how often, and the longest time in which the learner took no step, from the fault on.
+The table shows for each kind of fault how often it came, and the median and longest time until the learner's next step.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from common.run.status import RunStatus
 GOAL = 475.0
 ACTORS = 6
 SOLVED_SECONDS = 300.0
-"""After the last fault: longest wait for the goal."""
+"""Longest wait for the goal after the last fault."""
 MOST_PAUSE_SECONDS = 120.0
-"""After any fault, until the learner takes a step."""
+"""Longest time from any fault to the learner's next step."""
 PACE_SECONDS = 0.02
-"""Of a step, so that six actors leave room on two cores, and the run lasts."""
+"""Duration of a step, so that six actors do not fill two cores, and the run lasts long enough."""
 CONFIG = """
 seed = {seed}
 [environment]
@@ -66,7 +66,7 @@ gradients = true
 class Outcome:
     faults: list[str]
     pauses: dict[str, list[float]]
-    """Seconds from a fault until the learner next took a step."""
+    """Seconds from a fault to the learner's next step, by kind of fault."""
     mean_return: float | None
     frames: int
     unexpected: list[str]
@@ -81,9 +81,9 @@ def run(
     say: Callable[[str], None],
     weights: Mapping[Fault, int] = WEIGHTS,
 ) -> Outcome:
-    """`goal`: a mean return that is to be reached after the last fault, if any; `weights`: how often each comes.
+    """Train under random faults; `goal`: mean return to reach after the last fault, if any; `weights`: frequencies.
 
-    Raises RunFailedError where the run does not come back or reach the goal, or its replay differs.
+    Raises RunFailedError if the run does not recover or reach the goal, or its replay differs.
     """
     with Crew(CONFIG.format(seed=seed, pace=PACE_SECONDS), launchers=(2, 2), by_hand=2) as crew:
         chance = random.Random(seed)
@@ -122,18 +122,18 @@ def _name(fault: Fault) -> str:
 
 
 class Pauses:
-    """Times from each fault until the learner next took a step."""
+    """Measures the time from each fault to the learner's next step."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = defaultdict(list)
-        """By the name of the fault."""
+        """Times of each kind of fault, by name."""
         self.open: list[tuple[str, float, tuple[int, int]]] = []
-        """Name, time, epoch and version of faults after which no step was seen yet."""
+        """Faults after which no step was seen yet: name, time, and the epoch and version before it."""
         self._began = (0, 0)
         """The newest epoch, and the version in which it was first seen."""
 
     def begin(self, name: str, status: RunStatus | None) -> None:
-        """A fault has happened; `status`: before it."""
+        """Note a fault; `status`: the learner's before it."""
         self.open.append((name, time.monotonic(), (status.epoch, status.version) if status else (0, 0)))
 
     def end(self, status: RunStatus | None) -> None:
@@ -142,14 +142,14 @@ class Pauses:
         now, reached = time.monotonic(), (status.epoch, status.version)
         if status.epoch > self._began[0]:
             self._began = reached
-        # A restarted learner goes back to its checkpoint: it has taken a step when it is beyond that.
+        # A restarted learner begins at its checkpoint, so only a version beyond that one shows a step.
         over = [one for one in self.open if reached > max(one[2], self._began)]
         for name, since, _ in over:
             self.seconds[name].append(now - since)
         self.open = [one for one in self.open if one not in over]
 
     def longer_than(self, seconds: float) -> str | None:
-        """The oldest open fault, if it is as old as that."""
+        """Return the name of the oldest open fault if it is older than `seconds`."""
         return self.open[0][0] if self.open and time.monotonic() - self.open[0][1] > seconds else None
 
 

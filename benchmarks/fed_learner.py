@@ -1,4 +1,4 @@
-"""A learner's core that is given what actors would send, in one process and without sockets."""
+"""A learner's core fed with the messages of a fleet, in one process and without sockets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from learner.core import LearnerCore
 from learner.effects import Effect, Send
 
 BODIES = 4
-"""Different ones; each actor sends them in turn."""
+"""Number of different bodies, which each actor sends in turn."""
 
 
 class Fleet:
-    """Actors that have been played already: what each sends is made before, and sent when it is answered."""
+    """Actors whose contributions are made in advance; each sends the next when the last is answered."""
 
     def __init__(self, settings: Settings, actors: int) -> None:
         record = RunRecord(run="benchmark", created="", epoch=1, a3cd="")
@@ -51,7 +51,7 @@ class Fleet:
         return [(f"actor-{number}".encode(), group) for number in range(actors) for group in range(groups)]
 
     def _made(self) -> Iterator[list[bytes]]:
-        """Bodies of a kind of contribution; of observations, those of a group's first step and of later ones."""
+        """Yield lists of bodies: one contribution each, or observations of a group's first step and of a later one."""
         spec, settings, rng = self.run.spec, self.settings, np.random.default_rng(0)
         observation, action = spaces(settings)
         copies, steps = settings.environment.num_envs, settings.algorithm.rollout_length
@@ -71,7 +71,7 @@ class Fleet:
                 yield [codec.pack_seen(seen, begins=begins) for begins in (True, False)]
 
     def advance(self) -> bool:
-        """Whoever was answered sends; the learner does what is due. Returns whether there was anything to send."""
+        """Send the next message of each answered actor, and let the learner work. Return whether anything was sent."""
         ready, self._ready = self._ready, []
         self.now = time.monotonic()
         for key in ready:
@@ -128,7 +128,7 @@ def spaces(settings: Settings) -> tuple[Any, Any]:
 
 
 def played(rng: np.random.Generator, observation: Any, action: Any, steps: int, copies: int) -> Rollout:
-    """A rollout; frames are stacked as an environment's are."""
+    """Return a random rollout; frames are stacked as an environment stacks them."""
     shape = (steps, copies)
     seen: Any
     if observation.kind == "pixels":

@@ -1,6 +1,8 @@
-"""A minute of FlappyBird-v0 from its features, then twenty episodes with the best weights, two actors.
+"""FlappyBird-v0 trained for a minute on its features, then twenty episodes with the best weights.
 
-python -m benchmarks flappy [--seeds 0,1,2] [--seconds 60]
+    python -m benchmarks flappy [--seeds 0,1,2] [--seconds 60]
+
+Two actors train with the preset.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def main() -> None:
 
 
 def measure(seed: int, seconds: float) -> tuple[float, ...]:
-    """Frames, frames per second, mean return at the end of training; mean, spread and bounds of the evaluation."""
+    """Return frames, frames per second and mean return of training; mean, spread and bounds of the evaluation."""
     arguments = ("--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
     with Training("FlappyBird-v0", *arguments, label=f"seed {seed}") as training:
         summary = training.finish(seconds + STARTING_SECONDS).summary

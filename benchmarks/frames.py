@@ -1,13 +1,13 @@
-"""Frames to a goal, here and in another checkout by turns: whether what was made faster still learns as well.
+"""Frames to a goal, here and in another checkout in turn: whether code that was made faster still learns as well.
 
     python -m benchmarks frames [--against FOLDER] [--environments CartPole-v1,FlappyBird-v0] [--seeds 0,1,2,3,4]
                                [--set SECTION.KEY=VALUE]
 
-Two actors and the preset, until the mean return of 100 training episodes is 475 in CartPole-v1, 10 in FlappyBird-v0 (a
-pipe passed, and more); "-" is a run that did not come there in --seconds. FOLDER is benchmarks/against.py's. Whose
-gradient comes first is chance, and so the frames of one seed vary from run to run: compare medians. An actor that waits
-for the learner adds gradients up meanwhile: many frames a gradient are few steps for as many frames. --set is for both:
-the presets of the other checkout may be others.
+Two actors train with the preset until the mean return of 100 training episodes is 475 in CartPole-v1, or 10 in
+FlappyBird-v0 (more than one pipe passed); "-": not within --seconds. FOLDER is explained in benchmarks/against.py. The
+order in which gradients arrive is random, so the frames of one seed vary from run to run: compare medians. An actor
+that waits for the learner adds up its gradients: more frames per gradient mean fewer optimizer steps for these frames.
+--set applies to both checkouts, whose presets may differ.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ COLUMNS = (
     *("frames a gradient", "frames a gradient before"),
 )
 Measured = tuple[float | None, float | None, float | None]
-"""Frames to the goal, seconds from the run's begin, frames for each gradient applied; None: not reached."""
+"""Frames to the goal, seconds from the run's start, frames per applied gradient; None: not reached."""
 NOTHING: Measured = (None, None, None)
 Pair = tuple[Measured, Measured]
-"""Here, and in the other checkout."""
+"""Measured here, and in the other checkout."""
 
 
 def main() -> None:
@@ -57,13 +57,13 @@ def main() -> None:
 
 
 def pair(env: str, seed: int, seconds: float, other: Path | None, settings: Sequence[str] = ()) -> Pair:
-    """One right after the other."""
+    """Measure both checkouts, one right after the other."""
     here = measure(env, seed, seconds, None, settings)
     return here, measure(env, seed, seconds, other, settings) if other else NOTHING
 
 
 def measure(env: str, seed: int, seconds: float, checkout: Path | None, settings: Sequence[str]) -> Measured:
-    """settings: words of the command line."""
+    """Train once; settings: words of the command line."""
     limits = ("--until-return", str(GOALS[env]), "--seconds", str(seconds))
     arguments = ("--actors", "2", "--seed", str(seed), *limits, *settings)
     label = f"{env}, seed {seed}, {'before' if checkout else 'now'}"
@@ -76,7 +76,7 @@ def measure(env: str, seed: int, seconds: float, checkout: Path | None, settings
 
 
 def medians(pairs: Sequence[Pair]) -> Pair:
-    """Of each figure, on each side."""
+    """Return the median of each figure, on each side."""
     now, before = zip(*pairs, strict=True)
     return _medians(now), _medians(before)
 
@@ -87,7 +87,7 @@ def _medians(runs: Sequence[Measured]) -> Measured:
 
 
 def middle(values: Sequence[float | None]) -> float | None:
-    """The median, of two the larger; who did not reach the goal stands behind all who did."""
+    """Return the median (of two middle values the larger); None, the goal not reached, counts as infinite."""
     ordered = sorted(values, key=lambda value: math.inf if value is None else value)
     return ordered[len(ordered) // 2]
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks goal [--seeds 0,1,2,3,4]
 
-"seconds" is from starting the command to its exit, "reached after" to the goal, imports included in both.
+"seconds" is the time from starting the command to its exit, "reached after" that to the goal; both include imports.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def main() -> None:
 
 
 def measure(seed: int) -> tuple[float, float | None, int, bool]:
-    """Seconds to the end, seconds to the goal, frames, reached."""
+    """Return the seconds to the end and to the goal, the frames, and whether the goal was reached."""
     arguments = ("--actors", "2", "--seed", str(seed), "--until-return", str(GOAL))
     with Training("CartPole-v1", *arguments, label=f"seed {seed}") as training:
         result = training.finish(LIMIT_SECONDS)
     reached = result.summary["reached"]
-    # The goal ends the run, and the last row is written at its end.
+    # Reaching the goal ends the run, and the last row is written at the run's end.
     after = result.since_start(result.rows[-1]) if reached else None
     return result.seconds, after, result.summary["frames"], reached
 

@@ -1,12 +1,12 @@
 """A learner on a GPU, and whether it learns what one on the CPU does: `python -m benchmarks gpu [--device cuda]`.
 
-The learner's core is given what actors would send, in this process, without sockets: first ten optimizer steps of each
-exchange on the device and on the CPU, whose weights must agree; then as many messages as it takes for some seconds.
-Frames are those learnt from. "waits" is the part of the time in which every actor waited for the learner and it for
-its device. Then what is to be decided: whether `auto` should take the GPU for a small dense network, what several
-devices bring (`--devices cuda:0,cuda:1`; all there are, unless told), cuDNN's LSTM beside ours, and what CUDA graphs
-could save. A part that fails is told, and the others go on; with --json each is written when it is done.
-`--device cpu` runs the same, in small.
+The learner's core is fed with a fleet's messages in this process, without sockets: first ten optimizer steps of each
+exchange on the device and on the CPU, whose weights must agree; then, for some seconds, as many messages as it takes.
+Frames are those learnt from. "waits" is the share of turns in which every actor waited for the learner and the learner
+for its device. The other parts help with decisions: whether `auto` should choose the GPU for a small dense network,
+what several devices bring (`--devices cuda:0,cuda:1`; by default all), how a3cd's LSTM compares with cuDNN's, and what
+CUDA graphs could save. If a part fails, that is reported and the others go on; with --json each part is written when
+done. `--device cpu` runs a small version.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ EQUAL_STEPS = 10
 NETWORKS = ("conv-a3c", "conv-impala")
 EXCHANGES = ("trajectories", "actions")
 WORTH = 1.1
-"""A device is recommended for this many times the frames."""
+"""A GPU is recommended if it learns from at least this many times the CPU's frames."""
 COLUMNS = ("learner", "actors", "frames/s", "steps/s", "frames a step", "waits %", "GPU busy %", "MiB at most")
 
 
 def equal(device: str, kind: str) -> float:
-    """The largest difference of the weights after the same steps on both."""
+    """Return the largest difference of a weight after the same steps on the device and on the CPU."""
     return float(np.abs(learnt("cpu", kind) - learnt(device, kind)).max())
 
 
 def learnt(device: str, kind: str) -> Floats:
-    """The weights after some steps; of one actor, so that the batches are the same on every device."""
+    """Return the weights after EQUAL_STEPS steps with one actor, so that batches are the same on every device."""
     small = ("environment.num_envs=4", "exchange.groups=1", "algorithm.rollout_length=5", "optimizer.kind='sgd'")
     fleet = Fleet(settings_of(kind, "conv-a3c", device, *small), 1)
     transport: Any = fleet.weights.transport
-    transport.mark = lambda: lambda: True  # each step is waited for: who acts has the newest weights, as on a CPU
+    transport.mark = lambda: lambda: True  # wait for each step, so that the newest weights act, as on a CPU
     while fleet.version < EQUAL_STEPS:
         fleet.advance()
     return fleet.weights.vectors()[0]
 
 
 def speed(given: argparse.Namespace, kind: str, network: str, device: str) -> list[Any]:
-    """A row of COLUMNS."""
+    """Return a row of COLUMNS."""
     fleet = Fleet(settings_of(kind, network, device, f"environment.num_envs={given.copies}"), given.actors)
     on_gpu = fleet.weights.vector.device.type == "cuda"
     if on_gpu:
@@ -80,7 +80,7 @@ def speed(given: argparse.Namespace, kind: str, network: str, device: str) -> li
 
 
 def busy() -> float | None:
-    """Per cent of the time that the GPU computed; None where nobody tells."""
+    """Return the GPU's utilization in per cent; None where it is not known."""
     try:
         return float(torch.cuda.utilization())
     except (ModuleNotFoundError, RuntimeError):
@@ -104,7 +104,7 @@ def speeds(given: argparse.Namespace) -> None:
 
 
 def small_network(given: argparse.Namespace) -> None:
-    """What `auto` should take for a dense network, with each exchange."""
+    """Show which device `auto` should choose for a dense network, with each exchange."""
     rows = [
         [speed(given, kind, "dense", device) for device in ("cpu", given.device)]
         for kind in ("gradients", "trajectories")
@@ -116,13 +116,13 @@ def small_network(given: argparse.Namespace) -> None:
 
 
 def recommended(cpu: float, gpu: float) -> str:
-    """In words, from frames a second on both."""
+    """Return the recommendation in words, from the frames a second on both."""
     ratio = gpu / max(cpu, 1e-9)
     return f"take the {'GPU' if ratio >= WORTH else 'CPU'} (the GPU learns from {ratio:.2f} times the frames)"
 
 
 def several(given: argparse.Namespace) -> None:
-    """One device against all."""
+    """Compare one device with all of them."""
     if "," not in given.devices:
         return
     first = given.devices.partition(",")[0]
@@ -182,14 +182,14 @@ def main() -> None:
 
 
 def run(given: argparse.Namespace, until: float) -> list[str]:
-    """Every part, whatever becomes of the others; returns what failed."""
+    """Run every part, even after another has failed; return the failures."""
     failed = []
     for part in PARTS:
         try:
             if time.monotonic() > until:
                 raise TimeoutError(f"not begun after {given.minutes:g} minutes")
             part(given)
-        except Exception as error:  # whatever it is: the figures of the others are wanted
+        except Exception as error:  # of any kind, because the other parts' figures are still wanted
             text = f"{part.__name__}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             tables.show("Failed", ("part",), [(text,)])
             failed.append(text)

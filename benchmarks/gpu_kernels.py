@@ -1,4 +1,4 @@
-"""What a step costs the host that starts its kernels, and the device that computes them."""
+"""Costs of an optimizer step: time of the host that starts the kernels, and of the device that runs them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ STEPS, COPIES, UNITS = 21, 256, 128
 
 @dataclass(frozen=True)
 class Launches:
-    """Of one optimizer step; seconds."""
+    """Kernels of one optimizer step, and times in seconds."""
 
     kernels: int | None
-    """None where no device was seen."""
+    """Number of kernels; None without a CUDA device."""
     host: float
-    """Until all is started."""
+    """Time until all kernels are started."""
     whole: float
-    """Until all is over."""
+    """Time until all kernels have finished."""
     busy: float | None
-    """In kernels, by the profiler."""
+    """Time in kernels according to the profiler; None without a CUDA device."""
 
     @property
     def saved(self) -> float | None:
-        """Per cent of the time in which the device had nothing to do: CUDA graphs can save no more than that."""
+        """Percentage of the time in which the device was idle, which is the most that CUDA graphs can save."""
         return None if self.busy is None else 100 * max(0.0, 1 - self.busy / self.whole)
 
 
@@ -69,7 +69,7 @@ def launches(network: str, device: str, copies: int) -> Launches:
 
 
 def lstm_times(device: torch.device) -> tuple[float, float]:
-    """Seconds of a forward and a backward pass: ours, and torch's own, which has no resets within a rollout."""
+    """Return the seconds of a forward and backward pass: a3cd's LSTM, and torch's, which cannot reset in a rollout."""
     generator = torch.Generator().manual_seed(0)
     ours = LSTM(UNITS, UNITS, generator).to(device)
     theirs = torch.nn.LSTM(UNITS, UNITS).to(device)

@@ -1,10 +1,11 @@
-"""From 6 to 12 actors by how long episodes last.
+"""A fleet that grows from 6 to 12 actors as episodes become longer.
 
     python -m benchmarks growth [--seconds 150]
 
-CartPole-v1 at a fixed pace, with the default rule: 1 / 2 / 3 actors where the mean episode is 2 / 4 / 6 times as long
-as the first ones, at least so many episodes apart (1000; here 150). It shows when actors are added and why, in one run.
-It does not show that growing is better than starting with all: fixed numbers would have to stand beside it.
+CartPole-v1 at a fixed pace with the default rule: 1 / 2 / 3 actors are added when the mean episode is 2 / 4 / 6 times
+as long as the first ones; between additions lie at least 150 episodes (by default 1000). The table shows when and why
+actors were added in one run. It does not show that growing beats starting with all of them: that would need runs with
+fixed numbers.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def additions(lines: Iterable[str]) -> Iterator[tuple[Cell, ...]]:
-    """What the learner said of them."""
+    """Yield a row for each addition in the learner's log."""
     for line in lines:
         if (match := ADDITION.search(line)) is not None:
             mean, first, over, since, before, after = match.groups()

@@ -1,8 +1,8 @@
-"""How long a learner takes to welcome a thousand actors that come at once: `python -m benchmarks join_storm`.
+"""Time that a learner needs to welcome a thousand actors that come at once: `python -m benchmarks join_storm`.
 
-The actors are raw sockets of one process; the learner is a process of its own, on the same machine. First all connect,
-then all say hello at once; the time is from the first hello to the last welcome. The learner's own work is its
-processor time meanwhile.
+The actors are raw sockets of one process; the learner is another process on the same machine. All actors connect first,
+then say hello at once; "seconds" is the time from the first hello to the last welcome, in which the learner's processor
+time is also measured.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def hello(number: int) -> Hello:
 
 
 def storm(address: Address, actors: int, learner: psutil.Process) -> tuple[float, float, int]:
-    """Seconds until all are welcome, the learner's processor seconds of these, and the bytes of weights."""
+    """Return the seconds until all are welcome, the learner's processor seconds in them, and the bytes of weights."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.set(zmq.MAX_SOCKETS, 2 * actors + 16)
     peers = [sockets.dealer(context, str(address), 2**30) for _ in range(actors)]

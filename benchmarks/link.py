@@ -1,10 +1,10 @@
-"""A relay between peers and their learner: a cable that can be cut, slowed, reset, or led to another learner.
+"""A TCP proxy between peers and their learner: a cable that can be cut, slowed, reset, or led to another learner.
 
     with Link("127.0.0.2", "127.0.0.1", 5555) as link:      # and port 5556
         link.cut(); link.mend(); link.slow(20_000); link.reset(); link.lead_to("127.0.0.9")
 
-It relays bytes on loopback, in a thread of its own. A cut cable loses nothing by itself, as TCP would send again: what
-is on its way waits until it is mended.
+It relays bytes on loopback, in its own thread. A cut cable loses no bytes, because TCP would send them again: they wait
+until the cable is mended.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Self
 
 CHUNK_BYTES = 16_384
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER of a connection whose end is a reset."""
+"""Value of SO_LINGER with which closing a connection resets it."""
 
 
 class Link:
     def __init__(self, listen: str, target: str, port: int) -> None:
-        """Relays `port` and the next one of the address `listen` to those of `target`."""
+        """Relays `port` and the next port at the address `listen` to the same ports at `target`."""
         self._target = target
         self._bytes_per_second = 0.0
         self._writers: set[asyncio.StreamWriter] = set()
@@ -50,20 +50,20 @@ class Link:
         self._call(self._up.clear)
 
     def mend(self) -> None:
-        """The cable is whole and as fast as it can be."""
+        """Makes the cable whole, with no limit on its speed."""
         self.slow(0.0)
         self._call(self._up.set)
 
     def slow(self, bytes_per_second: float) -> None:
-        """In each direction of each connection; 0: as fast as it can be."""
+        """Limits the speed in each direction of each connection; 0: no limit."""
         self._bytes_per_second = bytes_per_second
 
     def reset(self) -> None:
-        """Every connection ends at once."""
+        """Resets every connection."""
         self._call(self._abort)
 
     def lead_to(self, target: str) -> None:
-        """New connections go to this address, with the same ports; those that there are end."""
+        """Leads new connections to this address, with the same ports, and resets the existing ones."""
         self._target = target
         self.reset()
 
@@ -109,4 +109,4 @@ class Link:
                 await asyncio.sleep(len(data) / self._bytes_per_second)
             writer.write(data)
             await writer.drain()
-        raise ConnectionResetError  # one end is gone: so is the other
+        raise ConnectionResetError  # when one end is gone, close the other too

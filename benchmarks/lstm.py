@@ -1,9 +1,10 @@
-"""Memory where one observation does not tell all: CartPole-v1 without velocities, with an LSTM and without.
+"""Memory in a partially observed environment: CartPole-v1 without velocities, with an LSTM and without.
 
     python -m benchmarks lstm [--seeds 0,1,2] [--seconds 240]
 
-Two actors, to a training mean of 475 over 100 episodes; both networks have the same settings otherwise. "best" is the
-best mean of 100 episodes in that time, "reached after" is from starting the command, imports included.
+Two actors train to a mean return of 475 over 100 training episodes; both networks have the same settings otherwise.
+"best" is the best mean of 100 episodes in that time; "reached after" counts from starting the command, including
+imports.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SETTINGS: dict[str, Any] = {
     "environment.reward_scale": 0.1,
     "network.hidden": [32],
     "network.activation": "relu",
-    "network.input_scale": 10.0,  # what shows velocities are small differences between small numbers
+    "network.input_scale": 10.0,  # because velocities show only as small differences between small numbers
     "algorithm.rollout_length": 20,
     "algorithm.gae_lambda": 0.95,
     "optimizer.learning_rate": 3e-3,

@@ -1,6 +1,6 @@
-"""CartPole without velocities: an environment that takes memory, `benchmarks.masked:MaskedCartPole-v0`.
+"""CartPole without velocities: an environment that requires memory, `benchmarks.masked:MaskedCartPole-v0`.
 
-Cart's position and pole's angle are observed; how fast they move shows only in how they change.
+Only the cart's position and the pole's angle are observed; their velocities show only in how these change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 SHOWN = (0, 2)
-"""Of CartPole's position, velocity, angle, angular velocity."""
+"""Indices of what is shown of CartPole's position, velocity, angle, angular velocity."""
 STEPS = 500
 
 
 class MaskedCartPole(gymnasium.ObservationWrapper[NDArray[np.float32], Any, Any]):
-    """One of them."""
+    """A single environment."""
 
     def __init__(self, **keywords: Any) -> None:
         super().__init__(CartPoleEnv(**keywords))
@@ -31,7 +31,7 @@ class MaskedCartPole(gymnasium.ObservationWrapper[NDArray[np.float32], Any, Any]
 
 
 class MaskedCartPoleVector(CartPoleVectorEnv):
-    """Many, stepped as arrays."""
+    """A batch of environments, stepped as arrays."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)

@@ -1,11 +1,11 @@
-"""Memory of the learner and of its actors over time, dense network, and what actors cost that wait.
+"""Memory of a learner and its actors over time with a dense network, and the cost of waiting actors.
 
     python -m benchmarks memory [--actors 40] [--minutes 10] [--every 30]
 
 CartPole-v1 at a pace that forty actors keep on two cores. RSS counts shared libraries in every process, PSS divides
-them among those that share them (Linux alone tells it), USS is what would be free if the process ended. The sums are of
-the learner and all actors. The first sample is taken when all actors have joined. Processor time is of all actors: at
-their pace, and while their learner is stopped and they have nothing to do but to wait for it.
+them among the processes that share them (only Linux reports it), USS is the memory that the process's end would free.
+The sums are over the learner and all actors. The first sample is taken when all actors have joined. Processor time is
+that of all actors: at their pace, and while their learner is stopped and they can only wait for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = {
     "limits.frames": 1_000_000_000,
 }
 ACTOR_START_SECONDS = 10.0
-"""Longest per actor."""
+"""Longest start per actor."""
 MIB = 2**20
 KINDS = (
     "learner RSS",
@@ -44,7 +44,7 @@ KINDS = (
 )
 STOPPED_SECONDS = 10.0
 SETTLING_SECONDS = 5.0
-"""After which an actor of a stopped learner has sent what it may."""
+"""Time after which the actors of a stopped learner have used up their credit."""
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def measure(actors: int, seconds: float, every: float) -> tuple[list[tuple[float, ...]], float, float]:
-    """Samples as KINDS says, in MiB; processor seconds a second of all actors while they play, and while they wait."""
+    """Return samples of KINDS, in MiB, and all actors' processor seconds per second while playing and while waiting."""
     settings = SETTINGS | {"scaling.minimum": actors, "scaling.maximum": actors}
     with Training("CartPole-v1", label="memory", settings=settings) as training:
         _wait_for(training, actors)
@@ -107,7 +107,7 @@ def _sample(learner: psutil.Process, actors: Sequence[psutil.Process]) -> tuple[
 
 
 def _memory(process: psutil.Process) -> tuple[float, float, float]:
-    """RSS, PSS (not a number where it is not told), USS."""
+    """Return RSS, PSS (NaN where it is not reported) and USS, in MiB."""
     memory = process.memory_full_info()
     return memory.rss / MIB, getattr(memory, "pss", math.nan) / MIB, memory.uss / MIB
 

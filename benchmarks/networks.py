@@ -1,11 +1,11 @@
-"""Frames per second of every network, acting and computing gradients.
+"""Frames per second of every network, for acting and for gradients.
 
     python -m benchmarks networks [--seconds 1.5] [--side 84] [--threads 1] [--precision float32]
 
-Shortest of several repeats. "act" is a forward pass of one batch, "gradient" the whole of
-`common.rl.gradient.gradient` on 20 steps of 16 environments; --threads and --precision are those of the learner's
-optimizer, and --precision is of gradients alone. The last row is A3C's network in the usual form, torch.nn.Conv2d on
-x.float() / 255 in float32 with one batch for the gradient.
+Times are the shortest of several repeats. "act" is a forward pass of one batch; "gradient" is
+`common.rl.gradient.gradient` on 20 steps of 16 environments. --threads and --precision are as in the learner's
+optimizer settings; --precision applies to gradients only. The last row is A3C's network in its usual form:
+torch.nn.Conv2d on x.float() / 255 in float32, with one batch for the gradient.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def main() -> None:
 
 
 def row(name: str, size: int, one: float, batch: float, whole: float) -> tuple[Cell, ...]:
-    """Of COLUMNS; `one`, `batch` and `whole` in seconds."""
+    """Return a row of COLUMNS; `one`, `batch` and `whole` are in seconds."""
     return name, size, one * 1e6, batch * 1e6, COPIES / batch, whole * 1e6, STEPS * COPIES / whole
 
 
 def ours(
     model: TorchModel, observation: ObservationSpec, budget: float, *, bfloat16: bool
 ) -> tuple[int, float, float, float]:
-    """Parameters; seconds to act for one copy and for all, and for a gradient."""
+    """Return the number of parameters, and the seconds to act for one copy, to act for all, and for a gradient."""
     network = model.network
     rollout = make_rollout(observation)
     step = torch.from_numpy(rollout.observations[0])
@@ -106,13 +106,13 @@ def make_rollout(observation: ObservationSpec) -> Rollout:
 
 
 def plain(picture: ObservationSpec, budget: float) -> tuple[int, float, float, float]:
-    """As `ours`, of torch's own layers."""
+    """Return the same as `ours`, for a network of torch's own layers."""
     convolutions = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
     network = nn.Sequential(*convolutions, nn.LazyLinear(256), nn.ReLU(), nn.Linear(256, ACTIONS + 1))
     rollout = make_rollout(picture)
     observations = torch.from_numpy(rollout.observations)
     step, batch = observations[0], observations.flatten(0, 1)
-    network(step.float())  # the lazy layer has its size from now on
+    network(step.float())  # fixes the size of the lazy layer
     direction = torch.full((len(batch), ACTIONS + 1), 1e-3)
 
     def act(observations: Tensor) -> None:
@@ -128,7 +128,7 @@ def plain(picture: ObservationSpec, budget: float) -> tuple[int, float, float, f
 
 
 def seconds(call: Callable[[], object], budget: float) -> float:
-    """Shortest of the repeats that fit into the budget, seconds."""
+    """Return the shortest time, in seconds, of the repeats that fit into the budget (also seconds)."""
     call()
     shortest, end = float("inf"), time.perf_counter() + budget
     while (start := time.perf_counter()) < end:

@@ -1,9 +1,10 @@
-"""How fast one actor plays and learns, against its environment alone: frames a second, memory, processor time.
+"""Speed of one actor that plays and learns, compared with its environment alone: frames, memory, processor time.
 
     python -m benchmarks one_actor [--seconds 15] [--env CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
 
-One actor on a core, a learner on another (where there are two), the preset's settings, exchange of gradients. The
-environment alone is stepped with random actions on the actor's core, right after; "share" is the actor's speed of it.
+One actor runs on one core and a learner on another (if there are two), with the preset's settings and an exchange of
+gradients. Right after, the environment alone is stepped with random actions on the actor's core ("alone"); "share" is
+the actor's speed relative to that.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def main() -> None:
 
 
 def measure(env: str, seconds: float) -> tuple[Cell, ...]:
-    """What the columns say."""
+    """Return a row of COLUMNS."""
     section = for_environment(env).environment
     with Training(env, "--actors", "1", label=env, settings=ENDLESS) as training:
         training.wait(STARTING_SECONDS, {"gradients": WARM_UP_GRADIENTS})

@@ -1,7 +1,7 @@
 """Microseconds per step of every flat optimizer: `python -m benchmarks optimizers [DEVICE]`.
 
-One thread, shortest of several repeats. The sizes are those of the dense network on CartPole, of 17.5k parameters,
-and of A3C's conv network. The last row is torch.optim.Adam on the conv network's eight separate parameters.
+One thread; times are the shortest of several repeats. The sizes are the dense network on CartPole, a network of 17.5k
+parameters, and A3C's conv network. The last row is torch.optim.Adam on the conv network's eight separate parameters.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def measure_separate(device: torch.device) -> float:
 
 
 def microseconds(call: Callable[[], object], device: torch.device, budget: float = 1.0) -> float:
-    """Shortest of the repeats that fit into the budget."""
+    """Return the shortest time of the repeats that fit into the budget (in seconds)."""
     call()
     shortest, end = float("inf"), time.perf_counter() + budget
     while (start := time.perf_counter()) < end:

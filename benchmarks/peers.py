@@ -1,16 +1,16 @@
-"""Other libraries of reinforcement learning on the same two cores, each with its own published settings.
+"""Other reinforcement learning libraries on the same two cores, each with published settings.
 
     python -m benchmarks peers [--peers a3cd,stable-baselines3] [--environments CartPole-v1,FlappyBird-v0,ALE/Pong-v5]
                                [--seeds 0,1,2,3,4] [--seconds 60] [--cache FOLDER]
 
-Each peer is installed, by pip, into a virtual environment of its own below the cache, once, with the release of torch
-that is installed here. A driver of ours (benchmarks/peer_drivers) trains with it, in a process of its own, and says
-which settings, and who published them. Of each seed the peers run in turn.
+Each peer is installed once, by pip, into its own virtual environment below the cache, with the release of torch that is
+installed here. A driver (benchmarks/peer_drivers) trains with it in its own process; the driver states the settings and
+who published them. For each seed the peers run one after another.
 
 "to the goal" is the time until the mean return of 100 training episodes is 475 in CartPole-v1, which ends a run; other
-runs end after --seconds of training. "start" is what passes from the command to the first frame. Frames are steps of
-the agent (in Pong four of the game). "return" is the mean of episodes played with the last weights and the likeliest
-actions: 20, and 3 of Pong.
+runs end after --seconds of training. "start" is the time from the command to the first frame. Frames are steps of the
+agent (in Pong four frames of the game). "return" is the mean return of 20 episodes (3 in Pong) played with the last
+weights and the most likely actions.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ CORES = 2
 DRIVERS = Path(__file__).with_name("peer_drivers")
 STARTING_SECONDS = 120.0
 PLAYING_SECONDS = 300.0
-"""Longest start, and longest evaluation, on a busy machine."""
+"""Longest start (STARTING_SECONDS) and longest evaluation on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Peer:
     requirements: tuple[str, ...]
-    """What pip is to install."""
+    """Packages for pip to install."""
     driver: str
-    """File in benchmarks/peer_drivers."""
+    """Name of the driver's file in benchmarks/peer_drivers."""
     threads: Mapping[str, int] = field(default_factory=dict)
-    """Of torch, in each of its processes, by the game; 1 where nothing is said."""
+    """Threads of torch in each of its processes, by environment; 1 where none is given."""
 
 
 PEERS = {
     "stable-baselines3": Peer(
         ("stable-baselines3", "ale-py", "flappy-bird-gymnasium", "opencv-python-headless"),
         "stable_baselines3_ppo.py",
-        {"ALE/Pong-v5": 2},  # all is one process; layers of 64 units are no work for two threads
+        {"ALE/Pong-v5": 2},  # it is a single process; in other games layers of 64 units are too small for two threads
     ),
     "sample-factory": Peer(
         ("sample-factory", "gymnasium<1", "ale-py<0.10", "flappy-bird-gymnasium"),
@@ -72,12 +72,12 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Task:
-    """What to train for."""
+    """A goal of training, and the evaluation afterwards."""
 
     goal: float
-    """Mean training return that ends a run; infinity: none does."""
+    """Mean training return that ends a run; infinity: no return does."""
     episodes: int
-    """To play at the end."""
+    """Number of episodes to play at the end."""
 
 
 TASKS = {"CartPole-v1": Task(475.0, 20), "FlappyBird-v0": Task(math.inf, 20), "ALE/Pong-v5": Task(math.inf, 3)}
@@ -85,12 +85,12 @@ TASKS = {"CartPole-v1": Task(475.0, 20), "FlappyBird-v0": Task(math.inf, 20), "A
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a peer came to."""
+    """The result of one run of a peer."""
 
     start: float
     """Seconds from the command to the first frame."""
     seconds: float
-    """From the first frame to the goal, or to the end of training."""
+    """Seconds from the first frame to the goal, or to the end of training."""
     frames: int
     reached: bool
     training_return: float | None
@@ -99,7 +99,7 @@ class Run:
     versions: Mapping[str, str]
 
     def figures(self) -> tuple[float | None, ...]:
-        """What FIGURES says."""
+        """Return the values of FIGURES."""
         goal = self.seconds if self.reached else None
         whole = self.start + self.seconds if self.reached else None
         return whole, goal, self.start, self.frames / self.seconds, self.training_return, self.played
@@ -123,7 +123,7 @@ def main() -> None:
         sys.exit(f"unknown: {', '.join(unknown)}; peers are {OURS}, {', '.join(PEERS)}; games are {', '.join(TASKS)}")
     pythons = {name: Path(sys.executable) if name == OURS else install(name, given.cache) for name in names}
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # for all that is started below
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # inherited by every process started below
     tables.machine()
     runs: dict[tuple[str, str], list[Run | None]] = {(task, name): [] for task in environments for name in names}
     for task in environments:
@@ -134,12 +134,12 @@ def main() -> None:
 
 
 def default_cache() -> Path:
-    """In the user's own folder for what can be made again."""
+    """Return a folder in the user's cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "a3cd-peers"
 
 
 def attempt(name: str, python: Path, task: str, seed: int, seconds: float) -> Run | None:
-    """None: it failed, and why is on stderr."""
+    """Run a peer and report on stderr; return its result, or None if it failed."""
     try:
         run = ours(task, seed, seconds) if name == OURS else drive(PEERS[name], python, task, seed, seconds)
     except RunFailedError as error:
@@ -152,7 +152,7 @@ def attempt(name: str, python: Path, task: str, seed: int, seconds: float) -> Ru
 
 
 def ours(task: str, seed: int, seconds: float) -> Run:
-    """A run of a3cd: two actors and a learner, the environment's preset."""
+    """Run a3cd: a learner and two actors with the environment's preset."""
     goal = TASKS[task].goal
     settings = {"limits.until_return": goal if math.isfinite(goal) else 1e9}
     arguments = ("--actors", "2", "--seed", str(seed), "--seconds", str(seconds))
@@ -174,7 +174,7 @@ def ours(task: str, seed: int, seconds: float) -> Run:
 
 
 def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run:
-    """A run of a peer; raises RunFailedError."""
+    """Run a peer; raises RunFailedError."""
     threads = peer.threads.get(task, 1)
     given = {
         "environment": task,
@@ -185,7 +185,7 @@ def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run
         "threads": threads,
     }
     words = (f"--{name}={value}" for name, value in given.items())
-    # -P: modules are not looked for beside the script.
+    # -P: do not import modules from the script's folder.
     command = (str(python), "-P", str(DRIVERS / peer.driver), *words)
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(threads)}
     started = time.time()
@@ -194,9 +194,9 @@ def drive(peer: Peer, python: Path, task: str, seed: int, seconds: float) -> Run
 
 
 def output(command: Sequence[str], surroundings: Mapping[str, str], limit: float) -> str:
-    """What it printed; raises RunFailedError if it fails or takes longer than `limit` seconds.
+    """Run a command and return what it printed; raises RunFailedError if it fails or takes over `limit` seconds.
 
-    What it has started ends with it.
+    Processes that it has started end with it.
     """
     with subprocess.Popen(
         command,
@@ -221,7 +221,7 @@ def output(command: Sequence[str], surroundings: Mapping[str, str], limit: float
 
 
 def read(said: str, started: float) -> Run:
-    """From a driver's line, the last that it printed; raises RunFailedError. started: when, in seconds since 1970."""
+    """Return the result in a driver's last line; raises RunFailedError. started: its start in seconds since 1970."""
     try:
         result: dict[str, Any] = json.loads(said.splitlines()[-1])
         return Run(
@@ -238,7 +238,7 @@ def read(said: str, started: float) -> Run:
 
 
 def install(name: str, cache: Path) -> Path:
-    """Its interpreter, installed before or now; exits if pip fails."""
+    """Return the peer's interpreter, after installing the peer if need be; exits if pip fails."""
     folder = cache / name
     python, stamp = folder / "bin" / "python", folder / "installed.json"
     wanted = {"requirements": list(PEERS[name].requirements), "constraints": constraints(), "python": sys.version}
@@ -257,7 +257,7 @@ def install(name: str, cache: Path) -> Path:
 
 
 def constraints() -> list[str]:
-    """The release of torch that runs here, whatever its build: the figures shall not be of two torches."""
+    """Return a constraint on torch's release that runs here (of any build), so that all peers use the same torch."""
     return [f"torch=={version('torch').partition('+')[0]}"]
 
 

@@ -1,4 +1,4 @@
-"""Pictures without a game, for what computes on them: an environment, `benchmarks.pictures:Pictures-v0`."""
+"""An environment of pictures without a game, to measure networks with: `benchmarks.pictures:Pictures-v0`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIDE, ACTIONS = 84, 6
 
 
 class Pictures(gymnasium.Env[NDArray[np.uint8], np.int64]):
-    """One grey noise after another; nothing is rewarded."""
+    """Shows grey noise at each step; rewards are zero."""
 
     observation_space = Box(0, 255, (1, SIDE, SIDE), np.uint8)
     action_space = Discrete(ACTIONS)

@@ -1,10 +1,10 @@
-"""Ten actors on CartPole-v1, of which one flips the sign of its gradients and one sends huge ones: with the robust sum.
+"""The robust sum with ten actors on CartPole-v1, of which one flips its gradients' sign and one sends huge gradients.
 
     python -m benchmarks poison [--seeds 0,1,2] [--actors 10] [--num-envs 8] [--frames 600000]
 
-Honest actors and bad ones, each with and without exchange.robust = "agreement": frames until the mean return is 475
-("-": not within --frames), whom `status` named, and microseconds of the learner's thread per gradient. The processes
-are real ones over TCP.
+Runs with and without the bad actors, each with and without exchange.robust = "agreement", show: frames until the mean
+return is 475 ("-": not within --frames), the actors that `status` named, and microseconds of the learner's thread per
+gradient. The daemons are real processes over TCP.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(seed: int, bad: bool, robust: str, options: Any) -> tuple[tables.Cell, .
 
 
 def train(learner: Command, address: Address, names: Sequence[str]) -> set[str]:
-    """Until the learner ends, with an actor of each name; whom its status named meanwhile."""
+    """Run an actor of each name until the learner ends; return the names that its status has reported."""
     named: set[str] = set()
     deadline = time.monotonic() + LIMIT_SECONDS
     with ExitStack() as stack:
@@ -95,7 +95,7 @@ def train(learner: Command, address: Address, names: Sequence[str]) -> set[str]:
             time.sleep(1.0)
             named |= _named(address)
             for name, actor in actors.items():
-                if actor.process.poll() not in (None, 0) and learner.process.poll() is None:  # as its launcher would
+                if actor.process.poll() not in (None, 0) and learner.process.poll() is None:  # as a launcher
                     actors[name] = stack.enter_context(_actor(name, address))
     return named
 
@@ -106,7 +106,7 @@ def _actor(name: str, address: Address) -> Command:
 
 
 def _named(address: Address) -> set[str]:
-    """Whom the status names now."""
+    """Return the names of the actors that the status reports now."""
     try:
         status = observer.fetch(LearnerEndpoint(address), 5.0, lambda _: None)
     except A3cdError:

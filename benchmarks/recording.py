@@ -1,9 +1,9 @@
-"""What the record of gradients costs the learner: its time for a gradient with and without, and bytes.
+"""Cost of recording gradients in the learner: time per gradient with and without the record, and bytes.
 
     python -m benchmarks recording [--steps 2000]
 
-Of the thread alone, by its processor time: the core takes the gradient and the step, and what it wants recorded
-is written below the folder for temporary files.
+Times are processor times of one thread, in which the core takes the gradient and an optimizer step, and the record is
+written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CASES = (
     ("dense 512, 512", "[512, 512]", "int8"),
     ("dense 2048, 2048", "[2048, 2048]", "int8"),
 )
-"""What, network.hidden, exchange.codec."""
+"""Name, network.hidden and exchange.codec of each case."""
 COLUMNS = ("parameters", "codec", "body B", "without us", "with us", "record B a gradient")
 
 
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(hidden: str, codec: str, steps: int, *, record: bool) -> tuple[float, float, int, int]:
-    """Seconds and bytes on the disk for a gradient; parameters, and bytes of a body."""
+    """Return seconds and bytes on disk per gradient, the number of parameters, and the bytes of a body."""
     given = (f"network.hidden={hidden}", f"exchange.codec={codec}", "exchange.entropy_coder=none")
     settings = override(Settings(), (*given, f"record.gradients={str(record).lower()}"))
     with TemporaryDirectory() as place:

@@ -1,23 +1,23 @@
-"""Whether relays are called for: many simulated actors with and without a relay for each site (docs/scaling.md).
+"""When relays pay off: many simulated actors with and without a relay for each site (docs/scaling.md).
 
     python -m benchmarks relay [--networks dense,conv-a3c] [--actors 100,1000,10000] [--relays 10] [--mbit 1000]
                                [--site-mbit 1000,10000] [--accumulate 4] [--seconds 10] [--seeds 0,1,2]
                                [--rates 0.001] [--links 0,3]
 
-The cores of learner, relays and actors are the real ones; time and the network are simulated, with processor times as
-`python -m benchmarks size` has them.
+The cores of learner, relays and actors are the real ones; time and network are simulated, with the processor times of
+`python -m benchmarks size`.
 
-Who takes what: all actors say hello at once, and then send always the same gradient, one a second, over a link of
---mbit at the learner or of --site-mbit at their relay. "gradients/s" are rollouts in steps of the learner, "stale" the
-messages a second that learner or relays did not take, "in" the gradients and sums that the learner reads. "s a
-version" is from one version to the next at an actor; "lag" is in steps, and "age" how old weights are when their
-gradient, or the oldest of a sum, is taken in: in seconds, or in rollouts of a second. Fleets that would wait for a
-version for more than a minute are left out.
+Throughput: all actors say hello at once, and then always send the same gradient, one a second, over a link of --mbit at
+the learner or of --site-mbit at their relay. "gradients/s" are rollouts in the learner's steps; "stale" are messages a
+second that learner or relays found too old; "in" are gradients and sums a second that the learner reads. "s a version"
+is the time from one version to the next at an actor; "lag" is in optimizer steps; "age" is the age of the weights when
+their gradient, or the oldest gradient of a sum, is applied: in seconds, or in rollouts, which take a second. Fleets in
+which a version would take more than a minute are left out.
 
-Whether they learn: CartPole-v1 to 300 as in `python -m benchmarks factors`, "ours" with Adam and a learner that keeps
-up with ten actors; forty play, directly or behind four relays, within 400,000 frames. --links: Mbit/s at the learner
-and at each relay, 0 for no limit; at 3 one version to forty takes 0.55 s, in which each plays more than three
-rollouts, and of the gradients the link carries a third.
+Learning: CartPole-v1 to 300 as in `python -m benchmarks factors`, with "ours", Adam, and a learner that keeps up with
+ten actors. Forty actors play, directly or behind four relays, within 400,000 frames. --links: Mbit/s at the learner and
+at each relay, 0 for no limit; at 3 it takes 0.55 s to send one version to forty actors, in which each plays more than
+three rollouts, and the link carries a third of the gradients.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from simulation.recorders import MemoryRecorder
 from simulation.settings import LOOPBACK, Costs, Host, Link, Relay, Simulation
 
 SITE = Link(delay=2e-4)
-"""Between an actor and its relay."""
+"""Link between an actor and its relay."""
 STEP_SECONDS = {"dense": 2e-5, "conv-a3c": 6e-4}
-"""Of the learner, for an optimizer step."""
+"""Learner's time for an optimizer step, by network."""
 PACK_SECONDS = {"dense": 0.0, "conv-a3c": 5e-4}
-"""Of a relay, for a sum."""
+"""Relay's time for a sum, by network."""
 NETWORKS = {"dense": size.NETWORKS[0], "conv-a3c": size.NETWORKS[2]}
 ENVIRONMENTS = {"dense": "FlappyBird-v0", "conv-a3c": "ALE/Pong-v5"}
-"""Presets with these networks."""
+"""Environments whose presets have these networks."""
 COLUMNS = "joined, s", "gradients/s", "stale", "in", "busy", "relay busy", "Mbit/s out", "s a version", "lag", "age, s"
 LONGEST_SECONDS = 60.0
-"""Between two versions."""
+"""Longest time between two versions; slower fleets are left out."""
 PLAYING, PLAYING_RELAYS = 40, 4
-"""Actors that learn, and their relays."""
+"""Numbers of actors and of relays in the runs that learn."""
 SCORE, FRAMES = 300.0, 400_000
 
 
@@ -102,12 +102,12 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Sites:
-    """Through what a fleet sends."""
+    """The relays through which a fleet sends."""
 
     relays: int = 0
-    """0: directly to the learner."""
+    """Number of relays; 0: actors send directly to the learner."""
     mbit: float = 0.0
-    """Of each relay's network; 0: without a limit."""
+    """Bandwidth of each relay's network; 0: without a limit."""
 
     @property
     def name(self) -> str:
@@ -121,13 +121,13 @@ def fleets(relays: int, site_mbit: Sequence[float]) -> list[Sites]:
 
 
 def learned(outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
-    """Medians over the seeds, of the first time at the score."""
+    """Return medians over the seeds at the first time that the score is reached."""
     frames, seconds, lag = (median_at(outcomes, SCORE, figure) for figure in ("frames", "seconds", "lag"))
     return None if frames is None else frames / 1e3, seconds, lag
 
 
 class Fleet:
-    """A cluster of actors started by hand, at the learner or at relays in turn."""
+    """A cluster of actors started by hand, which connect to the learner, or are spread over the relays."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Fleet:
         local: bool = False,
         make_player: MakePlayer | None = None,
     ) -> None:
-        """link: from the learner to each relay, or to each actor where there is none. local: all are on its host."""
+        """link: between the learner and each relay, or each actor without one. local: all are on the learner's host."""
         self.recorder = MemoryRecorder()
         self.cluster = Cluster(settings, world, self.recorder, make_player=make_player)
         relay = Relay(mbit=sites.mbit, link=SITE)
@@ -148,7 +148,7 @@ class Fleet:
             self.cluster.start_relay(host)
 
     def start(self, number: int, speed: float = 1.0) -> None:
-        """The actor of this number, on a host of this speed."""
+        """Start the actor of this number, on a host of this speed."""
         name = f"actor-{number}"
         host = (
             self._hosts[number % len(self._hosts)] if self._hosts else msgspec.structs.replace(self._direct, name=name)
@@ -156,7 +156,7 @@ class Fleet:
         self.cluster.start_actor(name, msgspec.structs.replace(host, speed=speed))
 
     def totals(self) -> dict[str, float]:
-        """Of all so far: rollouts in steps, what learner and relays did not take, what the learner read, and more."""
+        """Return totals so far: rollouts in steps, messages found stale, messages that the learner read, and more."""
         status, relays = self.cluster.status(), self.cluster.relays.values()
         return {
             "rollouts": status.frames // STEPS,
@@ -170,13 +170,13 @@ class Fleet:
         }
 
 
-# -- who takes what ----------------------------------------------------------------------------------------------------
+# -- throughput --------------------------------------------------------------------------------------------------------
 
 
 def steady(
     network: size.Network, actors: int, mbit: float, seconds: float, sites: Sites, accumulate: int
 ) -> list[Cell]:
-    """What the columns say, of so many seconds, or of two versions if they take longer; empty: they take too long."""
+    """Return a row of COLUMNS over `seconds`, or over two versions if these take longer; empty: they take too long."""
     version = network.weights_bytes * 8e-6 / size.EGRESS_SHARE
     relays = sites.relays
     longest = max(version * (relays or actors) / mbit, version * actors / relays / sites.mbit if relays else 0.0)
@@ -235,11 +235,11 @@ def settings_of(network: size.Network, mbit: float) -> Settings:
     return replace_at(size.settings_of(mbit, ENVIRONMENTS[network.name]), changes)
 
 
-# -- whether it learns -------------------------------------------------------------------------------------------------
+# -- learning ----------------------------------------------------------------------------------------------------------
 
 
 def learning(sites: Sites, rate: float, seed: int, mbit: float, accumulate: int) -> Outcome:
-    """Forty actors that play CartPole-v1; mbit: of the learner's link, 0: without a limit."""
+    """Train CartPole-v1 with forty actors; mbit: bandwidth of the learner's link, 0: without a limit."""
     world = factors.world(10, 0.0)
     case = factors.case("CartPole-v1", "adam", "ours", PLAYING, rate, seed, world)
     changes: dict[str, Any] = {"scaling.minimum": 0, "limits.frames": FRAMES, "exchange.accumulate": accumulate}

@@ -1,9 +1,9 @@
-"""Whole runs for benchmarks: real `a3cd` processes with a run folder of their own that is gone afterwards.
+"""Whole runs for benchmarks: real `a3cd` processes with a temporary run folder.
 
     with Training("CartPole-v1", "--seed", "3", label="seed 3") as training:
         result = training.finish(limit=120)
 
-Progress goes to stderr. What hangs is killed, and with it (by the lifeline) all that it started.
+Progress goes to stderr. A process that hangs is killed, and with it (by the lifeline) everything that it started.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LAUNCHER = "fleet"
 
 
 class RunFailedError(RuntimeError):
-    """A run that hung or ended with an error; its last lines are in the text."""
+    """A run hung or ended with an error; the text holds its last lines."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,23 @@ class Result:
     rows: list[dict[str, Any]]
     """Metrics, one row a second."""
     lines: list[str]
-    """What it wrote to stderr."""
+    """Lines that it wrote to stderr."""
     started: float
-    """Seconds since 1970 at which its (first) process was started."""
+    """Time at which its (first) process was started, in seconds since 1970."""
     seconds: float
-    """From that start to the end of the last process."""
+    """Seconds from that start to the end of the last process."""
 
     def since_start(self, row: Mapping[str, Any]) -> float:
-        """Seconds from the start of the process to this row."""
+        """Return the seconds from the start of the process to this row."""
         return float(row["time"]) - self.started
 
     def at_episodes(self, episodes: int) -> dict[str, Any] | None:
-        """The first row with so many episodes; None: the run ended before."""
+        """Return the first row with at least this many episodes; None: the run ended before."""
         return next((row for row in self.rows if row["episodes"] >= episodes), None)
 
 
 class Command:
-    """`a3cd ARGUMENTS` as a process; context manager that ends it."""
+    """`a3cd ARGUMENTS` as a process; a context manager that ends it."""
 
     def __init__(
         self,
@@ -74,12 +74,13 @@ class Command:
     ) -> None:
         """Start it; its standard input is the lifeline of a command with --lifeline.
 
-        program: what Python is to run. checkout: another one, whose a3cd it and all that it starts shall be.
+        program: arguments for Python in place of a3cd's command. checkout: another checkout, whose a3cd it and its
+        children run.
         """
         self.arguments = arguments
         self.lines: list[str] = []
         self.read_at: list[float] = []
-        """When each of them was read, in seconds since 1970."""
+        """Times at which the lines were read, in seconds since 1970."""
         self.process = psutil.Popen(
             [sys.executable, *program, *arguments],
             stdin=subprocess.PIPE,
@@ -102,7 +103,7 @@ class Command:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Asks it to end, then makes it."""
+        """Ask the process to end, then kill it."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -115,7 +116,7 @@ class Command:
             stream.close()
 
     def succeeded(self) -> bool:
-        """Whether it has ended well; raises RunFailedError if it ended otherwise."""
+        """Return whether it has ended with exit code 0; raises RunFailedError for another exit code."""
         code = self.process.poll()
         if code not in (None, 0):
             self._reader.join(1.0)
@@ -123,13 +124,13 @@ class Command:
         return bool(code == 0)
 
     def fail(self, why: str) -> NoReturn:
-        """Raises RunFailedError with what the process said last."""
+        """Raise RunFailedError with the process's last lines."""
         said = "\n  ".join(self.lines[-10:])
         raise RunFailedError(f"a3cd {' '.join(self.arguments)}: {why}\n  {said}")
 
 
 class _Run:
-    """What both ways to run have in common: a folder, the command to wait for, progress."""
+    """The common part of both kinds of run: a folder, the wait for a command, progress."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -143,17 +144,17 @@ class _Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends what still runs; the folder goes."""
+        """End what still runs, and remove the folder."""
         self._stack.close()
 
     def rows(self) -> list[dict[str, Any]]:
-        """The metrics so far."""
+        """Return the rows of metrics so far."""
         file = self.folder.metrics_file
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         return [json.loads(line) for line in lines]
 
     def say(self, text: str) -> None:
-        """Progress."""
+        """Report progress on stderr."""
         print(f"{self.label}: {time.time() - self.started:.0f} s, {text}", file=sys.stderr, flush=True)
 
     def _finish(self, command: Command, limit: float) -> Result:
@@ -182,18 +183,18 @@ class Training(_Run):
         settings: Mapping[str, object] = {},
         checkout: Path | None = None,
     ) -> None:
-        """Starts it; `settings` by their path, as `limits.seconds`; `checkout` as for a Command."""
+        """Start it; `settings` by path, such as `limits.seconds`; `checkout` as for a Command."""
         super().__init__(label)
         assigned = [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
         command = ("train", env, *arguments, *assigned, "--run-dir", str(self.folder.path), "--json")
         self.command = self._stack.enter_context(Command(*command, checkout=checkout))
 
     def finish(self, limit: float) -> Result:
-        """Waits for its end; raises RunFailedError after `limit` seconds."""
+        """Wait for its end; raises RunFailedError after `limit` seconds."""
         return self._finish(self.command, limit)
 
     def wait(self, seconds: float, enough: Mapping[str, float]) -> None:
-        """Until the newest row of metrics has as much of each of these columns; RunFailedError after `seconds`."""
+        """Wait until the newest row of metrics reaches all values of `enough`; RunFailedError after `seconds`."""
         until = time.monotonic() + seconds
         while not (rows := self.rows()) or any(rows[-1][column] < least for column, least in enough.items()):
             if self.command.succeeded() or time.monotonic() > until:
@@ -201,15 +202,15 @@ class Training(_Run):
             time.sleep(0.1)
 
     def processes(self, kind: str) -> list[psutil.Process]:
-        """Its daemons of one kind: learner, launcher or actor."""
+        """Return its daemons of one kind: learner, launcher or actor."""
         found = self.command.process.children(recursive=True)
         return [process for process in found if kind in process.cmdline()[:5]]
 
 
 class Gathered(_Run):
-    """Launcher and learner by hand: the learner starts when all actors wait for it, and so they all begin at once.
+    """A launcher and a learner started by hand: the learner starts when all actors wait for it, so all begin at once.
 
-    Started together, the first actors of many would have learnt the task before the last one has loaded its libraries.
+    Otherwise the first of many actors would have learnt the task before the last has loaded its libraries.
     """
 
     def __init__(self, preset: str, actors: int, *, label: str, settings: Mapping[str, object]) -> None:
@@ -227,7 +228,7 @@ class Gathered(_Run):
         )
 
     def finish(self, limit: float) -> Result:
-        """Starts the learner when all actors are there, waits for its end; RunFailedError after `limit` seconds."""
+        """Start the learner once all actors wait, and wait for its end; raises RunFailedError after `limit` seconds."""
         while (waiting := self._waiting()) < self.actors:
             if self._launcher.succeeded() or time.time() - self.started > limit:
                 self._launcher.fail(f"{waiting} of {self.actors} actors are ready")
@@ -243,7 +244,7 @@ class Gathered(_Run):
 
 
 def evaluate(folder: RunFolder, episodes: int, *, newest: bool = False) -> dict[str, Any]:
-    """`a3cd evaluate` of the run's best checkpoint, or of its newest."""
+    """Run `a3cd evaluate` on the run's best checkpoint, or on its newest."""
     which = ("--newest",) if newest else ()
     with Command("evaluate", str(folder.path), *which, "--episodes", str(episodes), "--json") as command:
         while not command.succeeded():
@@ -253,12 +254,12 @@ def evaluate(folder: RunFolder, episodes: int, *, newest: bool = False) -> dict[
 
 
 def spent(process: psutil.Process) -> float:
-    """Processor seconds so far, of all its threads."""
+    """Return the processor seconds of all its threads so far."""
     return float(sum(process.cpu_times()[:2]))
 
 
 def free_port() -> int:
-    """A port that is free, as is the next: below those that systems give to whoever asks for any, or connects out."""
+    """Return a free port whose successor is free too, below the ephemeral ports that the system assigns."""
     for port in random.sample(range(20_000, 32_000), 50):
         try:
             pair = sockets.reserve_pair(Address("127.0.0.1", port))

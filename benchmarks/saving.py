@@ -1,9 +1,9 @@
-"""How long saving a checkpoint holds up the learner's thread: the copy, and the longest pause while it is written.
+"""Time for which saving a checkpoint holds up the learner's thread: the copy, and the longest pause during writing.
 
     python -m benchmarks saving [--parameters 1000000 33000000] [--fsync 0.0 2.0]
 
-A thread that should wake up each millisecond stands for the learner. --fsync: seconds by which each fsync is longer, as
-on a slow disk.
+A thread that should wake up every millisecond stands for the learner. --fsync: seconds added to each fsync, as on a
+slow disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def slow_disk(delay: float) -> contextlib.AbstractContextManager[object]:
-    """Each fsync takes so many seconds longer."""
+    """Make each fsync take `delay` seconds longer."""
     sync = os.fsync
 
     def slow(descriptor: int) -> None:

@@ -1,17 +1,18 @@
-"""How the number of actors is decided, on simulated fleets: seconds and actor-hours to a goal, policy by policy.
+"""Scaling policies compared on simulated fleets: seconds and actor-hours to a goal with each policy.
 
     python -m benchmarks scaling [--fleets steady,changing] [--carries 4,12,40] [--seeds 0,1,2,3,4] [--jobs N]
         [--learning-rate X]
 
-CartPole-v1 until the last 100 episodes' mean is 450, for ten minutes or 600,000 frames at most: eight copies an actor,
-20 steps a second on a host of speed 1. The learner takes as long for a gradient as lets it carry 4, 12 or 40 such
-actors at the busy limit. From 2 to 40 actors are allowed; "as many as fit" is the fixed number of which the policies
-know nothing. "/ 100": at least so many episodes between two additions; 1000 were the default.
+CartPole-v1 until the mean return of the last 100 episodes is 450, for at most ten minutes or 600,000 frames. Each actor
+has eight copies, at 20 steps a second on a host of speed 1. A gradient takes the learner as long as lets it carry 4, 12
+or 40 such actors at its busy limit. The policies may choose 2 to 40 actors; "as many as fit" is the fixed number that
+the learner carries, which the policies do not know. "/ 100": at least 100 episodes between two additions (the default
+was 1000).
 
-The changing fleet has three hosts of different speeds and links, one of which loses its actors, two of which cannot be
-reached for a while, and two actors that are started by hand and leave. Medians over the seeds, one that did not get
-there counting as the longest; "actors" is the mean number of them. Results are kept in --folder: a series that was
-interrupted goes on.
+The changing fleet has three hosts with different speeds and links: one loses its actors, two cannot be reached for a
+while, and two actors are started by hand and leave. Figures are medians over the seeds; a seed that did not reach the
+goal counts as the longest. "actors" is the mean number of actors. Results are kept in --folder, so that an interrupted
+series can go on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MOST = 40
 STEP_SECONDS = 0.05
 ROLLOUT_SECONDS = 16 * STEP_SECONDS
 BODY_BYTES = 4 * 1027
-"""Of a gradient, whose decoding is what the learner is slow at: heartbeats and reports cost it little."""
+"""Bytes of a gradient. The learner's costs are set per byte, so that heartbeats and reports cost it little."""
 COMMON: dict[str, Any] = {
     "environment.num_envs": 8,
     "algorithm.rollout_length": 16,
@@ -93,7 +94,7 @@ def main() -> None:
 
 
 def policies(carries: int) -> dict[str, dict[str, Any]]:
-    """What decides, by what it is called in the table."""
+    """Return the policies' settings by their names in the table."""
     return {
         "fixed 2": fixed(2),
         "fixed, as many as fit": fixed(carries),
@@ -120,13 +121,13 @@ def settings_of(changes: dict[str, Any]) -> Settings:
 
 
 def costs(settings: Settings, carries: int) -> Costs:
-    """Of a learner that is at the busy limit with so many actors."""
+    """Return the costs of a learner that `carries` actors keep at its busy limit."""
     gradient = settings.scaling.busy_limit * ROLLOUT_SECONDS / carries
     return Costs(batch_step=STEP_SECONDS, environment_step=0.0, message_mib=gradient * 2**20 / BODY_BYTES)
 
 
 def rows_of(carries: int, outcomes: Sequence[Outcome]) -> Iterator[tuple[Any, ...]]:
-    """What the columns say."""
+    """Yield the rows of the table."""
     for name, some in grouped(outcomes).items():
         seconds, actor_seconds, frames = (median_at(some, GOAL, figure) for figure in FIGURES)
         yield (

@@ -1,13 +1,13 @@
-"""Simulated runs beside real ones: frames per second, lag and episodes to a goal, for several numbers of paced actors.
+"""Simulated runs compared with real ones: frames per second, lag and episodes to a goal, for several numbers of actors.
 
     python -m benchmarks simulated [--actors 1,2,4,8,12] [--seeds 0,1,2] [--goal R] [--episodes N] [--pace S]
 
-CartPole-v1 at a fixed pace (4 ms), so that the machine carries the real actors; the costs of the simulation are
-measured on it. Frames per second are those of the second half of the episodes, all figures medians over the seeds: real
-runs of one seed differ too, since messages come when they come, so that there are five times as many simulated ones.
-Percents are of the real figure. "machine" is the share of a pacer's steps that are left when other work has the
-cores: what a real run lacks in frames per second beside it is the simulation's error, not the rest. With all defaults
-some seventeen minutes.
+CartPole-v1 at a fixed pace (4 ms), so that the machine can carry the real actors; the simulation's costs are measured
+on it. Frames per second are those of the second half of the episodes; all figures are medians over the seeds. Real runs
+of one seed differ too, because messages arrive at random times, so there are five simulated runs for each real one.
+"percent" is the simulated figure relative to the real one. "machine" is the share of a pacer's steps that other work on
+the cores left to it: only what a real run lacks in frames per second beyond that is the simulation's error. With all
+defaults it takes some seventeen minutes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
     "limits.seconds": 300.0,
 }
 SIMULATED_SEEDS = 5
-"""For each real run."""
+"""Simulated runs for each real run."""
 FIGURES = ("frames/s", "lag", "episodes to the goal", "frames to the goal", "seconds", "learner busy", "machine")
 Rows = Sequence[dict[str, Any]]
 Figures = tuple[float | None, ...]
@@ -90,7 +90,7 @@ def simulations(actors: int, seeds: Sequence[int], settings: dict[str, Any], cos
 
 
 def compared(actors: int, real: Sequence[Figures], own: Sequence[Figures]) -> list[tuple[Any, ...]]:
-    """Medians of the real and of the simulated runs, and these in percent of the real."""
+    """Return the medians of the real runs and of the simulated ones, and the latter in percent of the former."""
     medians = [[tables.median(column) for column in zip(*runs, strict=True)] for runs in (real, own)]
     ratio = [100 * mine / other if mine is not None and other else None for other, mine in zip(*medians, strict=True)]
     named = zip(("real", "simulated", "percent"), (*medians, ratio), strict=True)
@@ -123,7 +123,7 @@ def _whole(actors: int, settings: dict[str, Any]) -> Settings:
 
 
 def figures(rows: Rows, summary: dict[str, Any]) -> Figures:
-    """All but the last."""
+    """Return all of FIGURES but the last."""
     end = rows[-1]
     middle = next(row for row in rows if row["episodes"] >= end["episodes"] // 2)
     took = end["seconds"] - middle["seconds"]
@@ -133,12 +133,12 @@ def figures(rows: Rows, summary: dict[str, Any]) -> Figures:
 
 
 class Pacer:
-    """Keeps a pace as `PacedEnvironments` does, with nothing to do in a step, on a thread of its own."""
+    """A thread that keeps a pace as `PacedEnvironments` does, with nothing to do in a step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lost: list[tuple[float, float]] = []
-        """When, in seconds since 1970, and how many seconds."""
+        """Delays: their times, in seconds since 1970, and their seconds."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -155,7 +155,7 @@ class Pacer:
                 due = now
 
     def end(self, since: float) -> float:
-        """The share of the steps there could have been from then on that were taken; since: in seconds since 1970."""
+        """Stop, and return the share of possible steps that were taken after `since` (in seconds since 1970)."""
         self._ended.set()
         self._thread.join()
         return 1 - sum(lost for when, lost in self._lost if when >= since) / (time.time() - since)

@@ -1,9 +1,9 @@
-"""Series of simulated runs, a process for each core, whose results are kept: a series that was interrupted goes on.
+"""Series of simulated runs, one process per core. Results are kept, so that an interrupted series can go on.
 
-outcomes = run_all([Case("10 actors", settings, simulation)], Path("runs/experiment"))
+    outcomes = run_all([Case("10 actors", settings, simulation)], Path("runs/experiment"))
 
-A case is known by its settings and its world, not by the code that ran it: an outcome says of which commit it is, and
-who changes what is simulated begins another folder.
+A case is identified by its name, settings and world, not by the code that ran it. An outcome names its commit; use
+another folder after a change of the code that is simulated.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from simulation.recorders import MemoryRecorder
 from simulation.settings import Simulation
 
 MOST_POINTS = 400
-"""Of a curve that is kept."""
+"""Most points of a curve that is kept."""
 DIGITS = 3
-"""Of its figures, behind the point."""
+"""Decimal places of a curve's figures."""
 
 
 class Case(msgspec.Struct, frozen=True):
     """One simulated run; its seed is in the settings."""
 
     name: str
-    """Of the row that it belongs to, with its other seeds."""
+    """Name of its row in the table, which it shares with the row's other seeds."""
     settings: Settings
     simulation: Simulation = Simulation()
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """A row of metrics, in a file without the names."""
+    """A row of metrics, written to files without field names."""
 
     seconds: float
-    """Virtual ones."""
+    """Virtual seconds since the beginning."""
     actor_seconds: float
-    """Of all actors together."""
+    """Virtual seconds of all actors together."""
     frames: int
     episodes: int
     mean_return: float | None
-    """Of the last `limits.window` episodes."""
+    """Mean return of the last `limits.window` episodes."""
     length: float | None
-    """Of these, in steps."""
+    """Mean length of these episodes, in steps."""
     actors: int
     lag: float
     busy: float
@@ -66,7 +66,7 @@ class Outcome(msgspec.Struct, frozen=True):
     name: str
     seed: int
     commit: str
-    """Of the tree that ran it."""
+    """Commit of the tree that ran it."""
     curve: list[Point]
 
     @property
@@ -74,25 +74,25 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.curve[-1]
 
     def first(self, score: float) -> Point | None:
-        """Where the mean return is so high for the first time."""
+        """Return the first point whose mean return is at least `score`; None: there is none."""
         return next((at for at in self.curve if at.mean_return is not None and at.mean_return >= score), None)
 
     def at(self, **reached: float) -> Point | None:
-        """The first point with so many episodes, frames or seconds; None: the run ended before."""
+        """Return the first point with at least this many episodes, frames or seconds; None: the run ended before."""
         (figure, least), *_ = reached.items()
         return next((at for at in self.curve if getattr(at, figure) >= least), None)
 
 
 def add_options(parser: argparse.ArgumentParser, folder: str | Path) -> None:
-    """Of a benchmark that is a series: `folder` and `jobs` as `run_all` takes them."""
+    """Add a series' options: `folder` and `jobs` as in `run_all`."""
     parser.add_argument("--folder", type=Path, default=Path(folder), help="of results; what is there is kept")
     parser.add_argument("--jobs", type=int, help="processes; default: one for each core")
 
 
 def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None, *, each: int = 1) -> list[Outcome]:
-    """The outcome of each case, in order; those that the folder has from before are not run again.
+    """Return the outcome of each case, in order; cases whose outcome is in the folder are not run again.
 
-    jobs: processes at a time; None: one for each core. each: cases that a process runs; its start takes three seconds.
+    jobs: processes at a time; None: one per core. each: cases per process, whose start takes three seconds.
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def run_all(cases: Sequence[Case], folder: Path, jobs: int | None = None, *, eac
 
 
 def grouped(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    """By name: the seeds of each row, in the order of the names."""
+    """Return the outcomes of each row (one per seed) by its name, in the order in which names first appear."""
     rows: dict[str, list[Outcome]] = {}
     for one in outcomes:
         rows.setdefault(one.name, []).append(one)
@@ -125,9 +125,9 @@ def grouped(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def median(outcomes: Sequence[Outcome], figure: Callable[[Outcome], float | None]) -> float | None:
-    """Over the seeds; a run without the figure never got there, so that its figure is beyond all others'.
+    """Return the median over the seeds; a run without the figure did not reach its goal, and counts as infinite.
 
-    None: half of them or more have none.
+    None: half of the runs or more have no figure.
     """
     if not outcomes:
         return None
@@ -138,7 +138,7 @@ def median(outcomes: Sequence[Outcome], figure: Callable[[Outcome], float | None
 
 
 def median_at(outcomes: Sequence[Outcome], score: float, figure: str) -> float | None:
-    """As `median`, of this figure of the point where the score is reached for the first time."""
+    """Return the `median` of a figure at the point where the score is first reached."""
 
     def found(one: Outcome) -> float | None:
         there = one.first(score)
@@ -150,9 +150,9 @@ def median_at(outcomes: Sequence[Outcome], score: float, figure: str) -> float |
 def best_rate(
     rows: Mapping[str, Sequence[Outcome]], name: str, score: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Thousands of frames to the score, virtual seconds, and the learning rate that needs the fewest frames.
+    """Return thousands of frames and virtual seconds to the score at the best learning rate, and that rate.
 
-    rows: by `name, learning rate`. None: no rate got there.
+    The best rate needs the fewest frames. rows: by `name, learning rate`. None: no rate reaches the score.
     """
     found = [
         (frames / 1000, median_at(outcomes, score, "seconds"), float(row.rpartition(", ")[2]))
@@ -163,14 +163,14 @@ def best_rate(
 
 
 def _run(part: Sequence[tuple[Path, Case]]) -> int:
-    """In a process of its own, whose interpreter's lock is nobody else's; gives how many there were."""
+    """Run cases in another process, which has its own interpreter lock; return their number."""
     words = [sys.executable, "-m", "benchmarks.simulations", *(str(file) for file, _ in part)]
     subprocess.run(words, cwd=tables.ROOT, input=msgspec.json.encode([case for _, case in part]), check=True)
     return len(part)
 
 
 def main() -> None:
-    """Such a process: the cases are on stdin, and the arguments are the files for their outcomes."""
+    """The process that `_run` starts: reads cases from stdin; its arguments are the files for their outcomes."""
     cases = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Case])
     for file, case in zip(sys.argv[1:], cases, strict=True):
         recorder = MemoryRecorder()
@@ -180,7 +180,7 @@ def main() -> None:
 
 
 def curve(rows: Sequence[Mapping[str, Any]]) -> list[Point]:
-    """Of metrics, at most MOST_POINTS of them, the last among these."""
+    """Return at most MOST_POINTS points of the metrics, among them the last."""
     points: list[Point] = []
     actor_seconds = before = 0.0
     for row in rows:

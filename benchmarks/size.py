@@ -1,15 +1,16 @@
-"""Where one learner ends: on paper from measured costs, and a thousand simulated actors and more.
+"""Limits of one learner: computed from measured costs, and simulated with a thousand actors and more.
 
     python -m benchmarks size [--actors 100,1000,10000] [--mbit 1000] [--seconds 10] [--sites 10]
 
-All actors send a gradient a second, from other hosts. On paper: how many one learner takes by each of its bounds, with
-its processor time for a gradient as `python -m benchmarks swarm --actors 40` (and `--network conv --codec int8+lz4`)
-has it in docs/performance.md; "weights in a second" is how many actors get each second's weights within 80 % of the
-link. With relays, one for each of --sites, the learner sends weights to these alone (`python -m benchmarks relay`).
+All actors are on other hosts and send one gradient a second. Computed: the number of actors that each bound of a
+learner allows, with its processor time per gradient from `python -m benchmarks swarm --actors 40` (and `--network conv
+--codec int8+lz4`), as in docs/performance.md; "weights in a second" is the number of actors that can get new weights
+every second over 80 % of the link. With one relay for each of --sites, the learner sends weights to the relays only
+(`python -m benchmarks relay`).
 
-Simulated: the learner's core with the dense network, actors that all say hello at once and then send always the same
-gradient, and a link of --mbit at the learner. "joined" is when the last of them plays, "age" how old weights are when
-their gradient is taken in.
+Simulated: the learner's core with the dense network, a link of --mbit at the learner, and actors that all say hello at
+once and then always send the same gradient. "joined" is when the last of them plays; "age" is the age of the weights
+when their gradient is applied.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ from simulation.recorders import MemoryRecorder
 from simulation.settings import Costs, Host, Link, Simulation
 
 EGRESS_SHARE = 0.8
-"""Of the link, for weights; the default of exchange.egress_mbit is as much of a gigabit."""
+"""Share of the link for weights; exchange.egress_mbit is by default this share of a gigabit."""
 STEPS = 256
-"""Of a rollout."""
+"""Steps of a rollout."""
 NORM = 0.1
-"""Of a gradient."""
+"""Norm of a gradient."""
 DELAY = 0.005
-"""Seconds between the learner and each actor."""
+"""Latency in seconds between the learner and each actor."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """What one learner spends on a gradient and on weights."""
+    """A network, and what a gradient and weights cost the learner."""
 
     name: str
     parameters: int
     codec: str
     microseconds: float
-    """Of the learner's processor for a gradient, all threads."""
+    """Learner's processor time per gradient, all threads."""
     weights_bytes: int
 
     @property
     def gradient_bytes(self) -> int:
-        """Of noise, which entropy coders make no smaller: at most."""
+        """Bytes of a gradient of noise, which entropy coders cannot shrink: an upper bound."""
         noise = np.random.default_rng(0).standard_normal(self.parameters, np.float32)
         return len(make(self.codec, self.parameters).encode(noise))
 
@@ -72,7 +73,7 @@ NETWORKS = (
     Network("conv-a3c", 677_943, "int8+lz4", 681.0, 2 * 677_943),
     Network("conv-a3c", 677_943, "int8+lz4", 681.0, 677_943),
 )
-"""The second of each with exchange.weights = "delta": a byte for each weight."""
+"""The second entry of each network is with exchange.weights = "delta": a byte for each weight."""
 
 
 def main() -> None:
@@ -96,7 +97,7 @@ def main() -> None:
 
 
 def most(network: Network, mbit: float) -> tuple[Cell, ...]:
-    """Actors, by each bound alone."""
+    """Return the number of actors that each bound alone allows."""
     second = 1e6 * mbit / 8
     return (
         f"{network.name}, {network.codec}",
@@ -109,7 +110,7 @@ def most(network: Network, mbit: float) -> tuple[Cell, ...]:
 
 
 def needed(network: Network, actors: int, mbit: float, sites: int) -> tuple[Cell, ...]:
-    """Share of a core, Mbit/s, Mbit for one version to all, and seconds between two, also to relays alone."""
+    """Return cores, Mbit/s in, Mbit for one version to all, and its seconds, to all actors and to relays only."""
     version = 8e-6 * network.weights_bytes
     return (
         f"{network.name}, {network.weights_bytes / 1e3:,.0f} kB",
@@ -126,7 +127,7 @@ def needed(network: Network, actors: int, mbit: float, sites: int) -> tuple[Cell
 
 
 class SteadyPlayer(Player):
-    """Always the same gradient, after so many seconds of play, as of the newest weights it has."""
+    """Plays for `seconds`, then sends always the same gradient, as if computed with the newest weights that it has."""
 
     contribution = Gradient
 
@@ -142,7 +143,7 @@ class SteadyPlayer(Player):
     def pending(self) -> int:
         return self._summary.count
 
-    def advance(self, until: float) -> bool:  # noqa: ARG002  it does not look up in between
+    def advance(self, until: float) -> bool:  # noqa: ARG002  it plays without a pause
         self._node.clock.now += self._first or self._seconds
         self._first = 0.0
         self._summary.add(RolloutSummary(self._version, steps=STEPS, emulator_frames=STEPS, count=1))
@@ -164,7 +165,7 @@ class SteadyPlayer(Player):
 
 
 def gradient(parameters: int, codec: str = "none") -> bytes:
-    """Noise of usual length."""
+    """Return packed noise of norm NORM."""
     noise = np.random.default_rng(0).standard_normal(parameters, np.float32)
     return make(codec, parameters).encode(noise * np.float32(NORM / np.linalg.norm(noise)))
 
@@ -184,7 +185,7 @@ def settings_of(mbit: float, environment: str = "FlappyBird-v0") -> Settings:
 
 
 def simulated(actors: int, mbit: float, seconds: float) -> Iterator[Cell]:
-    """What the columns say, of the last `seconds`."""
+    """Yield the values of the columns, measured over the last `seconds`."""
     dense = NETWORKS[0]
     body = gradient(dense.parameters)
     costs = Costs(message=dense.microseconds / 1e6, message_mib=0.0, optimizer_step=0.0, actor_prepare=0.3)

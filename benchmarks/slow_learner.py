@@ -1,6 +1,6 @@
 """`a3cd` with a slow optimizer, for experiments on overload: python benchmarks/slow_learner.py SECONDS learner ...
 
-Each optimizer step of a learner started so takes at least SECONDS.
+Each optimizer step of such a learner takes at least SECONDS.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Memory, threads and descriptors of learner and launcher while actors come and go.
+"""Memory, threads and descriptors of a learner and a launcher while actors come and go.
 
     python -m benchmarks soak [--minutes 60] [--every 4]
 
-Six actors train CartPole-v1 without a goal, two of a launcher and four started by hand. Every few seconds one of the
-four is ended, by SIGTERM or by SIGKILL in turn, and another started. The first sample is taken after a minute.
+Six actors train CartPole-v1 without a goal, two from a launcher and four started by hand. Every few seconds one of the
+four is ended, alternately by SIGTERM and SIGKILL, and started again. The first sample is taken after a minute.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def soak(seconds: float, every: float) -> tuple[int, list[dict[str, tuple[float, ...]]], list[str]]:
-    """How many actors were ended, samples by daemon as FIGURES says, and ends that nobody asked for."""
+    """Return the number of actors ended, samples of FIGURES by daemon, and unexpected ends."""
     chance = random.Random(0)
     with Crew(CONFIG, launchers=(2,), by_hand=4) as crew:
         begun = time.monotonic()

@@ -1,12 +1,12 @@
-"""How much sooner more actors get to a score, for the four methods of Mnih et al. 2016 (table 2), on a small task.
+"""Speed-up by more actors, on a small task, for the four methods of Mnih et al. 2016 (table 2).
 
     python -m benchmarks speedup [--actors 1,2,4,8,16] [--rates 0.0005,0.001,0.002] [--seeds 0,1,2,3,4] [--score S]
                                  [--folder FOLDER] [--jobs N]
 
-Simulated, CartPole-v1: one environment per actor, as each thread of the paper had, steps of 10 ms, and a learner that
-is no bottleneck. Each row has the learning rate that suits it best. A speed-up is the virtual time that one actor took
-over that of N, medians over the seeds; it is above N if more actors also need fewer frames, which the paper saw for
-one-step methods.
+Simulated, CartPole-v1: one environment per actor (like each thread in the paper), steps of 10 ms, and a learner that is
+no bottleneck. Each row uses the learning rate that suits it best. The speed-up is the virtual time to the score with
+one actor divided by that with N, medians over the seeds; it is above N if more actors also need fewer frames, which the
+paper saw for one-step methods.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMMON: dict[str, Any] = {
     "limits.seconds": 0.0,
 }
 ROLLOUTS = {"a3c": 20, "n-step-q": 20, "one-step-q": 5, "one-step-sarsa": 5}
-"""Steps; the presets' are for sixteen environments."""
+"""Steps of a rollout; the presets' lengths are for sixteen environments."""
 COSTS = Costs(batch_step=0.01, environment_step=0.0, optimizer_step=1e-4, message=2e-5)
 
 

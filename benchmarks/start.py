@@ -1,10 +1,10 @@
-"""From the command to the first gradient, and from the goal to the prompt: `python -m benchmarks start`.
+"""Time from the command to the first gradient, and from the goal to the prompt: `python -m benchmarks start`.
 
     python -m benchmarks start [--runs 5] [--seed 0]
 
-Each figure is the median of so many runs. Moments of `a3cd train CartPole-v1 --seed S` are seconds since the command,
-as somebody counts them who reads what it writes and listens to its weights: the first new ones go out with the first
-gradient that is applied. Imports are those of a Python of their own, its start included.
+Each figure is the median over --runs. The moments of `a3cd train CartPole-v1 --seed S` are seconds since the command,
+as seen by an observer that reads its output and subscribes to its weights: the first new weights go out with the first
+applied gradient. Each import is measured in a new Python, whose start is included.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def main() -> None:
     programs |= {f"import {module}": ("-P", "-c", f"import {module}") for module in MODULES}
     with learner() as address:
         programs["a3cd status, of a learner that is there"] = (*A3CD, "status", str(address))
-        # In turn, so that a busy moment falls on all of them.
+        # One after another in each round, so that a busy moment of the machine affects all of them.
         rounds = [{name: seconds(words) for name, words in programs.items()} for _ in range(given.runs)]
     others = {name: tables.median(one[name] for one in rounds) for name in programs}
     tables.show(f"commands and imports, median of {given.runs}", ("", "seconds"), list(others.items()))
 
 
 def training(seed: int) -> dict[str, float]:
-    """The moments of one run, in seconds since its command; raises RunFailedError."""
+    """Return the moments of one run, in seconds since its command; raises RunFailedError."""
     with Training("CartPole-v1", "--seed", str(seed), label=f"seed {seed}") as run:
         listens = line(run.command, "listens on tcp://")
         first = first_weights(Address.parse(run.command.lines[listens].partition(" listens on ")[2].partition(": ")[0]))
         result = run.finish(LIMIT_SECONDS)
-        goal = result.rows[-1]["time"]  # the goal ends the run, and the last row is written at its end
+        goal = result.rows[-1]["time"]  # reaching the goal ends the run, and the last row is written at its end
         moments = {
             "the learner listens": run.command.read_at[listens],
             "an actor is welcome": run.command.read_at[line(run.command, "joined (by ")],
@@ -72,7 +72,7 @@ def training(seed: int) -> dict[str, float]:
 
 
 def line(command: Command, text: str) -> int:
-    """The number of the first line with this text, waited for; raises RunFailedError."""
+    """Wait for a line with this text, and return its number; raises RunFailedError."""
     until = time.monotonic() + LIMIT_SECONDS
     while True:
         over = command.succeeded() or time.monotonic() > until
@@ -85,7 +85,7 @@ def line(command: Command, text: str) -> int:
 
 
 def first_weights(address: Address) -> float:
-    """When the learner at this address published the first weights after a gradient, in seconds since 1970."""
+    """Return when the learner at `address` first published weights after a gradient, in seconds since 1970."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     subscriber = sockets.subscriber(context, str(address.with_port(address.port + 1)), 2**30)
     try:
@@ -100,7 +100,7 @@ def first_weights(address: Address) -> float:
 
 @contextmanager
 def learner() -> Iterator[Address]:
-    """A learner that waits for actors, and where."""
+    """Run a learner that waits for actors; yield its address."""
     address = Address("127.0.0.1", free_port())
     with tempfile.TemporaryDirectory(prefix="a3cd-benchmark-") as folder:
         config = Path(folder, "run.toml")
@@ -112,7 +112,7 @@ def learner() -> Iterator[Address]:
 
 
 def seconds(words: tuple[str, ...]) -> float:
-    """Of `python WORDS` from its start to its end; raises CalledProcessError if it fails."""
+    """Return the seconds from start to end of `python WORDS`; raises CalledProcessError if it fails."""
     begun = time.monotonic()
     subprocess.run([sys.executable, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     return time.monotonic() - begun

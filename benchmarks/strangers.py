@@ -1,10 +1,10 @@
-"""What strangers cost a learner that trains with two actors: frames a second and its memory, before and during.
+"""Cost of strangers for a learner that trains with two actors: frames a second and memory, before and during attacks.
 
     python -m benchmarks strangers [--seconds 20]
 
-CartPole-v1 at a pace that leaves a core. The attacks: a thousand idle connections; a million subscriptions; one message
-without an end; a flood of noise whose connections are reset; an observer that asks for the status a thousand times a
-second. They come from this machine and take their share of it.
+CartPole-v1 at a pace that leaves a core idle. The attacks are: a thousand idle connections; a million subscriptions;
+one endless message; a flood of noise over connections that are then reset; an observer that asks for the status a
+thousand times a second. The attackers run on this machine and take their share of it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def measure(training: Training, attack: Callable[[int], None], seconds: float) -> tuple[Cell, ...]:
-    """What the columns say."""
+    """Return a row of COLUMNS."""
     (learner,) = training.processes("learner")
     port = min(one.laddr.port for one in learner.net_connections("tcp") if one.status == psutil.CONN_LISTEN)
     before, _ = _speed(training, learner, seconds)
@@ -111,12 +111,12 @@ def measure(training: Training, attack: Callable[[int], None], seconds: float) -
 
 def _again_and_again(attack: Callable[[int], None], port: int) -> None:
     while True:
-        with contextlib.suppress(OSError, AssertionError):  # it was thrown out
+        with contextlib.suppress(OSError, AssertionError):  # the learner ended the connection
             attack(port)
 
 
 def _speed(training: Training, learner: psutil.Process, seconds: float) -> tuple[float, float]:
-    """Frames a second, and the learner's largest memory meanwhile."""
+    """Return the frames a second over `seconds`, and the learner's largest memory in that time."""
     first, end, largest = training.rows()[-1], time.monotonic() + seconds, 0.0
     while time.monotonic() < end:
         largest = max(largest, learner.memory_info().rss / MIB)

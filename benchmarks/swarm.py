@@ -1,16 +1,17 @@
-"""What one learner can take: gradients of many synthetic actors over the real wire.
+"""Throughput of one learner: gradients of many synthetic actors over the real wire.
 
     python -m benchmarks swarm [--actors 10] [--rate 0] [--network dense] [--codec none] [--seconds 10]
         [--against FOLDER [--turns 3]]
 
-One process holds all actors. Each joins as an actor does, subscribes to the weights, sends a heartbeat in time and a
-gradient whenever its credit allows (--rate: so many a second at most), always the same few packed ones, as of the
-newest weights that it has received. They are honest: of usual length, and none is refused. The learner is a process of
-its own, on one core where there are two, the actors are on another.
+One process holds all actors. Each joins as an actor does, subscribes to the weights, sends heartbeats in time, and
+sends a gradient whenever its credit allows (--rate: at most that many a second): always the same few packed gradients,
+as if computed with the newest weights received. They are of usual norm, so that none is refused. The learner is another
+process; with two cores or more, learner and actors have one core each.
 
-"us a gradient" is the learner's processor time, all threads; it depends less than the rates on what else the machine
-does. An acknowledgement's delay is from the sending of the gradient; lag is in optimizer steps, of the last 1024. With
---against (benchmarks/against.py) the learner of another checkout is measured by turns, and figures are medians.
+"us per gradient" is the learner's processor time, all threads; it depends less than the rates on the machine's other
+work. "ack ms" is the time from sending a gradient to its acknowledgement; lag is in optimizer steps, over the last 1024
+gradients. With --against (benchmarks/against.py) the learner of another checkout is measured in turn, and figures are
+medians.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ NETWORKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "conv": ("ALE/Pong-v5", ()),
     "big": ("CartPole-v1", ("network.hidden=[4450,4450]",)),
 }
-"""Preset, and what differs from it: 18,563, 677,943 and 19,842,553 parameters."""
+"""Presets and settings that differ from them; the networks have 18,563, 677,943 and 19,842,553 parameters."""
 LEARNER_CORE, SWARM_CORE = 0, 1
 WARM_UP_SECONDS = 2.0
 BODIES = 4
-"""Different gradients: noise, each with its negative, so that the weights stay where they are."""
+"""Number of different gradients: noise, each with its negative, so that the weights hardly move."""
 
 
 def bodies(codec: str, size: int, norm: float) -> list[bytes]:
-    """Packed gradients, noise of this norm."""
+    """Return packed gradients of noise with this norm."""
     generator = np.random.default_rng(0)
     packing = make(codec, size)
     packed = []
@@ -107,18 +108,18 @@ def measure(given: argparse.Namespace, address: Address, learner: psutil.Process
 
 
 def spent_by_main(process: psutil.Process) -> float:
-    """By its first thread alone; of a learner the others are mostly libzmq's."""
+    """Return the processor seconds of its first thread; a learner's other threads are mostly libzmq's."""
     return next(float(one.user_time + one.system_time) for one in process.threads() if one.id == process.pid)
 
 
 def pin(pid: int, core: int) -> None:
-    """All its threads."""
+    """Pin all threads of a process to one core."""
     for thread in psutil.Process(pid).threads():
         os.sched_setaffinity(thread.id, {core})
 
 
 def run(given: argparse.Namespace, checkout: Path | None) -> dict[str, Any]:
-    """Figures of a learner of this checkout, or of another."""
+    """Return the figures of a learner of this checkout, or of another."""
     preset, changed = NETWORKS[given.network]
     kind, stage = PARTS[given.codec]
     assigned = [*changed, f"exchange.codec={kind}", f"exchange.entropy_coder={stage}", "exchange.kind=gradients"]
@@ -166,12 +167,12 @@ def main() -> None:
 
 
 def medians(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of each figure, over all turns of a side."""
+    """Return the median of each figure over all turns of a side."""
     return {name: tables.median(one[name] for one in measured) for name in measured[0]}
 
 
 def rows(sides: Sequence[dict[str, Any]]) -> list[tuple[Cell, ...]]:
-    """One for each figure: now, and where there is another side before, and the ratio."""
+    """Return a row for each figure: its value now and, if there is another side, the value before and the ratio."""
     found: list[tuple[Cell, ...]] = []
     for name in sides[0]:
         values = [side[name] for side in sides]

@@ -1,4 +1,4 @@
-"""Many actors in one process, as far as a learner can see them: real messages over real sockets, and no environment."""
+"""Many synthetic actors in one process: real messages over real sockets, but no environment."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ from common.wire.messages import (
 )
 
 PATIENCE_SECONDS = 120.0
-"""For the learner to listen, and for all to be welcome."""
+"""Longest wait for the learner to listen, and for all actors to be welcome."""
 HELLO_SECONDS = 2.0
-"""Who is not welcome yet says hello again, as an actor does: its connection may have ended before the first was heard.
+"""Interval between hellos of an actor that is not welcome yet; its connection may end before the first one is read.
 
-While a learner packs the weights of a large network, it takes no new ones."""
+While a learner packs the weights of a large network, it accepts no new connections."""
 OBSERVER = b"observer"
 VERSION = struct.Struct("<16xQ")
-"""Of the weights in a broadcast (common.wire.bodies.broadcast); what else is in it nobody reads here."""
+"""Layout of the version in a broadcast (common.wire.bodies.broadcast); nothing else of it is read here."""
 
 
 @dataclass
 class Actor:
-    """One of them, as far as the learner can see."""
+    """The state of one synthetic actor."""
 
     name: bytes
     subscriber: zmq.Socket[bytes]
     credit: int
     version: int
     due: float
-    """When the next gradient is due by --rate."""
+    """When the next gradient is due according to --rate."""
     heartbeat_due: float
     sequence: int = 0
     sent: dict[int, float] = field(default_factory=dict)
-    """When each unanswered gradient was sent, by its sequence number."""
+    """Times at which unanswered gradients were sent, by sequence number."""
     broadcasts: int = 0
 
 
 class Swarm:
-    """All actors on one ROUTER socket, connected once for each: to the learner they are peers of their own."""
+    """All actors on one ROUTER socket, with one connection per actor: to the learner they are separate peers."""
 
     def __init__(self, address: Address, actors: int, codec: str, rate: float) -> None:
         self.codec = codec
@@ -71,18 +71,18 @@ class Swarm:
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._actors: dict[bytes, Actor] = {}
         self._ready: list[tuple[float, bytes]] = []
-        """Those that may send, and from when on."""
+        """Actors that may send, by the time from which they may (a heap)."""
         self.delays: list[float] = []
-        """Of the answers since `run` began, in seconds."""
+        """Delays of the answers since `run` began, in seconds."""
         self._address = address
         self.welcome = self._join([OBSERVER])
 
     def join(self, actors: int) -> None:
-        """So many actors become members of the run."""
+        """Let `actors` actors join the run."""
         self.welcome = self._join([f"actor-{number}".encode() for number in range(actors)])
 
     def _until_sent(self, name: bytes, message: AnyMessage) -> None:
-        """A connection takes a moment."""
+        """Send a message, again and again until its new connection is there."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -122,7 +122,7 @@ class Swarm:
                 return message
 
     def _welcomed(self, name: bytes, message: Welcome, share: float) -> Actor:
-        """Its times begin at this share of the intervals, so that not all come at once."""
+        """Return a new actor, whose first times are this share of the intervals, so that not all send at once."""
         weights = str(self._address.with_port(message.weights_port))
         now = time.monotonic()
         return Actor(
@@ -135,7 +135,7 @@ class Swarm:
         )
 
     def begin(self, bodies: Sequence[bytes], settings: Settings) -> None:
-        """Prepares what is sent; the first gradients are due."""
+        """Prepare the messages; from now on the first gradients are due."""
         self._bodies = bodies
         self._steps = settings.environment.num_envs * settings.algorithm.rollout_length
         self._statistics = dict.fromkeys(("policy_loss", "value_loss", "entropy", "gradient_norm", "ratio", "kl"), 0.5)
@@ -145,7 +145,7 @@ class Swarm:
         heapq.heapify(self._beats)
 
     def run(self, seconds: float) -> float:
-        """Plays for so long; returns the seconds it took."""
+        """Send gradients for `seconds`; return the seconds that it really took."""
         self.delays = []
         begun = now = time.monotonic()
         until = begun + seconds
@@ -161,7 +161,7 @@ class Swarm:
         return now - begun
 
     def _take(self) -> None:
-        """Reads what is there, for a moment."""
+        """Read waiting messages, a bounded number."""
         now = time.monotonic()
         for _ in range(64):
             try:
@@ -200,7 +200,7 @@ class Swarm:
             heapq.heappush(self._ready, (max(now, actor.due), actor.name))
 
     def _take_weights(self, actor: Actor) -> None:
-        """The newest version that has come; the body is not looked at."""
+        """Take the version of the newest weights that have arrived; their body is ignored."""
         try:
             frame = actor.subscriber.recv(zmq.NOBLOCK, copy=False)
         except zmq.Again:
@@ -218,11 +218,11 @@ class Swarm:
 
     @property
     def broadcasts(self) -> int:
-        """Received by all of them."""
+        """Number of broadcasts that all actors have received."""
         return sum(actor.broadcasts for actor in self._actors.values())
 
     def status(self) -> dict[str, Any]:
-        """The learner's own figures; answers to gradients are taken meanwhile."""
+        """Return the learner's status report; answers to gradients are handled while waiting for it."""
         self._socket.send_multipart([OBSERVER, pack(Inspect())])
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:

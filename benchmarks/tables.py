@@ -1,4 +1,4 @@
-"""What every benchmark prints, and writes with --json: the machine, and its tables."""
+"""Output of every benchmark, printed and (with --json) written to a file: the machine, and tables."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from common.host.versions import commit
 ROOT = Path(__file__).parents[1]
 Cell = str | int | float | bool | None
 _shown: list[dict[str, Any]] = []
-"""Tables, in order."""
+"""Tables shown so far, in order."""
 _kept: list[tuple[Path, str, Sequence[str]]] = []
-"""File, benchmark and arguments of --json."""
+"""File for --json, with the benchmark and its arguments; empty without --json."""
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Prints a table under a title; the first column is aligned to the left, the others to the right."""
+    """Print a table under a title; the first column is aligned to the left, the others to the right."""
     rows = [list(row) for row in rows]
     _shown.append({"title": title, "columns": list(columns), "rows": rows})
     lines = [list(columns), *([_text(cell) for cell in row] for row in rows)]
@@ -40,7 +40,7 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> 
 
 
 def machine() -> None:
-    """Prints what the figures below hold for."""
+    """Print the conditions under which the figures below hold: date, machine, versions and commit."""
     it = conditions()
     versions = ", ".join(f"{name} {number}" for name, number in it["versions"].items())
     where = f"{it['machine']['cores']} cores ({platform.machine()})"
@@ -48,8 +48,8 @@ def machine() -> None:
 
 
 def keep(file: Path, benchmark: str, arguments: Sequence[str]) -> None:
-    """All tables shown so far and from now on, and what they hold for, go into a file as JSON: after each one, since
-    the next may fail. `python -m benchmarks compare` reads it."""
+    """Write all tables, shown so far and from now on, with `conditions`, to a file as JSON for `python -m benchmarks
+    compare`. It is written after each table, because the next part may fail."""
     _kept[:] = [(file, benchmark, arguments)]
     _write()
 
@@ -62,9 +62,9 @@ def _write() -> None:
 
 @functools.cache
 def conditions() -> dict[str, Any]:
-    """What all figures of this process hold for: as it was when this was first asked.
+    """Return the conditions under which this process's figures hold, as they were at the first call.
 
-    "commit" is empty outside a clone of the repository, and ends with -dirty where files were changed since.
+    "commit" is empty outside a clone of the repository, and ends with -dirty if files were changed since.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
@@ -90,7 +90,7 @@ def _processor() -> str:
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """Of those that are there; None where none is."""
+    """Return the median of the values that are not None; None if there are none."""
     present = [value for value in values if value is not None]
     return statistics.median(present) if present else None
 

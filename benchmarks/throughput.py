@@ -2,7 +2,7 @@
 
     python -m benchmarks throughput [--seconds 30]
 
-Rates are between a quarter and the end of the run, so that neither the imports nor the first steps count.
+Rates are measured from a quarter of the run to its end, so that neither imports nor the first steps count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUNS: tuple[tuple[str, dict[str, int]], ...] = (
     ("ALE/Pong-v5", {}),
     ("ALE/Pong-v5", {"num_envs": 16, "rollout_length": 20}),
 )
-"""Environment, and what differs from its preset."""
+"""Environments, and settings that differ from their presets."""
 COLUMNS = ("frames/s", "gradients/s", "learner busy", "lag", "lag p95", "gradient B/frame", "weight B/frame")
 ENDLESS = {"exchange.kind": "gradients", "limits.until_return": 1e9, "limits.frames": 1_000_000_000}
 STARTING_SECONDS = 60.0
@@ -42,7 +42,7 @@ def main() -> None:
         rollout_length = changed.get("rollout_length", preset.algorithm.rollout_length)
         try:
             figures: tuple[Cell, ...] = measure(env, num_envs, rollout_length, seconds)
-        except RunFailedError as error:  # of a game that takes longer to start than it may play
+        except RunFailedError as error:  # for example, a game that takes too long to start
             print(error, file=sys.stderr, flush=True)
             figures = (None,) * len(COLUMNS)
         rows.append((env, num_envs, rollout_length, *figures))
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def measure(env: str, num_envs: int, rollout_length: int, seconds: float) -> tuple[float, ...]:
-    """What the columns say."""
+    """Return the values of COLUMNS."""
     arguments = ("--actors", "2", "--seconds", str(seconds))
     settings = {**ENDLESS, "environment.num_envs": num_envs, "algorithm.rollout_length": rollout_length}
     with Training(env, *arguments, label=env, settings=settings) as training:
@@ -70,7 +70,7 @@ def measure(env: str, num_envs: int, rollout_length: int, seconds: float) -> tup
 
 
 def rate(first: dict[str, Any], last: dict[str, Any], what: str) -> float:
-    """Per second, between two rows."""
+    """Return the growth of a column per second between two rows."""
     return float((last[what] - first[what]) / (last["seconds"] - first["seconds"]))
 
 

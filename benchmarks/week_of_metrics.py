@@ -1,8 +1,8 @@
-"""A week of metrics: written with a fast clock, started upon, drawn; what it takes on disk, in memory and in time.
+"""A week of metrics, written with a fast clock, resumed and drawn: its cost on disk, in memory and in time.
 
     python -m benchmarks week_of_metrics [--days 7] [--old]
 
---old: begin with a file that was never thinned, as learners wrote it before.
+--old: begin with a file that was never thinned, as earlier learners wrote it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def measure(folder: RunFolder, seconds: int, *, old: bool) -> list[tuple[Cell, .
 
 
 def row_of(second: int) -> dict[str, Any]:
-    """As wide as a learner's."""
+    """Return a row with as many columns as a learner's."""
     names = ("version", "gradients", "stale", "refused", "mean_return", "episode_length", "episode_seconds")
     rates = ("frames_per_second", "gradients_per_second", "bytes_per_second", "lag_mean", "lag_p95", "learner_busy")
     losses = ("policy_loss", "value_loss", "entropy", "gradient_norm")

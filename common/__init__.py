@@ -1,1 +1,1 @@
-"""What every daemon shares: settings, messages and wire, codecs, networks, algorithms, environments, manners."""
+"""What every daemon shares: settings, messages and wire, codecs, networks, algorithms, environments, the host."""

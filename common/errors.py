@@ -3,11 +3,11 @@
 EXIT_DONE = 0
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
-"""A replay found that a run is not what its record says: other weights, or something applied twice."""
+"""A replay did not reproduce the run that its record describes: other weights, or something applied twice."""
 EXIT_TRY_LATER = 75
 EXIT_CONFIGURATION = 78
 HOPELESS = frozenset({EXIT_USAGE, EXIT_CONFIGURATION})
-"""Something must be mended before the same command can do better."""
+"""Exit codes after which the same command would fail again: something must be fixed first."""
 EXIT_SIGINT = 130
 EXIT_SIGTERM = 143
 
@@ -25,7 +25,7 @@ class ConfigurationError(A3cdError):
 
 
 class TorchMissingError(ConfigurationError):
-    """What was asked for computes with torch, which is not installed: an actor of a dense network needs none."""
+    """The operation needs torch, which is not installed. (An actor with a dense network does not need it.)"""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} needs torch, which is not installed here: pip install 'a3cd[torch]'")
@@ -36,11 +36,11 @@ class EnvironmentMissingError(ConfigurationError):
 
 
 class ObservationError(ConfigurationError, ValueError):
-    """An observation that a loaded agent is asked about is none of its environment."""
+    """An observation or action mask given to a loaded agent does not fit the agent's environment."""
 
 
 class RefusedError(A3cdError):
-    """The learner and this peer do not fit (another version, keys). A daemon tries again; a command ends with it."""
+    """The learner and this peer do not fit together (versions, keys). A daemon tries again; a command ends."""
 
     exit_code = EXIT_CONFIGURATION
 
@@ -62,16 +62,16 @@ class CodecError(A3cdError):
 
 
 class AgainstOthersError(CodecError):
-    """An actor's gradients point against the others': this one is left out. It comes back when it agrees again."""
+    """An actor's gradients point against those of the others: they are left out until they agree again."""
 
 
 class NonFiniteError(A3cdError):
-    """A rollout has a reward, observation, probability or gradient that is not finite, or a checkpoint would have a
-    number that is not; it is dropped."""
+    """A rollout has a reward, observation, probability or gradient that is not finite, or a checkpoint would contain
+    such a number; the rollout or the checkpoint is dropped."""
 
 
 class DamagedRecordError(A3cdError):
-    """The record of what was applied cannot be read; the text names the file, and where in it."""
+    """The record of what was applied cannot be read; the text names the file and the place in it."""
 
     exit_code = EXIT_CONFIGURATION
 

@@ -1,4 +1,4 @@
-"""Child processes: started, read line by line, and ended with this process, whatever ends it."""
+"""Child processes: started, read line by line, and ended when this process ends, for whatever reason."""
 
 import contextlib
 import os
@@ -17,21 +17,21 @@ from common.host.service.lifeline import Lifeline
 _LINE_BYTES = 4096
 _LAST_LINES = 10
 _OUTPUT_SECONDS = 0.5
-"""Longest wait for the output of a child that ended: a process of its own may hold the pipe open."""
+"""Longest wait for the output of a child that has ended: a process that it started may hold the pipe open."""
 _KILLED_SECONDS = 5.0
 _TERMINATE = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
-"""Ctrl-Break is for a process group on Windows."""
+"""Asks a child to end; on Windows it is Ctrl-Break, which goes to a process group."""
 
 
 def a3cd(*arguments: str) -> list[str]:
-    """The command line of `a3cd`: the script beside this Python, else the program that runs now."""
+    """The command line of `a3cd`: the script beside this Python if there is one, else the program that runs now."""
     script = Path(sys.executable).with_name("a3cd.exe" if sys.platform == "win32" else "a3cd")
     return [str(script) if script.exists() else sys.argv[0], *arguments]
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """Kills a process that has a session of its own, and (not on Windows) all that it started."""
-    if process.poll() is None:  # not reaped yet, so its number is still its own
+    """Kills a process that has a session of its own, and (not on Windows) every process that it started."""
+    if process.poll() is None:  # not reaped yet, so no other process can have its id
         with contextlib.suppress(ProcessLookupError):
             if sys.platform == "win32":
                 process.kill()
@@ -53,14 +53,15 @@ class Child:
         environment: Mapping[str, str] | None = None,
         keep_open: Sequence[int] = (),
     ) -> None:
-        """Starts it; `say` gets each line that it writes, on another thread.
+        """Starts the process; `say` gets each line that it writes, on another thread.
 
-        `stdout`: its standard output is read too, else thrown away. `ended`: called when it will write no more, on that
-        thread. It inherits the descriptors `keep_open`. Raises OSError if it cannot be started.
+        `stdout`: whether its standard output is read together with its standard error, or else thrown away. `ended`:
+        called on that thread when the process will write no more. `keep_open`: descriptors that it inherits. Raises
+        OSError if it cannot be started.
         """
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.silent = False
-        """It will write no more: most likely it ends."""
+        """Whether the process has closed its output, most likely because it is about to end."""
         self._process = subprocess.Popen(
             command,
             stdin=lifeline.child_end,
@@ -77,7 +78,7 @@ class Child:
         self._reader.start()
 
     def _read(self, output: IO[bytes], say: Callable[[str], None], ended: Callable[[], None]) -> None:
-        """Reads until all writers are gone: a child that nobody reads would block on its own log."""
+        """Reads until every writer has closed the pipe: a child whose output nobody reads would block on its log."""
         with output:
             while raw := output.readline(_LINE_BYTES):
                 text = logs.printable(raw.decode(errors="replace"))
@@ -89,7 +90,10 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; 128 + N after signal N. Once it has ended, waits until its output is read."""
+        """The exit code, 128 + N after signal N; None while the process runs.
+
+        Once the process has ended, this waits a little until its output is read.
+        """
         code = self._process.poll()
         if code is None:
             return None
@@ -103,7 +107,7 @@ class Child:
         kill(self._process)
 
     def wait(self, seconds: float) -> None:
-        """Waits for its end, and kills it after `seconds`; one that then hangs in the kernel is left alone."""
+        """Waits until the process ends, and kills it after `seconds`; one that hangs in the kernel is left alone."""
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
@@ -114,14 +118,17 @@ class Child:
 
 
 class Children(contextlib.AbstractContextManager["Children"]):
-    """Child processes with one lifeline: they end with this process. Context manager: kills those that still run."""
+    """Child processes with a common lifeline, so that they end with this process.
+
+    As a context manager, kills at its end those that still run.
+    """
 
     def __init__(self) -> None:
         self._lifeline = Lifeline()
         self._children: list[Child] = []
 
     def start(self, command: Sequence[str], say: Callable[[str], None], **options: Any) -> Child:
-        """Starts a child; `options` as of `Child`."""
+        """Starts a child; `options` are those of `Child`."""
         self._children = [child for child in self._children if child.exit_code is None]
         self._children.append(Child(command, self._lifeline, say, **options))
         return self._children[-1]

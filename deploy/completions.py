@@ -1,4 +1,4 @@
-"""What the shell is offered for values on the command line, at each TAB: nothing here loads torch or gymnasium."""
+"""Completions of values on the command line. They are computed at each TAB: nothing here loads torch or gymnasium."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[A
 
 
 def environments(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-    """Presets, and the classes in files of the working folder."""
+    """Complete an environment: presets, and the classes in Python files of the working folder."""
     from common.host.modules import classes_in
 
     found = _presets()
@@ -21,7 +21,7 @@ def environments(_: click.Context, __: click.Parameter, incomplete: str) -> list
 
 
 def settings(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-    """`section.key=`, and behind that the values where only some words are allowed."""
+    """Complete `section.key=`, and after the `=` the value of a setting that allows only certain words."""
     from common.settings.describe import choices, meanings
     from common.settings.sections import SECTIONS
 
@@ -33,7 +33,7 @@ def settings(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
 
 
 def setting(path: str) -> Complete:
-    """The words that one setting may be."""
+    """Return the completion of one setting's value: the words that it allows."""
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
         from common.settings.describe import choices
@@ -48,7 +48,7 @@ def presets(_: click.Context, __: click.Parameter, incomplete: str) -> list[Comp
 
 
 def runs(incomplete: str) -> list[CompletionItem[Any]]:
-    """The runs below the working folder, the newest first, and `last`; folders where none begins so."""
+    """Complete a run: `last` and the runs below the working folder, newest first; folders if no run matches."""
     from common.run.runs import LAST, RUNS
 
     marks = sorted(RUNS.glob("*/run.json"), key=lambda file: file.parent.name.partition("-20")[2], reverse=True)
@@ -63,6 +63,6 @@ def _presets() -> dict[str, str]:
 
 
 def _begun(words: Iterable[str] | dict[str, str], incomplete: str) -> list[CompletionItem[Any]]:
-    """Those that begin as what was typed; with their meanings, where there are any."""
+    """Return the words that begin with what was typed, with their meanings where `words` has them."""
     told = words if isinstance(words, dict) else dict.fromkeys(words, "")
     return [CompletionItem(word, help=what or None) for word, what in told.items() if word.startswith(incomplete)]

@@ -1,9 +1,9 @@
-"""The command line of ssh: by key, without a question, and only to hosts whose keys are known."""
+"""The command line of ssh: it logs in by key, asks no question, and connects only to hosts whose keys are known."""
 
 from collections.abc import Sequence
 
 SSH_FAILED = 255
-"""Exit code of ssh when the connection failed; else it is that of the remote command."""
+"""Exit code of ssh when the connection failed; otherwise ssh ends with that of the remote command."""
 STRICT = (
     "BatchMode=yes",
     "PasswordAuthentication=no",
@@ -24,6 +24,6 @@ STRICT = (
 
 
 def ssh_command(target: str, options: Sequence[str] = (), config: str = "") -> list[str]:
-    """The words before the remote command; `options` as KEY=VALUE, `config` a file as `ssh -F` takes it."""
+    """Return the words before the remote command. `options`: KEY=VALUE each; `config`: a file for `ssh -F`."""
     written = [word for option in (*STRICT, *options) for word in ("-o", option)]
     return ["ssh", *(("-F", config) if config else ()), "-T", *written, "--", target]

@@ -1,1 +1,1 @@
-"""The learner daemon: holds the weights, takes gradients, says how many actors it wants."""
+"""The learner daemon: it holds the weights, applies gradients, and decides how many actors it wants."""

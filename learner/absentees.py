@@ -1,16 +1,16 @@
-"""Actors that a launcher runs and that are not in the run: they hang before they join, or hung without a learner.
+"""Absentees: actors that a launcher runs but that are not in the run, because they hang before they join it.
 
-Neither end alone can tell: their launcher sees a process that lives, and the learner never heard of them.
+Neither side can detect this alone: the launcher sees a live process, and the learner has never heard of the actor.
 """
 
 from collections.abc import Collection, Sequence
 
 LEAST_SECONDS = 120.0
-"""An actor that is kept out knocks once a minute; whoever knocks does not hang."""
+"""Shortest absence that counts as hanging. An actor that is refused says hello once a minute, so never counts."""
 
 
 def called(name: str) -> set[str]:
-    """All that this name may be told as: a launcher does not know the names of keys that stand before a name.
+    """Return every form in which this name may be reported: a launcher does not know the key names that prefix it.
 
     >>> sorted(called("site/lab-0"))
     ['lab-0', 'site/lab-0']
@@ -20,17 +20,20 @@ def called(name: str) -> set[str]:
 
 
 class Absentees:
-    """Of one launcher. Between two of its reports at most `expiry_seconds` count: who stands still hears nobody."""
+    """The absentees of one launcher.
+
+    At most `expiry_seconds` count between two of its reports: in a longer gap the learner may have heard nobody.
+    """
 
     def __init__(self, expiry_seconds: float, patience: float) -> None:
-        """`patience`: times `expiry_seconds` for which an actor may load its libraries."""
+        """`patience`: how long an actor may load its libraries, as a multiple of `expiry_seconds`."""
         self._most = expiry_seconds
         self._after = max(patience * expiry_seconds, LEAST_SECONDS)
         self._seconds: dict[str, float] = {}
         self._reported = 0.0
 
     def reported(self, now: float, running: Sequence[str], present: Collection[str]) -> None:
-        """The launcher runs these actors; those in `present` are in the run."""
+        """Take a report: the launcher runs the actors `running`; those in `present` are in the run."""
         passed = min(now - self._reported, self._most)
         before, self._reported = self._seconds, now
         self._seconds = {
@@ -38,12 +41,12 @@ class Absentees:
         }
 
     def heard(self, names: Collection[str]) -> None:
-        """An actor that may be told as one of these said hello."""
+        """Note that an actor said hello; `names` are the forms in which it may be reported."""
         for name in names:
             self._seconds.pop(name, None)
 
     def hanging(self) -> dict[str, float]:
-        """For how many seconds each is known to hang."""
+        """Return the actors that hang, each with the seconds for which it is known to."""
         if not self._seconds:
             return {}
         return {name: seconds for name, seconds in self._seconds.items() if seconds >= self._after}

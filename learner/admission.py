@@ -1,6 +1,6 @@
 """Who joins the run and who leaves it: the answer to a hello, and what follows when a peer is gone.
 
-The learner's side of `common.wire.membership`. Who is in is kept in `learner.peers`.
+The learner's side of `common.wire.membership`. `learner.peers` keeps the records of the peers in the run.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,10 @@ class Admission:
         self._plain_settings = msgspec.to_builtins(run.spec.settings)
 
     def hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
-        """The welcome, or a refusal; a peer that comes again keeps its record, and takes its predecessor's place."""
+        """Answer a hello with a welcome or a refusal.
+
+        A peer that says hello again keeps its record; a new process takes the place of its predecessor.
+        """
         place = f"key {key_name}" if key_name else f"address {address}"
         if refusal := self._refusal(now, routing_id, hello, key_name, address, place):
             return refusal
@@ -47,7 +50,7 @@ class Admission:
         before = self._peers.moved(routing_id, hello, key_name)
         if before is not None:
             effects.append(Disconnect(before))
-        # A tunnel's end is on this host, its peer is not.
+        # The address alone does not prove it: a tunnel ends on this host, but the peer behind it runs elsewhere.
         near = hello.host == self._run.spec.host and Address(address, 0).loopback
         peer, new = self._peers.join(routing_id, hello, now, key_name, place, near=near)
         peer.codec = codec
@@ -56,12 +59,12 @@ class Admission:
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"{hello.role} {hello.name} on {hello.host} joined{origin}"))
         self._run.stats.joined(self._peers.actors)
-        # One that is known has its first weights, or they are under way; else it pulls them.
+        # A known peer has its first weights, or they are under way; otherwise it pulls them.
         effects += self._welcome(now, routing_id, peer, with_weights=new and before is None)
         return effects + (self._fleet.orders(now) if hello.role == "launcher" else [])
 
     def leave(self, now: float, routing_id: bytes, level: Level, text: str) -> list[Effect]:
-        """Forgets a peer and logs it; the actors that a launcher ran are ordered from the others."""
+        """Forget a peer and log it; if it was a launcher, order its actors from the other launchers."""
         peer = self._peers.leave(routing_id)
         effects = _gone(peer, level, text)
         return effects + (self._fleet.orders(now) if peer is not None and peer.hello.role == "launcher" else [])
@@ -72,7 +75,7 @@ class Admission:
     def _refusal(
         self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str, place: str
     ) -> list[Effect]:
-        """Why this peer may not join; nothing if it may."""
+        """Return the refusal if this peer may not join, with a line for the log; an empty list if it may."""
         if key_name and not is_name_under(key_name, hello.name):
             reason = f"a peer with the key of {key_name} is called {key_name}/..., not {hello.name}"
             return [refuse(routing_id, "name", reason)]
@@ -98,7 +101,7 @@ class Admission:
         return []
 
     def _may_not_operate(self, key_name: str, address: str) -> str:
-        """Why the holder of this key, or without keys this address, is no operator; empty: it may be one."""
+        """Return why the holder of this key (without keys: this address) may not be an operator; empty if it may."""
         if not key_name:
             if Address(address, 0).loopback:
                 return ""
@@ -114,14 +117,14 @@ class Admission:
         )
 
     def _complete(self, hello: Hello, key_name: str) -> str:
-        """Why a run that is to be reproducible takes no other actor; empty if it takes this one."""
+        """Return why a reproducible run, which has all its actors, takes no further one; empty if it takes this one."""
         settings, joined = self._run.spec.settings, self._peers.joined
         if not settings.reproducible or joined < settings.scaling.minimum or self._peers.knows(hello, key_name):
             return ""
         return f"reproducible = true: this run has had its {joined} actors (scaling.minimum), and takes no other"
 
     def _replaced(self, routing_id: bytes, hello: Hello, successor: Peer) -> list[Effect]:
-        """Tells a launcher that still lives that the newer one of its name has its place."""
+        """Refuse a launcher that is still alive after a newer launcher of the same name has taken its place."""
         text = (
             f"launcher {hello.name} on {hello.host} is not let in: one of its name on {successor.hello.host} came later"
         )
@@ -130,7 +133,7 @@ class Admission:
         return [refuse(routing_id, "replaced", reason), Log("warning", text, key=f"replaced {hello.name}")]
 
     def _replace(self, routing_ids: Sequence[bytes]) -> list[Effect]:
-        """Removes the predecessors of a peer that joins; the other launchers need no orders in between."""
+        """Remove the predecessors of a joining peer; the other launchers need no new orders in between."""
         effects: list[Effect] = []
         for routing_id in routing_ids:
             peer = self._peers.replace(routing_id)
@@ -183,7 +186,7 @@ class Admission:
 
 
 def _gone(peer: Peer | None, level: Level, text: str) -> list[Effect]:
-    """A line about a peer's leaving."""
+    """Return the log line about a peer that has left; none for guests."""
     if peer is None or peer.hello.role in GUESTS:
         return []
     return [Log(level, f"{peer.hello.role} {peer.hello.name} {text}")]

@@ -1,8 +1,9 @@
-"""What a learner's weights were made of: the entries of the record of what was applied, in order.
+"""The record of what was applied: its entries tell, in order, which contributions made a learner's weights.
 
     began -> added -> added -> stepped -> added -> stepped -> saved -> ...
 
-With a checkpoint they determine the weights, bit for bit on the same machine; `learner.replay` shows it.
+Together with a checkpoint the entries determine the weights, bit for bit on the same machine; `learner.replay` checks
+that they do.
 """
 
 from typing import Any
@@ -13,29 +14,29 @@ from common.wire.messages import Gradient, Trajectory
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="entry", tag=str.lower):
-    """Base class; in the file the class name in lower case is the `entry`."""
+    """Base class. In the file, the field `entry` holds the class name in lower case."""
 
 
 class Began(Entry, frozen=True):
-    """From here on an epoch is recorded; every file of the record begins with one."""
+    """The epoch that the entries from here on belong to; every file of the record begins with one."""
 
     a3cd: str
     run: str
     epoch: int
     settings: dict[str, Any]
-    """Resolved."""
+    """The run settings with every `auto` resolved."""
     model: str
     parameters: int
     version: int
-    """Of the weights that what follows is applied to."""
+    """Version of the weights to which the following contributions are applied."""
     frames: int
-    """Of the run, at the step that made this version."""
+    """Frames of the run at the step that made this version."""
     checksum: int | None = None
-    """Of these weights; None: not computed for this version."""
+    """Checksum of these weights; None: not computed for this version."""
 
 
 class Added(Entry, frozen=True):
-    """A contribution was added to the next step. Its body, packed as it came, follows the entry."""
+    """A contribution was added to the next step. Its body follows the entry, packed as it arrived."""
 
     peer: str
     incarnation: str
@@ -43,23 +44,25 @@ class Added(Entry, frozen=True):
     weight: float
     lag: int
     against: bool = False
-    """It was not added, as it points against the others (`exchange.robust`); but later ones are judged by it, too."""
+    """Whether it was left out because it points against the others (`exchange.robust`). It is recorded all the same,
+    since later contributions are compared with it, too."""
 
 
 class Stepped(Entry, frozen=True):
-    """What was added since the step before made a new version."""
+    """An optimizer step with all contributions added since the previous step made a new version."""
 
     version: int
     scale: float
     frames: int
     left_out: list[int] = []
-    """Of what was added, by its number from 0: what turned out to be unusable and is not in the step."""
+    """Contributions that were added but proved unusable, so are not in the step: their numbers, from 0, in the order of
+    adding."""
     checksum: int | None = None
-    """Of the new weights (`Weights.checksum`); None: not computed for this version."""
+    """Checksum of the new weights (`Weights.checksum`); None: not computed for this version."""
 
 
 class Saved(Entry, frozen=True):
-    """A checkpoint was made of the newest version; before it is written, all entries up to here are on the disk."""
+    """A checkpoint of the newest version was begun; all entries up to this one are on the disk before it is written."""
 
     version: int
 

@@ -4,8 +4,8 @@ import torch
 
 
 def set_arithmetic(threads: int) -> None:
-    """How this process computes from now on; a replay computes in the same way. threads: optimizer.threads."""
+    """Set how PyTorch computes in this process from now on; a replay does the same. threads: optimizer.threads."""
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
-    # cuDNN would round the factors of convolutions to ten bits (TF32), where the settings say float32.
+    # With TF32, cuDNN would round the factors of convolutions to ten bits, although the settings say float32.
     torch.backends.cudnn.allow_tf32 = False

@@ -1,4 +1,4 @@
-"""A dictionary that does not grow without end, for what is remembered of peers: their names are theirs to choose."""
+"""A dictionary of bounded size, for what is remembered of peers: they choose their names, so could fill the memory."""
 
 from collections import OrderedDict
 from typing import TypeVar
@@ -8,7 +8,7 @@ V = TypeVar("V")
 
 
 class BoundedDict(OrderedDict[K, V]):
-    """Keeps the `most` keys that were set last, the oldest of them first."""
+    """Keeps the `most` keys that were set last, ordered from the oldest to the newest."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""From settings to the parts of a learner: makes the environment once to see its spaces, and resolves `auto`.
+"""Builds the parts of a learner from settings: makes the environment once to see its spaces, and resolves `auto`.
 
-This is where torch and gymnasium are loaded; the ports are taken before.
+This module loads torch and gymnasium; the daemon imports it only after it has taken its ports.
 """
 
 import platform
@@ -55,13 +55,13 @@ from learner.run_stats import Counters, RunStats
 from learner.save_schedule import SaveSchedule
 
 FP16_BYTES = 2**20
-"""Weights above this travel as halves when exchange.weights is auto."""
+"""Weights longer than this many bytes are sent as float16 when exchange.weights is auto."""
 LARGEST_TRAJECTORY = 2**30
-"""Bytes of one message of trajectories: its memory is taken before it is read."""
+"""Most bytes of one message of trajectories: its memory is allocated before it is read."""
 
 
 def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, now: float) -> LearnerCore:
-    """A learner without sockets and files, of a new run or of one that goes on from its checkpoint.
+    """Return the core of a learner, without sockets and files, for a new run or for one resumed from `checkpoint`.
 
     Raises what `assemble` raises.
     """
@@ -72,7 +72,7 @@ def build(locked: LockedRun, checkpoint: Checkpoint | None, weights_port: int, n
 
 @dataclass(frozen=True)
 class Parts:
-    """Of a learner, without its core: what a replay needs."""
+    """The parts of a learner without its core, as a replay needs them."""
 
     run: Run
     weights: Weights
@@ -87,7 +87,7 @@ def assemble(
     weights_port: int = 0,
     now: float = 0.0,
 ) -> Parts:
-    """The parts of a learner of this run; nothing is read from the folder.
+    """Return the parts of a learner of this run; nothing is read from the folder.
 
     Raises EnvironmentMissingError, and ConfigurationError for settings that do not go with the environment, the
     machine or the checkpoint.
@@ -110,13 +110,13 @@ def assemble(
 
 
 def check(settings: Settings) -> RunSpec:
-    """What a run of these settings would be; without a folder, and raises as `assemble`."""
+    """Return the specification of a run with these settings; needs no folder. Raises what `assemble` raises."""
     record = RunRecord(run="", created="", epoch=1, a3cd="")
     return assemble(RunFolder(Path()), record, settings, None).run.spec
 
 
 def _resolve(settings: Settings, device: str) -> tuple[Settings, ObservationSpec, ActionSpec]:
-    """The settings without `auto`, and what the network sees and decides."""
+    """Return the settings with every `auto` resolved, and the specifications of observations and actions."""
     environment = resolve_environment(settings.environment)
     probe = make_environments(environment, num_envs=1, seed=settings.seed)
     try:
@@ -258,7 +258,10 @@ def _exchange(
 def _accelerate(
     model: TorchModel | Replicas, section: Optimizer, observation: ObservationSpec, device: torch.device
 ) -> None:
-    """Raises ConfigurationError where the device or this installation of torch cannot."""
+    """Switch on bfloat16 and compilation where they are set.
+
+    Raises ConfigurationError if the device or this installation of torch cannot do it.
+    """
     bfloat16 = section.precision == "bfloat16"
     if bfloat16 or section.compile:
         probe = torch.from_numpy(np.zeros((2, *observation.shape), observation.dtype)).to(device)
@@ -266,7 +269,7 @@ def _accelerate(
 
 
 def _check_headers(counted: int, accumulate: int) -> None:
-    """Raises ConfigurationError where a header could not hold the moments of all rollouts of a gradient."""
+    """Raise ConfigurationError if a header cannot hold the moments of all rollouts of a gradient."""
     if (size := accumulate * bytes_in_header(counted)) > MOMENT_BYTES:
         raise ConfigurationError(
             f"network.normalize = true: the moments of {counted} numbers of exchange.accumulate = {accumulate} "

@@ -1,8 +1,8 @@
-"""Which TCP connections to the learner's ports are to be closed: pure rules; `learner.guard` sees and closes them.
+"""Which TCP connections to the learner's ports are to be closed: pure rules; `learner.guard` observes and closes them.
 
-libzmq reads whatever comes (docs/protocol.md says why it must), keeps what is unread or unfinished as long as there is
-memory, and accepts whoever connects as long as there are descriptors. So each connection is bounded here, by the bytes
-that the kernel has counted.
+libzmq reads whatever arrives (docs/protocol.md says why it must), keeps unread and unfinished messages as long as there
+is memory, and accepts every connection as long as there are descriptors. So each connection is bounded here, by the
+bytes that the kernel has counted.
 """
 
 import ipaddress
@@ -16,53 +16,59 @@ Port = Literal["control", "weights"]
 PORTS: tuple[Port, ...] = get_args(Port)
 
 SILENT_SECONDS = 10.0
-"""A connection on which not one message has come is closed when nothing has come on it for so long."""
+"""A connection that has not delivered one message is closed after it has been idle for this long."""
 STRANGERS = 1024
-"""Most connections on which no message has come yet; of more, the oldest of the address that has most are closed."""
+"""Most connections that have not delivered a message yet. Beyond that, the oldest connections of the address that has
+the most of them are closed."""
 SUBSCRIPTION_BYTES = 4096
-"""Most that a subscriber may send: a handshake and one subscription; libzmq keeps each subscription for good."""
+"""Most bytes that a subscriber may send: a handshake and one subscription. libzmq keeps each subscription for good."""
 SUBSCRIBERS_BESIDES = 64
-"""Subscribers that one address may have beyond its peers that have spoken."""
+"""How many more subscribers one address may have than connections to the control port."""
 OFFENCE_SECONDS = 1.0
-"""So long an address is kept out when it has flooded the port for weights; twice as long each time it does so again."""
+"""How long an address is kept out after it has flooded the port for weights; twice as long after each further flood."""
 LONGEST_OFFENCE_SECONDS = 30.0
 FORGIVEN_SECONDS = 120.0
+"""An address that has behaved for this long after it was let in again starts at OFFENCE_SECONDS."""
 REMEMBERED_OFFENCES = 1000
 COMMAND_BYTES = 16
-"""A second: ZMTP's own commands, such as pings, are received and not delivered."""
+"""Bytes a second of ZMTP's own commands, such as pings, which are received but never delivered."""
 GREEDY_BYTES = 48 * 2**20
-"""Each time the process has grown by so much and nothing else explains it, the connection with most unread pays."""
+"""Each time the process has grown by this much for no other reason, the connection with most unread is closed."""
 OWN_MESSAGES = 3
-"""Of the longest, for which memory grows by the learner's own doing: the weights of a large network as they are packed,
-and the sum of its gradients, are as long as a gradient."""
+"""Longest messages by which the learner itself makes memory grow: the packed weights of a large network, and the sum of
+its gradients, are each as long as a gradient."""
 USUAL_MESSAGES = 16
-"""Of the longest, at most, that a member may have unread however short memory is; with a credit of 1 there are 2."""
+"""Upper bound on the longest messages that a member may have unread however short memory is; with a credit of 1 there
+are 2."""
 STRANGERS_BYTES = 2**16
-"""Nobody has more unread before the first message, but who goes on with a long one after a reconnect."""
+"""No honest peer has more unread before its first message, except one that resumes a long message after a reconnect."""
 
 
 @dataclass(eq=False)
 class Connection:
-    """One that a port has accepted. The daemon's thread writes the last three fields, the guard's thread the others."""
+    """A connection that a port has accepted.
+
+    The daemon's thread writes the last three fields, the guard's thread the others.
+    """
 
     descriptor: int
     peer: tuple[str, int]
-    """Address and port at its other end: a descriptor is used again, this pair for a long time not."""
+    """Address and port of the other end. Descriptors are soon reused; this pair is not for a long time."""
     port: Port
     since: float
     received: int = 0
-    """Bytes."""
+    """Bytes that were received, as the kernel counts them."""
     acknowledged: int = 0
-    """Bytes that its other end has."""
+    """Bytes that the other end has acknowledged."""
     moved: float = 0.0
-    """When either has last grown."""
+    """When either count last grew."""
     closing: bool = False
     gone: float = math.inf
     """When it was closed."""
     delivered: int = 0
-    """Bytes of the messages that have been read."""
+    """Bytes of the messages that have been read from it."""
     spoke: bool = False
-    """A message has been read."""
+    """Whether a message has been read from it."""
     key_name: str = ""
 
     @property
@@ -70,40 +76,41 @@ class Connection:
         return self.peer[0]
 
     def count(self, now: float, received: int, acknowledged: int) -> None:
-        """What the kernel has counted."""
+        """Take the byte counts of the kernel."""
         if (received, acknowledged) != (self.received, self.acknowledged):
             self.received, self.acknowledged, self.moved = received, acknowledged, now
 
     def unread(self, now: float) -> int:
-        """Bytes that were received and not delivered: messages that wait, and one that is not complete."""
+        """Return the bytes that were received but not delivered: waiting messages, and one that is not complete."""
         return max(0, self.received - self.delivered - int(COMMAND_BYTES * (now - self.since)))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Of a connection on which bytes are under way."""
+    """The progress of a connection on which bytes are under way."""
 
     moved: float
-    """When, last."""
+    """When bytes last moved."""
     acknowledged: int
-    """Bytes that its other end has."""
+    """Bytes that the other end has acknowledged."""
 
 
 @dataclass(frozen=True)
 class Bounds:
     message_bytes: int
-    """Of the longest message: who has said nothing yet may have sent no more."""
+    """Bytes of the longest message; a connection that has not delivered a message may not have sent more."""
     unread_bytes: int
-    """Of one connection."""
+    """Most unread bytes of one connection."""
     connections: int
-    """Of both ports; the process' other files must find descriptors too."""
+    """Most connections of both ports together; the process's other files need descriptors too."""
     counts_bytes: bool = True
-    """Whether the kernel tells how many bytes came; if not, the rules that need them do not hold."""
+    """Whether the kernel tells how many bytes arrived; if not, the rules that need these counts do not apply."""
     all_unread_bytes: float = math.inf
-    """Of all together; beyond it those that have most are closed, unless any honest one may have as much."""
+    """Most unread bytes of all connections together. Beyond it the connections with most unread are closed, but none
+    that has only as much as an honest one may have (`usual_bytes`)."""
 
     def usual_bytes(self, one: Connection) -> int:
-        """Who has no more unread is never the one that pays for the memory of all."""
+        """Return the unread bytes up to which this connection is never closed to save the memory of all."""
         if not one.spoke:
             return STRANGERS_BYTES
         return max(self.message_bytes, min(self.unread_bytes // 4, USUAL_MESSAGES * self.message_bytes))
@@ -111,37 +118,38 @@ class Bounds:
 
 @dataclass
 class Doorkeeper:
-    """Chooses the connections that are to be closed."""
+    """Chooses which connections to close and which addresses to keep out."""
 
     bounds: Bounds
     calm: float = field(default=math.inf, init=False)
-    """Resident bytes when no message waited."""
+    """Resident bytes of the process when no message was waiting."""
     _kept_out: dict[tuple[Port, str], float] = field(default_factory=dict)
     _offences: dict[tuple[Port, str], tuple[float, float]] = field(default_factory=dict)
-    """For how long the last one kept an address out, and until when."""
+    """For how many seconds an address's last offence kept it out, and until when."""
     _charged: float = math.inf
-    """The same, or when the greediest was last looked for."""
+    """As `calm`, or resident bytes when the connection with most unread was last looked for, if that is later."""
     _flooded: bool = False
-    """Unread messages take more memory than they should."""
+    """Whether unread messages take more memory than they should."""
     _flooding: set[tuple[Port, str]] = field(default_factory=set)
-    """Who has come meanwhile: kept out until all is read, since what is ended at once has brought messages too."""
+    """Addresses that connected during a flood. They are kept out until all is read: a connection that is ended at once
+    has brought messages too."""
 
     def ban(self, address: str, until: float) -> None:
-        """No new connections from there; a loopback address is never banned, since everybody here shares it."""
+        """Allow no new connections from this address; never bans a loopback address, which all peers here share."""
         if not ipaddress.ip_address(address).is_loopback:
             for port in PORTS:
                 self._kept_out[port, address] = until
 
     def kept_out(self, now: float, port: Port) -> set[str]:
-        """Addresses from which there may be no new connections to this port now."""
+        """Return the addresses from which there may be no new connections to this port now."""
         self._kept_out = {who: until for who, until in self._kept_out.items() if now < until}
         flooding = self._flooding if self._flooded else ()
         return {address for one, address in (*self._kept_out, *flooding) if one == port}
 
     def _offended(self, now: float, one: Connection) -> None:
-        """Its address is kept out of the port: the other actors there that come meanwhile pull their weights.
+        """Keep the address out of the port for a while; other actors that connect from there meanwhile pull weights.
 
-        The daemon's thread must take what a flood of subscriptions has brought, which takes longer than to send it.
+        The daemon's thread must process a flood of subscriptions, which takes longer than sending it.
         """
         who = one.port, one.address
         seconds, until = self._offences.get(who, (0.0, -math.inf))
@@ -154,13 +162,13 @@ class Doorkeeper:
             self._kept_out[who] = max(now + seconds, self._kept_out.get(who, 0.0))
 
     def all_read(self, memory: int) -> None:
-        """No message waits: growth is counted from here."""
+        """Note that no message is waiting: growth is counted from this memory (resident bytes; 0: not known)."""
         self.calm = self._charged = memory or self.calm
         self._flooded = False
         self._flooding.clear()
 
     def refuses(self, now: float, port: Port, address: str) -> str:
-        """Why a new connection from there is to be closed at once; empty: it is not."""
+        """Return why a new connection from this address is to be closed at once; empty: it is not."""
         if now < self._kept_out.get((port, address), 0.0):
             return "is kept out for a while"
         if not self._flooded:
@@ -169,7 +177,7 @@ class Doorkeeper:
         return "came while unread messages fill the memory"
 
     def to_close(self, now: float, connections: Sequence[Connection], memory: int) -> Iterator[tuple[Connection, str]]:
-        """Each with the reason; whoever iterates sets `closing`.
+        """Yield each connection that is to be closed, with the reason; the caller sets its `closing` before it goes on.
 
         `connections`: the oldest first; `memory`: resident bytes of this process.
         """
@@ -198,7 +206,10 @@ class Doorkeeper:
         return stranger and self.bounds.counts_bytes and now - max(one.since, one.moved) > SILENT_SECONDS
 
     def _too_many(self, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
-        """The oldest of the strangers, the newest of the others: whoever means it speaks soon, and stays."""
+        """Yield the oldest of too many strangers, and the newest of too many others: honest peers speak soon and stay.
+
+        Strangers are connections that have not delivered a message yet.
+        """
         most = min(STRANGERS, self.bounds.connections // 2)
         strangers: dict[str, list[Connection]] = {}
         for one in connections:
@@ -219,7 +230,10 @@ class Doorkeeper:
             yield one, f"is beyond the {self.bounds.connections} connections that `ulimit -n` leaves room for"
 
     def _beyond_all(self, now: float, connections: Sequence[Connection]) -> Iterator[tuple[Connection, str]]:
-        """What has come stays in memory until it is read; who is ended sends no more."""
+        """Yield the connections with most unread while all together have too much.
+
+        The bytes that have arrived stay in memory until they are read, but a closed connection sends no more.
+        """
         unread = [(one.unread(now), one) for one in connections if one.port == "control"]
         total = sum(count for count, _ in unread)
         if not self.bounds.counts_bytes or total <= self.bounds.all_unread_bytes:
@@ -234,8 +248,11 @@ class Doorkeeper:
     def _greediest(
         self, now: float, connections: Sequence[Connection], memory: int
     ) -> Iterator[tuple[Connection, str]]:
-        """Long messages take as much memory as they have bytes, floods of short ones many times as much."""
-        if not memory:  # the system does not say, or not now
+        """Yield the connection with most unread if memory has grown by more than its bytes explain.
+
+        Long messages take as much memory as they have bytes; floods of short ones take many times as much.
+        """
+        if not memory:  # the system does not tell it, or cannot at the moment
             return
         waiting = [(one.unread(now), one) for one in connections if not one.closing]
         own = max(GREEDY_BYTES, OWN_MESSAGES * self.bounds.message_bytes)

@@ -2,9 +2,10 @@
 
     hello -> welcome -> gradient, trajectory or observations -> optimizer step -> acknowledgement or actions
 
-Each message goes to the part that it is for: a hello to `learner.admission`, what actors played to the exchange
-(`learner.exchange`), which turns it into optimizer steps, a pull to `learner.parameters.publisher`, a launcher's report
-to `learner.fleet`. What is due at a time is here: metrics, checkpoints, silent peers, and the end of the run.
+The core hands each message to the part that handles it: a hello to `learner.admission`, contributions to the exchange
+(`learner.exchange`), which turns them into optimizer steps, a pull to `learner.parameters.publisher`, a launcher's
+report to `learner.fleet`. The core itself does what is due at a time: metrics, checkpoints, the expiry of silent peers,
+and the end of the run.
 """
 
 import math
@@ -64,9 +65,9 @@ from learner.return_to_best import ReturnToBest
 from learner.run import Run
 
 RECORD_SECONDS = 1.0
-"""Between two rows of metrics, and two searches for silent peers."""
+"""Seconds between two rows of metrics, and between two searches for silent peers."""
 TOLD_STALL_SECONDS = 10.0
-"""A longer time in which the learner did not listen is told to the operator."""
+"""The operator is told of a stall, in which the learner did not listen, that lasts at least this long."""
 NOT_FINITE = "the weights are no longer finite: try a smaller optimizer.learning_rate or algorithm.max_grad_norm"
 
 ONE_LEFT = "an actor has left, and reproducible = true needs the same ones from beginning to end: begin anew"
@@ -76,7 +77,7 @@ class LearnerCore:
     def __init__(self, run: Run, weights: Weights, exchange: Exchange, now: float) -> None:
         self.run = run
         self.max_bytes = run.spec.header_bytes + exchange.max_bytes
-        """Of one message."""
+        """Longest message, header and body together."""
         self._settings = run.spec.settings
         self._weights = weights
         self._exchange = exchange
@@ -98,18 +99,18 @@ class LearnerCore:
 
     @property
     def deadline(self) -> float:
-        """When `answer`, `flush` or `tick` has something to do next."""
+        """When `answer`, `flush` or `tick` next has something to do."""
         parts = min(self._exchange.deadline, self._publisher.deadline)
         giving = math.inf if self.run.saves.writing else self._evaluations.deadline
         return min(parts, self._record_due, self.run.saves.deadline, self._scale_due, giving)
 
     @property
     def gather_seconds(self) -> float:
-        """Least time from one reading of messages to the next, where none waits: several are read at once."""
+        """Least seconds between two reads when no message is waiting, so that several messages are read at once."""
         return self._exchange.gather_seconds
 
     def begin(self) -> list[Effect]:
-        """Before the first message."""
+        """Start the exchange; called once, before the first message."""
         return self._exchange.begin()
 
     def handle(
@@ -121,9 +122,9 @@ class LearnerCore:
         key_name: str = "",
         address: str = "",
     ) -> list[Effect]:
-        """One message from one peer; `key_name` is the name of its key, empty without keys.
+        """Handle one message from one peer.
 
-        `address`: that a hello came from.
+        `key_name`: the name of the peer's key, empty without keys; `address`: where a hello came from.
         """
         if self._finished:
             return self._dismiss(routing_id, message)
@@ -165,7 +166,7 @@ class LearnerCore:
                 raise ValueError(f"{type(message).__name__}: peers may send it, and nothing here takes it")
 
     def _in_order(self, now: float, rounds: Rounds, arrived: Arrived) -> list[Effect]:
-        """A step for each round, and the end of the run right after the step that reaches it."""
+        """Take a contribution of a reproducible run, which makes one step a round and ends right after its last."""
         effects: list[Effect] = []
         for one in rounds.add(arrived):
             effects += self._exchange.handle(now, *one)
@@ -177,7 +178,7 @@ class LearnerCore:
         return effects if over is None else effects + self._finish(now, *over)
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
-        """Bytes that are no message."""
+        """Answer bytes that are not a message."""
         peer = self.run.peers.get(routing_id)
         effects = refuse_noise(routing_id, error, stranger=peer is None)
         if peer is None or peer.hello.role != "operator" or isinstance(error, ProtocolError):
@@ -185,19 +186,19 @@ class LearnerCore:
         return [refuse(routing_id, "order", str(error)), *effects]
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
-        """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
+        """Note on which connections bytes are moving, by routing id: a slow link may need minutes for one message."""
         known = {routing_id: one for routing_id, one in progress.items() if self.run.peers.get(routing_id)}
         self.run.peers.alive({routing_id: one.moved for routing_id, one in known.items()})
         self._publisher.progress(known)
 
     def answer(self, now: float) -> list[Effect]:
-        """Answers that need no optimizer step; to be sent before `flush`, which takes its time."""
+        """Return the answers that need no optimizer step; send them before `flush`, which may take long."""
         return self._exchange.answer(now)
 
     def flush(self, now: float, *, heard_all: bool = True) -> list[Effect]:
-        """An optimizer step if it is time, with its answers, and a broadcast if it is due.
+        """Take an optimizer step if it is time, answer its contributions, and broadcast the weights if that is due.
 
-        `heard_all`: no message waits to be read.
+        `heard_all`: no message is waiting to be read.
         """
         effects = self._publisher.ahead_of_answers(now, self._exchange.step(now, heard_all=heard_all))
         return effects + self._publish(now)
@@ -206,9 +207,9 @@ class LearnerCore:
         return self._publisher.publish(now, self.run.peers.senders, self.run.peers.near_senders)
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
-        """Everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.
+        """Do everything that is due: broadcast, expiry, scaling, metrics, checkpoint, and the end of the run.
 
-        `heard_all`: no message waits to be read.
+        `heard_all`: no message is waiting to be read.
         """
         effects = self._publish(now) + self._attend(now, heard_all)
         if now >= self._scale_due:
@@ -233,8 +234,8 @@ class LearnerCore:
         return effects
 
     def _record(self, now: float, finite: bool) -> list[Effect]:
-        """How the run is doing, for its metrics; of weights that are not finite there is nothing to tell."""
-        if self._rounds is None:  # else no clock decides whose episodes count
+        """Diagnose the run and write its row of metrics; neither if the weights are not finite."""
+        if self._rounds is None:  # not in a reproducible run, where no clock may decide whose episodes count
             self.run.stats.window.look(now, self.run.peers.sources)
         if not finite:
             return []
@@ -244,7 +245,7 @@ class LearnerCore:
         return effects + self._return_to_best.look(now, fallen=self._health.fallen)
 
     def _over(self, now: float, finite: bool) -> tuple[Ending, str] | None:
-        """Whether the run ends now, and why."""
+        """Return how and why the run ends now; None: it goes on."""
         if not finite:
             return "failed", NOT_FINITE
         if self._rounds is not None and self.run.peers.actors < self.run.peers.joined:
@@ -252,9 +253,9 @@ class LearnerCore:
         return ending(self.run.stats, now, self._settings.limits) or self._orders.ending
 
     def saved(self, now: float, version: int, error: str, path: str = "") -> list[Effect]:
-        """What became of the oldest checkpoint that was not told of yet, in the folder `path`.
+        """Take the outcome of the oldest checkpoint whose outcome was not reported yet, in the folder `path`.
 
-        With an `error` it is not on the disk, and is tried again soon.
+        If there is an `error`, the checkpoint is not on the disk, and saving is tried again soon.
         """
         answers = self._orders.saved(version, path, error)
         if not error:
@@ -269,14 +270,14 @@ class LearnerCore:
         return [*answers, Log("error", f"{text} (version {version})", key="checkpoint", own=True)]
 
     def best_read(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
-        """The best checkpoint, which was asked for; None where `error` says why it could not be read."""
+        """Take the best checkpoint, as `ReadBest` requested; None if it could not be read, and `error` says why."""
         if self._finished:
             return []
-        effects = self.flush(now)  # what waits was judged for the weights as they are
+        effects = self.flush(now)  # waiting contributions were judged against the present weights
         return effects + self._return_to_best.restore(now, checkpoint, error)
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
-        """After the end: who says goodbye has heard of it, who says hello has not."""
+        """Answer a message after the end: a peer that says goodbye knows of it, one that says hello does not."""
         if isinstance(message, Goodbye):
             self.run.peers.leave(routing_id)
         elif isinstance(message, Halt | Save | Scale):
@@ -284,16 +285,16 @@ class LearnerCore:
         return [Send(routing_id, self._last_word)] if isinstance(message, Hello) else []
 
     def remind(self) -> list[Effect]:
-        """The stop again, for all who have not left: a connection may have been broken when it was said."""
+        """Send the stop again to all peers that have not left: a connection may have been down the first time."""
         return [Send(routing_id, self._last_word) for routing_id in self.run.peers.everyone()]
 
     @property
     def present(self) -> int:
-        """Actors, relays, launchers and evaluators that have not left."""
+        """Number of actors, relays, launchers and evaluators that have not left."""
         return self.run.peers.senders + sum(len(self.run.peers.role(one)) for one in ("launcher", "evaluator"))
 
     def stop(self, now: float) -> list[Effect]:
-        """The end of this epoch by a signal; the peers are told to expect the learner back."""
+        """End this epoch because of a signal; the peers are told to expect the learner back."""
         return self._finish(now, "stopped", "stopped by a signal")
 
     def revoke(self, now: float, key_names: Collection[str]) -> list[Effect]:
@@ -301,7 +302,10 @@ class LearnerCore:
         return self.admission.leave_all(now, self.run.peers.with_keys(key_names), "warning", text)
 
     def _finish(self, now: float, ending: Ending, reason: str) -> list[Effect]:
-        """Tells every peer, and observers how it stands; a run that failed leaves neither metrics nor a checkpoint."""
+        """Tell every peer that the run ends, and send observers a last status.
+
+        A failed run writes no last row of metrics and no last checkpoint.
+        """
         final = ending != "stopped"
         if not self._weights.may_be_saved:
             ending, reason = "failed", NOT_FINITE
@@ -346,7 +350,7 @@ class LearnerCore:
         )
 
     def _improved(self, now: float) -> bool:
-        """Whether the agent is at its best so far, and that best is not in a checkpoint."""
+        """Whether the score is the best so far, and no checkpoint holds that best yet."""
         window = self.run.stats.window
         section = self._settings.checkpoint
         if not section.best or not self.run.saves.may_be_early(now):

@@ -59,21 +59,21 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("learner")
 LINES_PER_SECOND = 3.0
-"""Lines that peers can cause, all together, after the first LINES_AT_ONCE."""
+"""Log lines that peers can cause, all together, after the first LINES_AT_ONCE."""
 LINES_AT_ONCE = 100
-"""A fleet that joins is seen host by host."""
+"""Enough that a joining fleet is logged host by host."""
 REPEAT_SECONDS = 60.0
-"""A line that repeats is written once in this time, with the number of its repetitions."""
+"""A repeated line is written once in this time, with the number of repetitions."""
 DISMISS_SECONDS = 3.0
-"""Longest time in which actors and launchers may say goodbye at the end of a run."""
+"""Longest time that actors and launchers get to say goodbye at the end of a run."""
 REMIND_SECONDS = 0.5
-"""Between two stops to those that have not."""
+"""Seconds between two stops to peers that have not said goodbye."""
 PROGRESS_SECONDS = 1.0
-"""Between two looks at which connections are at work."""
+"""Seconds between two looks at which connections make progress."""
 LAST_SAVE_SECONDS = 60.0
-"""For the last checkpoint to reach the disk: less than systemd waits for the learner's end."""
+"""Longest wait for the last checkpoint to reach the disk; less than systemd waits for the learner to end."""
 CLOSE_SECONDS = 20.0
-"""For the summary and the learning curve."""
+"""Longest wait for the summary and the learning curve."""
 
 
 def run(
@@ -87,18 +87,18 @@ def run(
     curve: bool = True,
     metrics: Address | None = None,
 ) -> int:
-    """Train until a limit is reached or a signal comes; returns the exit code.
+    """Train until a limit is reached or a signal arrives; return the exit code.
 
     Args:
-        settings: None resumes with the run's own.
+        settings: the run settings; None: those of the run that is resumed.
         bind: where to listen; weights are published on the next port.
-        keys: None: everybody may connect.
+        keys: the keys to listen with; None: everybody may connect.
         resume: go on with the run in `run_dir` instead of starting one.
-        listeners: sockets that listen at `bind` and the next port already.
+        listeners: sockets that already listen at `bind` and the next port.
         curve: draw the learning curve at the end.
         metrics: where to listen for Prometheus.
 
-    Raises A3cdError where the run cannot begin.
+    Raises A3cdError if the run cannot begin.
     """
     with Signals() as signals, ExitStack() as stack:
         listeners = listeners or sockets.reserve_pair(bind)
@@ -106,7 +106,7 @@ def run(
             stack.callback(listener.close)
         exporter = None
         if metrics is not None:
-            from learner.exporter import Exporter  # not loaded for nothing
+            from learner.exporter import Exporter  # imported here so that runs without --metrics do not load it
 
             exporter = stack.enter_context(Exporter(metrics))
         locked = run_lock.resume(run_dir, settings) if resume else run_lock.create(run_dir, settings or Settings())
@@ -115,16 +115,17 @@ def run(
             daemon = _Daemon(locked, listeners, keys, signals, exporter, curve=curve)
         except A3cdError:
             if not resume:
-                locked.discard()  # it never was a run: the same command, corrected, must find the folder free
+                locked.discard()  # the run never began: the corrected command must find the folder free
             raise
         return daemon.run()
 
 
 def load() -> None:
-    """Load what a learner computes with, torch above all, which takes seconds; `run` does so where it was not done."""
+    """Import what a learner computes with, above all torch, which takes seconds; `run` does it if nobody has before."""
     if "learner.build" in sys.modules:
         return
-    # Many objects and no garbage: a tenth of the time would go into looking for some, and later ever again.
+    # The imports create many objects and hardly any garbage. Collecting would take a tenth of their time, and would
+    # look at these objects again and again later.
     gc.disable()
     try:
         importlib.import_module("learner.build")
@@ -138,7 +139,7 @@ def load() -> None:
 
 
 def failure_of(error: RuntimeError) -> str:
-    """As `devices.failure`, which needs torch: loaded where a learner can fail so."""
+    """Return what `devices.failure` returns. Imported only here, since it needs torch and failures are rare."""
     from learner.parameters.devices import failure
 
     return failure(error)
@@ -157,7 +158,7 @@ class _Daemon:
     ) -> None:
         damaged: dict[str, DamagedCheckpointError] = {}
         checkpoint = run.folder.newest_read(damaged)
-        load()  # only now that ports, folder and checkpoint are ours
+        load()  # only after ports, folder and checkpoint are secured, since it takes seconds
         from learner.build import build
 
         self._core = build(run, checkpoint, listeners[1].getsockname()[1], time.monotonic())
@@ -253,20 +254,20 @@ class _Daemon:
         return self._finish
 
     def _given_up(self, why: str) -> UnavailableError:
-        """What to end with when a GPU failed: another learner may start, from what that one still gave to be saved."""
+        """Return the error to end with after a GPU failed; first save what the GPU still yields, to resume from."""
         run = self._core.run
         try:
             if self._finish is None:
                 self._do(self._core.stop(time.monotonic()))
                 self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))
                 self._heed_writer(time.monotonic())
-        except RuntimeError as error:  # after most failures nothing comes from it any more
+        except RuntimeError as error:  # after most failures nothing can be read from the GPU any more
             if not failure_of(error):
                 raise
         return UnavailableError(f"{run.spec.device} failed: {why}; {run.saves.safe}")
 
     def _admit(self, now: float) -> None:
-        """Lets peers in, and cuts those off whose key is not allowed any more."""
+        """Let peers in, and cut off those whose key is no longer allowed."""
         authenticator = self._ports.authenticator
         if authenticator is None:
             return
@@ -278,9 +279,9 @@ class _Daemon:
             self._do(self._core.revoke(now, revoked))
 
     def _dismiss(self) -> None:
-        """Tells actors and launchers that the run is over until all have said goodbye, for a bounded time.
+        """Repeat to the peers that the run is over until all have said goodbye, for a bounded time.
 
-        Whoever missed it would wait for a learner that does not come back.
+        A peer that missed it would wait for a learner that does not come back.
         """
         until = time.monotonic() + DISMISS_SECONDS
         remind = time.monotonic() + REMIND_SECONDS
@@ -295,7 +296,7 @@ class _Daemon:
                 self._do(self._core.remind())
 
     def _drain(self, begun: float) -> bool:
-        """Reads what is there, for a bounded time: more keeps coming while it reads. Returns whether none is left."""
+        """Read the waiting messages, for a bounded time since more keep arriving; return whether none is left."""
         for routing_id, frames, key_name, address in self._ports.receive(begun + self._drain_seconds):
             now = time.monotonic()
             try:
@@ -351,7 +352,7 @@ class _Daemon:
             self._recording_failed(error)
 
     def _recording_failed(self, error: OSError) -> None:
-        """Says so in the log and in the status; the run goes on."""
+        """Report the failure in the log and in the status; the run goes on."""
         text = f"nothing more is recorded (record.gradients) until the learner is started again: {error}"
         self._core.run.stats.warn(text)
         self._write_log(Log("error", text, own=True))
@@ -373,7 +374,7 @@ class _Daemon:
             self._core.run.stats.warn(trouble)
 
     def _end(self, finish: Finish) -> int:
-        """Waits for the last checkpoint; raises UnavailableError if it could not be written."""
+        """Wait for the last checkpoint; return the exit code. Raises UnavailableError if it could not be written."""
         _log.log(logging.ERROR if finish.ending == "failed" else logging.INFO, "%s: %s", finish.ending, finish.reason)
         self._notifier.stopping(finish.reason)
         in_time = self._writer.wait(LAST_SAVE_SECONDS, lambda: self._notifier.watchdog(time.monotonic()))

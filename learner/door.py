@@ -1,7 +1,7 @@
 """Keeps addresses away from a listening socket: Linux drops their packets before there is a connection.
 
-The kernel runs a program of BPF's first kind on each packet that asks for a connection (SO_ATTACH_FILTER). Whoever is
-kept out tries again by itself, as TCP does; connections that are there stay.
+The kernel runs a classic BPF program on each packet that requests a connection (SO_ATTACH_FILTER). TCP at the address
+that is kept out retries by itself; existing connections stay.
 """
 
 import contextlib
@@ -16,19 +16,22 @@ _ATTACH, _DETACH = 26, 27  # SO_ATTACH_FILTER and SO_DETACH_FILTER, which Python
 _NETWORK = 0xFFF00000  # SKF_NET_OFF: from here on, offsets are those of the IP header
 _LOAD_BYTE, _LOAD_WORD, _AND, _IF_EQUAL, _RETURN = 0x30, 0x20, 0x54, 0x15, 0x06
 _SOURCES = {4: 12, 6: 8}
-"""Where the address of the sender begins in a header, by the version of IP."""
+"""Offset of the sender's address in an IP header, by the version of IP."""
 MOST = 100
-"""Addresses; a program has at most 4096 instructions."""
+"""Most addresses that are kept out; a program has at most 4096 instructions."""
 
 
 def program(addresses: Sequence[str]) -> bytes:
-    """Instructions that drop what comes from them."""
+    """Return the instructions that drop packets from these addresses, of which it takes the first MOST."""
     lines = [line for one in addresses[:MOST] for line in _drop(one)]
     return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (_RETURN, 0, 0, 0xFFFFFFFF)])
 
 
 def _drop(address: str) -> list[tuple[int, int, int, int]]:
-    """Those for one: its version of IP, then each four bytes of it; the first difference leads behind them."""
+    """Return the instructions for one address.
+
+    They compare the version of IP, then the address four bytes at a time; the first difference jumps behind them.
+    """
     one = ipaddress.ip_address(address)
     words = struct.unpack(f"!{len(one.packed) // 4}I", one.packed)
     last = 2 * len(words) + 4
@@ -43,7 +46,7 @@ def _drop(address: str) -> list[tuple[int, int, int, int]]:
 
 
 def keep_out(listener: socket.socket, addresses: Iterable[str]) -> None:
-    """These and no others, from now on; does nothing where the system cannot."""
+    """Keep out exactly these addresses from now on; do nothing where the system cannot."""
     if sys.platform != "linux":
         return
     some = list(addresses)

@@ -1,4 +1,4 @@
-"""What the learner's core wants done. The shell does it, in order, before it calls the core again."""
+"""Effects: what the learner's core wants done. The shell carries them out, in order, before it calls the core again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from common.wire.messages import AnyMessage, Goodbye, RefusalCode, Refused
 from learner.applied import AnyEntry
 
 if TYPE_CHECKING:
-    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
+    from torch import Tensor  # the import takes seconds, so the daemon defers it until it has its ports and folder
 
 Ending = Literal["reached", "finished", "stopped", "failed"]
 
 
-class Send(msgspec.Struct, frozen=True):  # made for each message: six times as fast as a dataclass
+class Send(msgspec.Struct, frozen=True):  # one is made for each message: six times as fast as a dataclass
     peer: bytes
     message: AnyMessage
     body: Buffer | None = None
@@ -28,17 +28,18 @@ class Send(msgspec.Struct, frozen=True):  # made for each message: six times as 
 
 @dataclass(frozen=True)
 class Disconnect:
-    """Ends the connections of a peer. One that is honest is back in a moment, and says hello."""
+    """End the connections of a peer. An honest peer reconnects in a moment, and says hello."""
 
     peer: bytes
     ban_seconds: float = 0.0
-    """Above 0, no new connections meanwhile: with its key; without keys from its address, unless that is loopback."""
+    """If above 0, no new connections for this long: with the peer's key; without keys, from its address unless that is
+    loopback."""
 
 
 @dataclass(frozen=True)
 class Publish:
     frame: bytes
-    """To all subscribers."""
+    """The broadcast to all subscribers."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class WriteMetrics:
 
 @dataclass(frozen=True)
 class Record:
-    """One entry, with the contribution's body if it has one, for the record of what was applied."""
+    """Append one entry to the record of what was applied, with the contribution's body if the entry has one."""
 
     entry: AnyEntry
     body: Buffer | None = None
@@ -56,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True)
 class SaveCheckpoint:
-    """A checkpoint. The tensors are those in use, not copies: the next step changes them."""
+    """Save a checkpoint. The tensors are those in use, not copies: the next step changes them."""
 
     version: int
     weights: Tensor
@@ -64,20 +65,20 @@ class SaveCheckpoint:
     optimizer: Mapping[str, Tensor]
     """Everything besides the weights that the next step depends on."""
     state: dict[str, Any]
-    """As JSON can hold it."""
+    """The rest of the learner's state, which must be representable in JSON."""
     score: float | None
-    """Mean return of a full window; None or NaN: this checkpoint cannot be the best by it."""
+    """Mean return of a full window; None or NaN: this checkpoint cannot be the best by its score."""
     last_evaluation: EvaluationStatus | None = None
-    """Of the run so far."""
+    """The last evaluation of the run so far, of whichever version."""
     under_evaluation: Collection[int] = ()
     """Versions whose checkpoints are kept for now: they may turn out to be the best."""
 
 
 @dataclass(frozen=True)
 class RateCheckpoint:
-    """Note in the checkpoint of this version, written since this learner began, how it was evaluated: it is the best.
+    """Note the evaluation in the checkpoint of this version, which is the best; this learner has written it.
 
-    One that is not on the disk (any more) stays away.
+    If the checkpoint is not on the disk, or not any more, nothing is written.
     """
 
     version: int
@@ -86,14 +87,15 @@ class RateCheckpoint:
 
 @dataclass(frozen=True)
 class ReadBest:
-    """Read the best checkpoint; `LearnerCore.best_read` is to be told."""
+    """Read the best checkpoint, and pass it to `LearnerCore.best_read`."""
 
 
 @dataclass(frozen=True)
 class Log:
-    """A line for the operator; lines with the same `key` are counted, and printed once in a while.
+    """Write a line for the operator; lines with the same `key` are counted, and printed only once in a while.
 
-    Lines that peers can cause are few a second in all; `own`: this one is not of them, and is never held back.
+    The lines that peers can cause are limited to a few a second in all. `own`: the learner itself caused this one, so
+    it is never held back.
     """
 
     level: Literal["info", "warning", "error"]
@@ -104,7 +106,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Finish:
-    """The run is over; `status` covers all of it."""
+    """End the run; `status` covers the whole of it."""
 
     ending: Ending
     reason: str
@@ -119,13 +121,13 @@ def refuse(peer: bytes, code: RefusalCode, reason: str) -> Send:
 
 
 def refuse_stranger(peer: bytes, message: AnyMessage) -> list[Send]:
-    """The answer to a message of one who is not in the run."""
+    """Return the answer to a message from a peer that is not in the run."""
     return [] if isinstance(message, Goodbye) else [refuse(peer, "unknown", "say hello first")]
 
 
 def refuse_noise(peer: bytes, error: WireError, *, stranger: bool) -> list[Effect]:
-    """The answer to bytes that are no message, or one of another version of the protocol."""
+    """Return the answer to bytes that are not a message, or to a message of another version of the protocol."""
     if isinstance(error, ProtocolError):
         return [refuse(peer, "protocol", str(error)), Log("warning", f"a peer was refused: {error}", key="protocol")]
     line = Log("warning", f"a peer sent bytes that are no message: {error}", key="malformed")
-    return [line, Disconnect(peer)] if stranger else [line]  # reading takes time
+    return [line, Disconnect(peer)] if stranger else [line]  # a stranger's noise is not worth the time to read it

@@ -1,9 +1,9 @@
 """The last finished episodes and their mean return, which ends runs and chooses the best checkpoint.
 
-Figures come from other hosts. With several actors, one of them must not decide alone: in the means, each figure counts
-as at most the largest and at least the smallest that the others reported lately or have in the window, and the score is
-at most what the others' own returns make likely. An actor that plays alone is believed. One that has left judges nobody
-for long: its episodes are of worse weights than those that the others play with by then.
+Figures come from other hosts. With several actors, no single one may decide alone. In the means, each figure is clipped
+to the range of the figures that the other actors reported lately or have in the window; the score is at most what the
+others' own returns make likely. An actor that plays alone is believed. After an actor has left, the others are not
+judged by its episodes for long, since these were played with worse weights than the others soon have.
 """
 
 import math
@@ -18,38 +18,38 @@ from learner.bounded_dict import BoundedDict
 from learner.meters import LARGEST_FIGURE
 
 RECENT = 20
-"""Episodes of each source by which the others are judged."""
+"""Most recent episodes of each source, by which the other sources are judged."""
 ENOUGH = 5
-"""Episodes of a source before others are judged by them; fewer in a smaller window."""
+"""Episodes that a source needs before others are judged by it; fewer in a smaller window."""
 AWAY_SECONDS = 60.0
-"""After which an actor that is not in the run is no source any more: restarts take less."""
+"""Seconds after which an absent actor no longer counts as a source; a restart takes less."""
 SIGMAS = 3.0
-"""Standard errors of the mean of those in the middle that the score may be above it."""
+"""How far the score may lie above the mean of the middle sources, in standard errors of that mean."""
 SOURCES = 256
-"""Remembered: those that finished an episode last."""
+"""Most sources that are remembered: those that finished an episode last."""
 REFRESHES = 100
-"""Of the score in the time in which a window's length of episodes comes: it need not be of the very last one."""
+"""How often the score is computed while a window's length of episodes arrives: it need not cover the very last ones."""
 
 
 @dataclass
 class _Source:
     recent: deque[Episode] = field(default_factory=lambda: deque(maxlen=RECENT))
     seen: float | None = None
-    """When it was in the run last; None: nobody has looked."""
+    """When it was last found in the run; None: not looked for yet."""
 
     def newest_returns(self, count: int) -> list[float]:
         return [one.episode_return for one in self.recent][-count:]
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean of one value or more, and its standard error, which is 0 for one."""
+    """Return the mean of one or more values, and its standard error, which is 0 for one value."""
     mean = math.fsum(values) / len(values)
     variance = math.fsum((one - mean) ** 2 for one in values) / max(1, len(values) - 1)
     return mean, math.sqrt(variance / len(values))
 
 
 class EpisodeWindow:
-    """The last `size` finished episodes of all sources, and the best and the lowest score that they ever had."""
+    """The last `size` finished episodes of all sources, and the best and the lowest score that the window ever had."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class EpisodeWindow:
         self.size = size
         self.episodes = episodes
         self.alone = True
-        """Whether there is one source only, which is then believed."""
+        """Whether there is only one source, which is then believed."""
         self.kept: deque[Episode] = deque(maxlen=size)
         self._origins: deque[tuple[str, bool]] = deque(maxlen=size)
-        """The source of each, and whether others could judge it when it came."""
+        """For each kept episode: its source, and whether other sources could judge it when it arrived."""
         self._sources: BoundedDict[str, _Source] = BoundedDict(SOURCES)
         self._several = False
-        """Whether there are sources enough to judge each other; found out again when one has left."""
+        """Whether there are enough sources to judge each other; determined anew after one has left."""
         self._best = best_return
         self._lowest = lowest_return
         self._score: float | None = None
@@ -77,7 +77,7 @@ class EpisodeWindow:
         """Episodes since the score was computed."""
 
     def add(self, episode: Episode, source: str = "") -> None:
-        """Counts a finished episode, unless a figure is impossible (NaN for example)."""
+        """Count a finished episode, unless one of its figures is impossible (NaN, for example)."""
         usable = abs(episode.episode_return) <= LARGEST_FIGURE and 0.0 <= episode.seconds <= LARGEST_FIGURE
         if not usable or episode.length < 0:
             return
@@ -91,7 +91,7 @@ class EpisodeWindow:
         self._unseen += 1
 
     def look(self, now: float, present: Collection[str]) -> None:
-        """Forgets the sources that have been away for long; `present`: names of the actors in the run."""
+        """Forget the sources that have been absent for AWAY_SECONDS; `present`: names of the actors in the run."""
         for name, source in list(self._sources.items()):
             if name in present or source.seen is None:
                 source.seen = now
@@ -101,12 +101,12 @@ class EpisodeWindow:
 
     @property
     def sources(self) -> Collection[str]:
-        """By whose episodes the others are judged."""
+        """Names of the remembered sources."""
         return self._sources.keys()
 
     @property
     def names(self) -> list[str]:
-        """The source of each episode that is kept."""
+        """The source of each kept episode."""
         return [name for name, _ in self._origins]
 
     @property
@@ -115,40 +115,43 @@ class EpisodeWindow:
 
     @property
     def mean_return(self) -> float | None:
-        """Undiscounted; as the other means, None before the first episode."""
+        """Mean undiscounted return; None, as the other means, before the first episode."""
         return self._mean(lambda one: one.episode_return)
 
     @property
     def mean_length(self) -> float | None:
-        """In agent steps."""
+        """Mean length in agent steps."""
         return self._mean(lambda one: one.length)
 
     @property
     def mean_seconds(self) -> float | None:
-        """Without any waiting between steps: see `Episode.seconds`."""
+        """Mean duration without any waiting between steps: see `Episode.seconds`."""
         return self._mean(lambda one: one.seconds)
 
     @property
     def score(self) -> float | None:
-        """What ends runs: the mean return as far as others confirm it; None until the window is full and they do."""
+        """The mean return as far as other sources confirm it, which ends runs.
+
+        None until the window is full and there are sources enough to confirm it.
+        """
         self._refresh()
         return self._score
 
     @property
     def best_return(self) -> float | None:
-        """The best score ever."""
+        """The highest score so far, earlier epochs included."""
         self._refresh()
         return self._best
 
     @property
     def lowest_return(self) -> float | None:
-        """The lowest score ever."""
+        """The lowest score so far, earlier epochs included."""
         self._refresh()
         return self._lowest
 
     @property
     def return_error(self) -> float:
-        """Standard error of `mean_return`; 0 of fewer than two episodes."""
+        """Standard error of `mean_return`; 0 for fewer than two episodes."""
         returns = self._clipped(lambda one: one.episode_return)
         return _mean_and_error(returns)[1] if returns else 0.0
 
@@ -168,22 +171,22 @@ class EpisodeWindow:
         references = self._references().values()
         if len(references) < 2:
             return None
-        # No more of each than its part of the window: what many actors played before is of worse weights.
+        # Of each source, only as many episodes as its share of the window: earlier ones were played with worse weights.
         part = max(self._enough, math.ceil(self.size / len(references)))
         ranked = sorted((source.newest_returns(part) for source in references), key=fmean)
         others = ranked[:-1]  # without the best source, which the others must confirm
         count = max(1, min(math.ceil(RECENT / part), len(others) // 4))
-        middle = others[len(others) // 2 - count // 2 :][:count]  # low liars, fewer than half, hold nobody back
+        middle = others[len(others) // 2 - count // 2 :][:count]  # so that a minority of low figures holds nobody back
         likely, error = _mean_and_error(list(chain.from_iterable(middle)))
         return min(mean, likely + SIGMAS * error)
 
     def _references(self) -> dict[str, _Source]:
-        """The sources by which others are judged."""
+        """The sources with enough episodes that others are judged by them."""
         return {name: source for name, source in self._sources.items() if len(source.recent) >= self._enough}
 
     @property
     def _enough(self) -> int:
-        """Episodes of a source by which others are judged."""
+        """Episodes that a source needs before others are judged by it."""
         return min(ENOUGH, self.size)
 
     def _mean(self, figure: Callable[[Episode], float]) -> float | None:
@@ -191,10 +194,11 @@ class EpisodeWindow:
         return math.fsum(figures) / len(figures) if figures else None
 
     def _clipped(self, figure: Callable[[Episode], float]) -> list[float]:
-        """Of the window, each figure clipped to the range of the other sources' ones.
+        """Return one figure of each episode in the window, clipped to the range of the other sources' figures.
 
-        Their recent ones alone would not do: where an agent learns fast, all of those are better than what the window
-        still holds, which would count as much as they. For the same reason nobody raises what was there before him.
+        The range must include the others' episodes in the window. If an agent learns fast, all recent ones are better
+        than what the window still holds, and these older episodes would be raised to the recent ones. For the same
+        reason an episode that arrived before there were other sources is never raised.
         """
         figures = list(map(figure, self.kept))
         judges = {name: [figure(one) for one in source.recent] for name, source in self._references().items()}

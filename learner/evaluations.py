@@ -1,11 +1,11 @@
-"""What evaluators play, and what their reports change: the run's evaluations, and its best weights by them.
+"""Which weights evaluators play, and what their reports decide: the run's evaluations, and its best checkpoint.
 
     pull -> waits until it is time -> checkpoint of the newest weights, which are given to the evaluator
          -> evaluation -> not the best so far: the next weights
                        -> the best so far: the same weights once more -> evaluation -> the best, if both together are
 
-The best of many evaluations was lucky in its episodes, so none is called the best before a second one, on other
-episodes, has confirmed it. The figures of a best are those of both.
+The highest of many evaluations owes something to luck. So no version becomes the best before a second evaluation, on
+other episodes, has confirmed it; the figures of the best are those of both evaluations together.
 """
 
 import math
@@ -29,30 +29,30 @@ from learner.replay_window import Incarnation
 from learner.run import Run
 
 EVALUATORS = 64
-"""Remembered: those that were given weights last."""
+"""Most evaluators that are remembered: those that were given weights last."""
 UNCHANGED_SECONDS = 1.0
-"""Before it is looked again whether there are newer weights than an evaluator has."""
+"""Seconds until the next look for weights newer than an evaluator has."""
 
 
 @dataclass
 class _Given:
-    """Weights that an evaluator was given."""
+    """The weights that an evaluator was given last."""
 
     version: int
     frames: int
     seconds: float
     training: float | None
-    """The mean training return then."""
+    """Mean return of the training episodes when they were given."""
     saved: bool
-    """Whether a checkpoint of them was begun, so that they can be kept."""
+    """Whether a checkpoint of these weights was begun, so that they can be kept."""
     lost: bool = False
-    """Whether it could not be written."""
+    """Whether that checkpoint could not be written."""
     episodes: list[Episode] = field(default_factory=list)
-    """Of all its reports of them."""
+    """Episodes of all reports on these weights."""
     reports: int = 1
-    """That are still to come."""
+    """Number of reports that are still to come."""
     once_more: bool = False
-    """Whether it is to be told to play them again."""
+    """Whether the evaluator is to be told to play these weights again."""
 
 
 class Evaluations:
@@ -62,26 +62,26 @@ class Evaluations:
         self._section = run.spec.settings.evaluation
         self._discipline = Discipline(run.peers, run.stats.warn, "evaluations")
         self._waiting: dict[bytes, Pull] = {}
-        """By routing id, who has waited longest first."""
+        """Pulls that are not answered yet, by routing id, the longest waiting first."""
         self._given: BoundedDict[Incarnation, _Given] = BoundedDict(EVALUATORS)
         self._due = now
         run.peers.on_leave.append(self._left)
 
     @property
     def deadline(self) -> float:
-        """When `is_due` may be true; not before the next message if infinite."""
+        """When `is_due` may next be true; infinite: not before the next message."""
         return self._due if self._waiting else math.inf
 
     @property
     def under_way(self) -> Collection[int]:
-        """Versions that are being evaluated: their checkpoints are to be kept."""
+        """Versions that are being evaluated, whose checkpoints are to be kept."""
         return {given.version for given in self._given.values() if given.reports}
 
     def _left(self, routing_id: bytes) -> None:
         self._waiting.pop(routing_id, None)
 
     def asked(self, routing_id: bytes, peer: Peer, pull: Pull) -> list[Effect]:
-        """An evaluator has nothing to do; it may have to wait."""
+        """Take the pull of an evaluator that has nothing to do; it may have to wait for its answer."""
         given = self._given.get(peer.incarnation)
         if given is not None and given.once_more and not pull.whole and pull.version == given.version:
             given.once_more = False
@@ -99,7 +99,10 @@ class Evaluations:
         return True
 
     def give(self, now: float, *, saved: bool) -> list[Effect]:
-        """The newest weights to who has waited longest; `saved`: a checkpoint of them was begun. Only if `is_due`."""
+        """Give the newest weights to the evaluator that has waited longest; to be called only if `is_due`.
+
+        `saved`: a checkpoint of these weights was begun.
+        """
         routing_id = self._next()
         peer = None if routing_id is None else self._run.peers.get(routing_id)
         if routing_id is None or peer is None:
@@ -123,7 +126,7 @@ class Evaluations:
         return None
 
     def not_saved(self, version: int) -> None:
-        """The checkpoint of this version is not on the disk."""
+        """Note that the checkpoint of this version could not be written."""
         for given in self._given.values():
             if given.version == version:
                 given.lost = True
@@ -132,7 +135,7 @@ class Evaluations:
             counters.best_evaluation = None
 
     def reported(self, now: float, routing_id: bytes, peer: Peer, message: Evaluation) -> list[Effect]:
-        """An evaluation, which is checked as whatever comes from another host."""
+        """Check an evaluation, which comes from another host, and judge it."""
         spec = self._run.spec
         if message.run != spec.run or message.epoch != spec.epoch:
             return self._foreign(now, routing_id, peer)
@@ -173,14 +176,14 @@ class Evaluations:
         return [*lines, RateCheckpoint(given.version, evaluated)] if given.saved else lines
 
     def _check(self, episodes: list[Episode]) -> None:
-        """Raises CodecError for what no evaluator has played."""
+        """Raise CodecError if an evaluator cannot have played these episodes."""
         if len(episodes) != self._section.episodes:
             raise CodecError(f"with {len(episodes)} episodes, not evaluation.episodes = {self._section.episodes}")
         for one in episodes:
             check_episode(one, self._run.spec.longest_episode)
 
     def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        """Once after each restart of the learner that is honest."""
+        """Refuse an evaluation of another run or epoch; an honest evaluator sends one after each learner's restart."""
         spec = self._run.spec
         self._run.stats.unknown(peer)
         if peer.offences >= MOST_OFFENCES:

@@ -1,7 +1,8 @@
 """Answers Prometheus: the newest status of the run as metrics, at /metrics over HTTP, on threads of its own.
 
-The learner's thread hands over a status once a second and never waits. Whoever asks often, slowly or for ever takes
-the places of others who ask, and nothing else: connections are few at a time and a second, and each ends in time.
+The learner's thread hands over a status once a second and never waits. A client that asks often, slowly or endlessly
+can only take the places of other clients: few connections are served at a time and per second, and each is ended in
+time.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
 
 PATH = "/metrics"
 CONNECTIONS = 8
-"""At a time; more are closed unread."""
+"""Most connections at a time; further ones are closed unread."""
 APART_SECONDS = 0.1
-"""Between two connections: a scrape takes some milliseconds of the learner's processor."""
+"""Least seconds between two connections: a scrape takes some milliseconds of the learner's processor."""
 LONGEST_SECONDS = 5.0
-"""For a scrape, from the first byte of the question to the last one of the answer."""
+"""Longest time of a connection, after which it is ended."""
 LOOK_SECONDS = 0.5
-"""Between two looks for connections that take longer."""
+"""Seconds between two looks for connections that have taken longer."""
 REPEAT_SECONDS = 60.0
 _log = logging.getLogger("learner")
 
 
 class Exporter:
-    """Listens from the beginning, and answers once `start` is called. A context manager."""
+    """A context manager that listens from its creation on, and answers once `start` is called."""
 
     def __init__(self, address: Address) -> None:
-        """Raises ConfigurationError where prometheus_client is not installed, and as `sockets.reserve`."""
+        """Raises ConfigurationError if prometheus_client is not installed, and what `sockets.reserve` raises."""
         self._statuses: list[RunStatus] = []
         registry = prometheus.registry_of(lambda: self._statuses, process=True)
         self._server = _Server(sockets.reserve(address, "--metrics"), registry)
@@ -59,7 +60,7 @@ class Exporter:
         self._thread.start()
 
     def show(self, status: RunStatus) -> None:
-        """What is told from now on."""
+        """Answer with this status from now on."""
         self._statuses = [status]
 
     def __enter__(self) -> Exporter:
@@ -73,9 +74,9 @@ class Exporter:
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each connection, of which it closes those that are too many or take too long."""
+    """Serves each connection on a thread of its own; closes connections that are too many or take too long."""
 
-    daemon_threads = False  # so that closing waits for them; they end at once
+    daemon_threads = False  # so that closing waits for the threads, which end at once
 
     def __init__(self, listener: socket.socket, registry: CollectorRegistry) -> None:
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
@@ -85,12 +86,12 @@ class _Server(ThreadingHTTPServer):
         self.lines = LineLimit(REPEAT_SECONDS, 1.0, 1)
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}
-        """When each is to be ended; under the lock."""
+        """When each open connection is to be ended; accessed under the lock."""
 
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
             return super().get_request()
-        except OSError:  # there are no more descriptors: what waits would be looked at again at once
+        except OSError:  # no descriptors are left; without a pause the waiting connection would be tried again at once
             time.sleep(LOOK_SECONDS)
             raise
 
@@ -121,11 +122,11 @@ class _Server(ThreadingHTTPServer):
         with self._lock:
             late = [one for one, until in self._open.items() if now >= until]
         for one in late:
-            with contextlib.suppress(OSError):  # it has ended by itself
+            with contextlib.suppress(OSError):  # raised if the connection has ended by itself
                 one.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Of a connection that broke, or was ended."""
+        """Ignore the error of a connection that broke or was ended."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -155,4 +156,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "a3cd"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody's log grows by scrapes."""
+        """Log nothing: scrapes would fill the log."""

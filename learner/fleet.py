@@ -1,4 +1,4 @@
-"""How many actors: the scaler's decisions as orders to the launchers, and the launchers' reports."""
+"""The number of actors: turns the scaler's decisions into orders to the launchers, and takes the launchers' reports."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -11,9 +11,10 @@ from learner.run import Run
 from learner.scaling import Bounds, Scaler, unreachable
 
 SILENT_SECONDS = 600.0
-"""For so long a launcher is told of an actor that hangs, unless one of its name joins."""
+"""How long a launcher is told about an actor that hangs, unless an actor of the same name joins."""
 HANGS_AFTER, HANGS_PREPARING_AFTER = 2.0, 10.0
-"""Times exchange.expiry_seconds of silence before an actor is taken to hang, at work or while it loads and builds."""
+"""Silence after which an actor counts as hanging, as multiples of exchange.expiry_seconds: at work, and while it still
+loads and builds."""
 
 
 class Fleet:
@@ -24,14 +25,17 @@ class Fleet:
         self._scaler = Scaler(run.spec.settings.scaling, run.stats.counters.bounds)
         self._expiry_seconds = run.spec.settings.exchange.expiry_seconds
         self._knows_reach = False
-        """Whether it is known which thresholds can be reached."""
+        """Whether it is settled if the scaling thresholds can be reached."""
         self._run_stats = run.stats
         self._peers = run.peers
         self._silent: dict[tuple[str, str], tuple[float, float]] = {}
-        """By launcher and name the actors that fell silent: when they were heard last, and from when on they hang."""
+        """Actors that fell silent, by launcher and name: when each was last heard, and from when on it hangs."""
 
     def decide(self, now: float) -> list[Effect]:
-        """Asks the policy; a changed number is ordered, and logged with its reason, as is what newly holds one back."""
+        """Ask the scaling policy for the number of actors, and order it if it has changed.
+
+        A changed number is logged with its reason, and so is a new reason that holds an addition back.
+        """
         before = self._run_stats.decision
         launchers = [peer for _, peer in self._peers.role("launcher")]
         theirs = {name for peer in launchers for name in called(peer.hello.name)}
@@ -52,18 +56,18 @@ class Fleet:
         return [*effects, line] if decision.held and decision.held != before.held else effects
 
     def bound(self, now: float, bounds: Bounds) -> list[Effect]:
-        """Takes other bounds on the number of actors, and decides by them."""
+        """Take new bounds on the number of actors, and decide by them."""
         self._run_stats.counters.bounds = bounds
         self._scaler.bound(bounds)
         return self.decide(now)
 
     @property
     def room(self) -> int:
-        """Actors that the launchers can run."""
+        """Number of actors that all launchers together can run."""
         return sum(peer.slots for _, peer in self._peers.role("launcher"))
 
     def _warn_of_reach(self) -> list[Effect]:
-        """Says of thresholds that they cannot be reached, once and as soon as that is certain."""
+        """Warn of scaling thresholds that cannot be reached, once, as soon as that is certain."""
         if self._knows_reach:
             return []
         spec, first = self._spec, self._run_stats.counters.first_length
@@ -77,24 +81,24 @@ class Fleet:
         return [Log("warning", text, own=True)]
 
     def fell_silent(self, peer: Peer) -> None:
-        """An actor was removed without a goodbye: if it hangs, only its launcher can end it."""
+        """Note an actor that was removed without a goodbye: if it hangs, only its launcher can end it."""
         if peer.hello.role == "actor" and peer.hello.launcher:
             times = HANGS_PREPARING_AFTER if peer.state == PREPARING else HANGS_AFTER
             self._silent[peer.hello.launcher, peer.hello.name] = peer.seen, peer.seen + times * self._expiry_seconds
 
     def heard(self, hello: Hello) -> None:
-        """An actor asks to join, and may be let in or not: it does not hang."""
+        """Note that an actor asks to join: whether it is let in or not, it does not hang."""
         if hello.role == "actor":
             for _, launcher in self._peers.role("launcher"):
                 if launcher.absentees is not None:
                     launcher.absentees.heard(called(hello.name))
 
     def joined(self, hello: Hello) -> None:
-        """It lives, or its successor does."""
+        """Note that an actor has joined: it no longer counts as silent, nor does a predecessor of its name."""
         self._silent.pop((hello.launcher, hello.name), None)
 
     def orders(self, now: float) -> list[Effect]:
-        """The number that is wanted, shared among the launchers."""
+        """Share the wanted number of actors among the launchers, and return the orders to them."""
         launchers = self._peers.role("launcher")
         orders = share(self._run_stats.decision.wanted, [peer.slots for _, peer in launchers])
         for (_, peer), order in zip(launchers, orders, strict=True):
@@ -102,10 +106,10 @@ class Fleet:
         return [self._order(now, routing_id, peer) for routing_id, peer in launchers]
 
     def reported(self, now: float, routing_id: bytes, peer: Peer, report: FleetReport) -> list[Effect]:
-        """Takes a launcher's report.
+        """Take a launcher's report.
 
-        One that runs another number, or an actor that hangs, is told again, in case the order was lost.
-        What a launcher has no room for (a host that cannot be reached, say) is ordered from the others.
+        A launcher that runs another number than ordered, or an actor that hangs, gets its order again in case it was
+        lost. If its number of slots has changed (a host cannot be reached, say), all launchers get new orders.
         """
         given_up = report.gave_up and not (peer.report and peer.report.gave_up)
         room = peer.slots
@@ -127,7 +131,7 @@ class Fleet:
         return Send(routing_id, FleetOrder(actors=peer.ordered, why=self._run_stats.decision.why, silent=silent))
 
     def _silent_of(self, now: float, launcher: Peer) -> dict[str, float]:
-        """Its actors that hang, and for how long they have been silent."""
+        """Return the launcher's actors that hang, each with its seconds of silence; at most MAX_ACTORS_NAMED."""
         hang = {} if launcher.absentees is None else launcher.absentees.hanging()
         if not self._silent:
             return hang
@@ -143,14 +147,14 @@ class Fleet:
         if report.names:
             behind = self._peers.site_names
             if behind is None:
-                return  # any of the launcher's may be among those that are not named
+                return  # relays do not name all their actors: any of this launcher's may be among the others
             names = behind | {peer.hello.name for _, peer in self._peers.role("actor")}
             present = present.union(*map(called, names))
         launcher.absentees.reported(now, report.names, present)
 
 
 def share(wanted: int, slots: Sequence[int]) -> list[int]:
-    """How many actors each launcher runs: as even as their slots allow, the first ones get the rest.
+    """Return the number of actors for each launcher: as even as their slots allow, with the rest for the first ones.
 
     >>> share(9, [2, 8])
     [2, 7]

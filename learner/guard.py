@@ -1,7 +1,7 @@
-"""Sees each connection to the learner's ports, and ends those that `learner.connections` chooses.
+"""Observes each connection to the learner's ports, and ends those that `learner.connections` chooses.
 
-libzmq's monitors tell the descriptor of each connection, Linux counts its bytes (TCP_INFO), and shutdown(2) ends it:
-libzmq then reads the end and cleans up. In a thread of its own, since a step of the daemon's may take long.
+libzmq's monitors report the descriptor of each connection, Linux counts its bytes (TCP_INFO), and shutdown(2) ends it:
+libzmq then reads the end and cleans up. This runs in a thread of its own, since a step of the daemon may take long.
 """
 
 import contextlib
@@ -23,55 +23,58 @@ from learner.connections import Bounds, Connection, Doorkeeper, Port
 from learner.door import keep_out
 
 LOOK_SECONDS = 0.05
-"""Between two looks at the memory, and at who came and went."""
+"""Seconds between two looks at the memory, and at new and closed connections."""
 YOUNG_SECONDS, YOUNG_LOOK_SECONDS = 1.0, 0.005
-"""Connections younger than this are looked at more often: a flood need not last long."""
+"""The guard looks at the second interval while a connection is younger than the first: a flood may be short."""
 PAUSE_SECONDS = 0.002
-"""After each look: many connections at once are seen together."""
+"""Pause after each look, so that connections that arrive together are handled together."""
 SCAN_SECONDS = 0.5
-"""Between two looks at all connections' bytes."""
+"""Seconds between two scans of the byte counts of all connections."""
 SCANNED_AT_ONCE = 256
-"""Connections, then the daemon's thread has its turn: to count a thousand takes as long as to answer a hundred."""
+"""Connections counted before the daemon's thread has its turn: counting a thousand takes as long as answering a hundred
+messages."""
 SCAN_BYTES = 8 * 2**20
-"""Growth of memory after which the bytes are looked at at once."""
+"""Growth of memory after which the bytes of all connections are counted at once."""
 RELEASE_SECONDS = 1.0
-"""Between two times that freed memory is given back: what the next long message takes anew must be cleared first."""
+"""Least seconds between two releases of freed memory: the system must clear what the next long message takes anew."""
 FAILED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-"""Without EVENT_HANDSHAKE_FAILED_NO_DETAIL: a connection that was closed, as by a probe that only looks at the port."""
+"""Failed handshakes that are logged. EVENT_HANDSHAKE_FAILED_NO_DETAIL is not: there a connection was just closed, as by
+a probe that only looks at the port."""
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 _EVENT = struct.Struct("=Hi")
-"""Of the first frame from a monitor: which event, and here its descriptor."""
+"""The first frame from a monitor: the event and its value, which is a descriptor for the events used here."""
 _log = logging.getLogger("learner")
 
 
 class Guard:
-    """A thread of its own; the daemon's may ask it things meanwhile."""
+    """Runs in a thread of its own; the daemon's thread may call its public methods meanwhile."""
 
     def __init__(self, bounds: Bounds, repeat_seconds: float, *, with_keys: bool) -> None:
-        """`with_keys`: a handshake that fails is worth a line; without keys it is a port scanner's."""
+        """`with_keys`: failed handshakes are logged; without keys they come from port scanners only."""
         self._events = _EVENTS | FAILED if with_keys else _EVENTS
         self._keeper = Doorkeeper(bounds)
         self._limited = Limited(repeat_seconds)
         self._monitors: dict[zmq.Socket[bytes], tuple[zmq.Socket[bytes], Port]] = {}
         self._connections: dict[tuple[Port, int], Connection] = {}
-        """By port and descriptor, oldest first: the events of one port come in order, those of two do not."""
+        """Open connections by port and descriptor, oldest first. The port is part of the key since the events of one
+        port come in order, but those of the two ports do not."""
         self._listeners: dict[Port, socket.socket] = {}
         self._kept_out: dict[Port, set[str]] = {}
         self._lock = threading.Lock()
-        """Held by whoever uses monitors or connections."""
+        """Held by the thread that uses monitors or connections."""
         self._all_read = False
         self._release_due = 0.0
         self._scan_due, self._scanned = 0.0, 0
         self._uncounted: list[Connection] = []
-        """Of the scan that goes on."""
+        """Connections that the current scan has not counted yet."""
         self._young: list[Connection] = []
         self._leaving: list[tuple[float, Connection]] = []
-        """When each is to be ended, the next first."""
+        """Connections that are to be ended later, with the time for each, the next one first."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
 
     def watch(self, zsocket: zmq.Socket[bytes], port: Port, listener: socket.socket) -> None:
-        """To be called before the socket is bound, and before `start`; the guard has `listener` for itself."""
+        """Watch a port; to be called before the socket is bound and before `start`. The guard owns `listener`."""
         self._monitors[zsocket] = zsocket.get_monitor_socket(self._events), port
         self._listeners[port] = listener
 
@@ -79,7 +82,7 @@ class Guard:
         self._thread.start()
 
     def close(self) -> None:
-        """To be called before the sockets that it watches are closed."""
+        """Stop; to be called before the watched sockets are closed."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -95,13 +98,13 @@ class Guard:
     # -- asked by the daemon -------------------------------------------------------------------------------------------
 
     def connection(self, descriptor: int) -> Connection | None:
-        """The one that a message came on."""
+        """Return the connection with this descriptor, on which a message came; None: it is gone."""
         with self._lock:
             self._take_events()
             return self._connections.get(("control", descriptor))
 
     def end(self, why: str, chosen: Callable[[Connection], bool], after_seconds: float = 0.0) -> int:
-        """Ends the chosen connections, once what was sent to them has had time to leave; returns how many."""
+        """End the chosen connections after `after_seconds`, which lets sent messages leave; return how many."""
         with self._lock:
             self._take_events()
             some = [one for one in self._connections.values() if not one.closing and chosen(one)]
@@ -114,7 +117,7 @@ class Guard:
             return len(some)
 
     def all_read(self) -> None:
-        """No message waits: what memory the process has now, it needs."""
+        """Note that no message is waiting: the memory of the process is now what it needs."""
         self._all_read = True
 
     def ban(self, address: str, seconds: float) -> None:
@@ -126,7 +129,9 @@ class Guard:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Whatever fails is told and tried again: if nobody took the monitors' events, libzmq would wait for it."""
+        """Look at connections and memory until `close`. Failures are logged and the loop goes on: if nobody took the
+        monitors' events, libzmq would block.
+        """
         with selectors.DefaultSelector() as selector:
             for monitor, _ in self._monitors.values():
                 selector.register(int(monitor.get(zmq.FD)), selectors.EVENT_READ)
@@ -152,9 +157,9 @@ class Guard:
                 self._end(self._leaving.pop(0)[1], "")
 
     def _calmed(self, now: float, memory: int) -> int:
-        """No message waits: growth is counted from this memory, of which what is freed is given back now and then.
+        """Count growth from this memory, as no message is waiting; give freed memory back now and then. Return memory.
 
-        What a flood took is free and still resident: counted as needed, it would let each one take more.
+        The memory that a flood took is free but still resident: if it counted as needed, each flood could take more.
         """
         grown = memory > self._keeper.calm + SCAN_BYTES
         if grown and now >= self._release_due:
@@ -166,9 +171,9 @@ class Guard:
         return memory
 
     def _scan(self, now: float, memory: int) -> bool:
-        """Counts the bytes of all connections in turns, or at once if memory grows, else of the young ones.
+        """Count the bytes of all connections in turns, or at once if memory grows; in between, those of the young ones.
 
-        Returns whether there is something to be judged.
+        Return whether there is something to judge.
         """
         if memory > self._scanned + SCAN_BYTES:
             self._scan_due, self._scanned, self._uncounted = now + SCAN_SECONDS, memory, []
@@ -189,7 +194,7 @@ class Guard:
         self._closing.wait(LOOK_SECONDS)
 
     def _take_events(self) -> bool:
-        """Who came and went; returns whether anyone came."""
+        """Take in new and closed connections; return whether there is a new one."""
         came = False
         for monitor, port in self._monitors.values():
             for event, descriptor in _events(monitor):
@@ -209,7 +214,7 @@ class Guard:
     def _accepted(self, descriptor: int, port: Port) -> None:
         self._gone(port, descriptor)
         peer = tcp.peer(descriptor)
-        if peer is None:  # it is gone
+        if peer is None:  # the connection is gone already
             return
         now = time.monotonic()
         one = self._connections[port, descriptor] = Connection(descriptor, peer, port, since=now, moved=now)
@@ -235,7 +240,7 @@ class Guard:
 
     def _end(self, one: Connection, why: str) -> None:
         one.closing = True
-        if tcp.peer(one.descriptor) != one.peer:  # it has gone by itself, and the descriptor may be another's by now
+        if tcp.peer(one.descriptor) != one.peer:  # closed by itself, so that the descriptor may be another's by now
             return
         with contextlib.suppress(OSError), tcp.borrowed(one.descriptor) as connection:
             connection.shutdown(socket.SHUT_RDWR)

@@ -1,33 +1,33 @@
-"""Whether the run still learns, by its vital signs; with a memory, so that a warning does not flap.
+"""Whether the run still learns, judged by its vital signs; with a memory, so that warnings do not flap.
 
-Each symptom is told when it has lasted for HOLD_SECONDS, with what to try, until it has been absent for as long.
+A symptom is reported, with what to try, once it has lasted for HOLD_SECONDS, and until it has been absent for as long.
 """
 
 from dataclasses import dataclass
 
 HOLD_SECONDS = 60.0
 FAR = 0.5
-"""Of the way from the lowest mean return to the best, that it is below the best."""
+"""How far the mean return must be below its best to count as fallen: share of the way from its lowest to its best."""
 GONE = 0.02
-"""Of the largest entropy so far."""
+"""Share of the largest entropy so far below which the policy counts as having none left."""
 UNUSED = 0.9
-"""Share of what actors sent that was refused or too old."""
+"""Share of the contributions that must be refused or too old for a warning."""
 SIGMAS = 4.0
-"""Standard errors of the mean return, that it is below the best: less may be chance, as in a run's beginning."""
+"""Standard errors by which the mean return must also be below its best: less may be chance, as early in a run."""
 LEAST_SENT = 20
-"""Contributions before their share means anything."""
+"""Contributions needed before the unused share means anything."""
 NO_EPISODE_SECONDS = 600.0
 FALLEN = "the mean return is far below its best"
 
 
 @dataclass(frozen=True)
 class VitalSigns:
-    """Of a run now; counts are since its beginning."""
+    """The vital signs of a run at one time; counts are since its beginning."""
 
     mean_return: float | None
     best_return: float | None
     lowest_return: float | None
-    """The lowest mean return ever."""
+    """The lowest mean return so far."""
     return_error: float
     """Standard error of the mean return."""
     entropy: float | None
@@ -35,7 +35,7 @@ class VitalSigns:
     episodes: int
     applied: int
     unused: int
-    """Stale or refused."""
+    """Contributions that were stale or refused."""
     not_finite: int
     """Steps in which no gradient was finite."""
 
@@ -43,23 +43,23 @@ class VitalSigns:
 @dataclass
 class _Symptom:
     since: float
-    """When it was first seen without a break, or was last seen."""
+    """Before it is reported: since when it has been present without a break. Afterwards: when it was last present."""
     told: bool = False
 
 
 class Health:
     def __init__(self) -> None:
         self.fallen = False
-        """Whether it is told that the mean return is far below its best, and is so now."""
+        """Whether the mean return is far below its best now, and this is reported."""
         self._entropy = 0.0
         self._symptoms: dict[str, _Symptom] = {}
         self._looked: list[tuple[float, VitalSigns]] = []
-        """The last HOLD_SECONDS."""
+        """The vital signs of the last HOLD_SECONDS, each with its time."""
         self._episode_at: float | None = None
-        """When an episode ended, or the first frame was played."""
+        """When the last episode ended; before the first one, when `diagnose` was first called."""
 
     def diagnose(self, now: float, signs: VitalSigns) -> list[str]:
-        """What is wrong, and what to try; to be called about once a second."""
+        """Return what is wrong, each with what to try; to be called about once a second."""
         before = self._looked[-1][1] if self._looked else None
         if self._episode_at is None or before is None or signs.episodes > before.episodes:
             self._episode_at = now
@@ -89,7 +89,7 @@ class Health:
         return told
 
     def _seen(self, now: float, signs: VitalSigns) -> dict[str, str]:
-        """What to tell, by the symptom."""
+        """Return the text to report for each present symptom, by the symptom's name."""
         first = self._looked[0][1]
         seen = {}
         worse = self._is_worse(signs)

@@ -1,4 +1,4 @@
-"""What the learner knows of the host that it runs on."""
+"""What the learner knows about the host that it runs on."""
 
 from dataclasses import dataclass
 
@@ -8,5 +8,5 @@ from common.host.load import Load
 @dataclass(frozen=True)
 class HostLook:
     disk_free: int | None = None
-    """Bytes that the disk of the run folder has left; None: it did not say."""
+    """Free bytes on the disk of the run folder; None: not known."""
     load: Load | None = None

@@ -6,7 +6,7 @@ from learner.run_stats import RunStats
 
 
 def ending(stats: RunStats, now: float, limits: Limits) -> tuple[Ending, str] | None:
-    """How the run ended and why, the goal first; None while it goes on. A run without a frame has failed."""
+    """Return how and why the run ends, the goal first; None while it goes on. A run without a frame has failed."""
     goal, mean, evaluated = limits.until_return, stats.score, stats.counters.best_evaluation
     if goal is not None and limits.until_return_of == "evaluation":
         if evaluated is not None and evaluated.mean >= goal:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 
 BUCKETS = 20
-"""Slices of a sliding window: the oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
+"""Slices of a sliding window. The oldest is forgotten as a whole, so a rate is off by at most 1/20 of the window."""
 LARGEST_FIGURE = 1e30
-"""Figures come from other hosts; one beyond this is taken for damage: it would drown all others in a sum."""
+"""Figures come from other hosts. A larger one counts as damaged: in a sum, it would drown all others."""
 SEVERAL = 50
 OUTLYING = 5.0
 LARGEST_LAG = 10_000
-"""Larger lags are counted as this one in the percentile over all gradients."""
+"""Larger lags count as this one in the percentile over all gradients."""
 
 
 class Rate:
-    """Amount per second over the last `window` seconds; from the start, until the window is full."""
+    """Amount per second over the last `window` seconds; until the window is full, over the time since the start."""
 
     def __init__(self, window: float, now: float) -> None:
         self._width = window / BUCKETS
@@ -51,16 +51,16 @@ class Rate:
 
 
 class Busy:
-    """Fraction of the time at work: over the last `window` seconds, and since the start."""
+    """Fraction of time spent at work: over the last `window` seconds, and since the start."""
 
     def __init__(self, window: float, now: float) -> None:
         self._recent = Rate(window, now)
         self._started = now
         self.worked = 0.0
-        """Seconds since the start."""
+        """Seconds of work since the start."""
 
     def working(self, now: float, seconds: float) -> None:
-        """`seconds` of work until `now`."""
+        """Count `seconds` of work that ended at `now`."""
         self._recent.add(now, seconds)
         self.worked += seconds
 
@@ -73,7 +73,7 @@ class Busy:
 
 
 class LagMeter:
-    """Mean and 95th percentile (the nearest rank) of the lag of gradients; both 0 before the first."""
+    """Mean and 95th percentile (nearest rank) of the lag of gradients; both are 0 before the first gradient."""
 
     def __init__(self, window: int = 1024) -> None:
         self._recent: deque[int] = deque(maxlen=window)
@@ -86,49 +86,50 @@ class LagMeter:
         self._histogram[min(lag, LARGEST_LAG)] += 1
 
     def recent(self) -> tuple[float, float]:
-        """Of the last `window` gradients."""
+        """Return mean and percentile of the last `window` gradients."""
         if not self._recent:
             return 0.0, 0.0
         lags = list(self._recent)
         return sum(lags) / len(lags), float(sorted(lags)[_rank95(len(lags)) - 1])
 
     def overall(self) -> tuple[float, float]:
-        """Of all; in the percentile LARGEST_LAG stands for every lag from there on."""
+        """Return mean and percentile of all gradients; in the percentile, larger lags count as LARGEST_LAG."""
         counts = np.cumsum(self._histogram)
         total = int(counts[-1])
         return self._sum / max(1, total), float(np.searchsorted(counts, _rank95(total)))
 
 
 def _rank95(count: int) -> int:
-    """Which of `count` ordered values is the 95th percentile, from 1."""
+    """Return the rank, from 1, of the 95th percentile among `count` ordered values."""
     return -(-95 * count // 100)
 
 
 @dataclass(slots=True)
 class _Spread:
-    """Of the figures of a name."""
+    """The spread of the figures of one name."""
 
     count: int = 1
-    """At most SEVERAL."""
+    """Number of figures so far, at most SEVERAL."""
     mean: float = 0.0
-    """Deviation."""
+    """Exponential mean of the absolute deviation from the mean."""
 
 
 class Smoothed:
-    """Exponential means of named figures, the losses for example; the first of a name counts in full.
+    """Exponential means of named figures, for example the losses; the first figure of a name counts in full.
 
-    Figures come from other hosts: once SEVERAL of a name are known, one counts at most OUTLYING mean deviations from
-    the mean. With five, one that always lies among ten widens the deviation about twofold; with twenty, without end.
+    Figures come from other hosts. Once SEVERAL of a name are known, each further one is clipped to within OUTLYING mean
+    deviations of the mean. With OUTLYING = 5, one liar among ten actors widens the deviation about twofold; with 20, it
+    would widen it without end.
     """
 
     def __init__(self, weight: float = 0.02) -> None:
-        """`weight` of a new figure, 0 to 1: 0.02 remembers about the last 50."""
+        """`weight`: weight of a new figure, 0 to 1; 0.02 remembers about the last 50."""
         self._weight = weight
         self.values: dict[str, float] = {}
         self._spreads: dict[str, _Spread] = {}
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """One gradient's statistics, each finite."""
+        """Add the statistics of one gradient, each finite."""
         values = self.values
         for name, value in figures.items():
             spread = self._spreads.get(name)
@@ -139,7 +140,7 @@ class Smoothed:
             before = values[name]
             apart = value - before
             if spread.count == SEVERAL:
-                # Without max() and min(), which take longer than all else here; it is done seven times a gradient.
+                # No max() and min(): they take longer than all else here, and this runs seven times for each gradient.
                 least = before * 1e-3 if before > 0.0 else before * -1e-3
                 most = OUTLYING * (spread.mean if spread.mean > least else least)
                 if apart > most:

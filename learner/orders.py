@@ -1,6 +1,6 @@
 """What operators order: the end of the run, a checkpoint, another number of actors.
 
-Who may be an operator, `learner.admission` says.
+`learner.admission` decides who may be an operator.
 """
 
 import math
@@ -17,24 +17,25 @@ from learner.run import Run
 from learner.scaling import Bounds, refusal, written
 
 SECONDS_APART = 0.1
-"""Orders that come sooner are refused: each is a line in the log, and perhaps a message to every launcher."""
+"""Least seconds between two orders. One that comes sooner is refused: each writes a line to the log, and may send a
+message to every launcher."""
 
 
 class Orders:
     def __init__(self, run: Run, fleet: Fleet) -> None:
         self.ending: tuple[Literal["stopped"], str] | None = None
-        """How and why the run is to end; None: no operator has said so."""
+        """How and why the run is to end; None: no operator has ordered it."""
         self._run = run
         self._fleet = fleet
         self._taken = -math.inf
-        """When the last order was."""
+        """When the last order was taken."""
         self._waiting: dict[bytes, None] = {}
-        """Routing ids of those who wait for the next checkpoint, in the order in which they asked."""
+        """Routing ids of the operators that wait for the next checkpoint, in the order in which they asked."""
         self._under_way: deque[list[bytes]] = deque()
-        """Who waits for each checkpoint that is being written, the oldest first."""
+        """Routing ids that wait for each checkpoint being written, the oldest checkpoint first."""
 
     def given(self, now: float, routing_id: bytes, peer: Peer, order: Halt | Save | Scale) -> list[Effect]:
-        """Carries out what an operator says, or begins to: a checkpoint is answered when it is on the disk."""
+        """Carry out an operator's order, or begin to: a checkpoint is answered once it is on the disk."""
         if why := self._refusal(now, order):
             return [refuse(routing_id, "order", why)]
         self._taken = now
@@ -53,17 +54,17 @@ class Orders:
                 return self._scale(now, routing_id, order, name, who)
 
     def saving(self) -> None:
-        """A checkpoint is made of what there is now."""
+        """Note that a checkpoint of the present state is begun."""
         self._under_way.append(list(self._waiting))
         self._waiting.clear()
 
     def saved(self, version: int, path: str, error: str) -> list[Effect]:
-        """What became of the oldest checkpoint that was under way."""
+        """Answer the operators that wait for the oldest checkpoint under way; `error`: why it could not be written."""
         waiting = self._under_way.popleft() if self._under_way else []
         return [Send(one, Saved(version=version, path=path, error=error)) for one in waiting]
 
     def not_saved(self, why: str) -> list[Effect]:
-        """There will be no further checkpoint."""
+        """Answer the waiting operators that there will be no further checkpoint, and why."""
         version, waiting = self._run.stats.counters.version, list(self._waiting)
         self._waiting.clear()
         return [Send(one, Saved(version=version, error=why)) for one in waiting]

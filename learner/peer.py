@@ -1,4 +1,4 @@
-"""One peer in the run, as the learner, or a relay, knows it."""
+"""One peer in the run, as the learner or a relay knows it."""
 
 import math
 from dataclasses import dataclass
@@ -22,24 +22,24 @@ PREPARING = "preparing"
 class Peer:
     hello: Hello
     seen: float
-    """When it was heard last, later by the time in which the learner did not listen since."""
+    """When it was last heard, moved forward by the time in which the learner has not listened since."""
     rate: Rate
     key_name: str = ""
     place: str = ""
-    """What it cannot choose at will: its key, or the address that it connects from."""
+    """Its key, or the address that it connects from: what it cannot choose freely."""
     near: bool = False
-    """On this host: no link carries what is sent to it."""
+    """Whether it runs on this host, so that no network link carries what is sent to it."""
     codec: str = ""
     seed: int = 0
     state: str = PREPARING
     last_error: str = ""
     plays: bool = False
-    """Whether this actor has sent what it played."""
+    """Whether it has sent contributions or rollouts."""
     frames: int = 0
     claimed_steps: int = 0
-    """That it says it has played, whatever became of them."""
+    """Steps that it says it has played, whether or not they were used."""
     finished_steps: int = 0
-    """Of its finished episodes."""
+    """Steps of its finished episodes."""
     gradients: int = 0
     stale: int = 0
     refused: int = 0
@@ -50,37 +50,37 @@ class Peer:
     ordered: int = 0
     report: FleetReport | None = None
     site: SiteReport | None = None
-    """Of a relay that has reported."""
+    """The last report of a relay; None: it has not reported, or is not a relay."""
     load: Load | None = None
-    """Of its host."""
+    """The load of its host; None: it has not told it."""
     absentees: Absentees | None = None
-    """Of a launcher that has reported."""
+    """The absentees of a launcher that has reported."""
     reported: float = -math.inf
-    """When this observer was sent the last status."""
+    """When this observer was last sent a status."""
 
     def __post_init__(self) -> None:
         self.incarnation: Incarnation = self.hello.name, self.hello.incarnation
-        """Its name, and which process of that name it is."""
+        """Its name, and the identity of its process among all of that name."""
 
     def is_of(self, hello: Hello, key_name: str) -> bool:
-        """Whether this is the process that says `hello`, under the key that it came with."""
+        """Whether this peer is the process that says `hello` under the key of this name."""
         mine = self.hello.incarnation, self.hello.name, self.hello.role, self.key_name
         return mine == (hello.incarnation, hello.name, hello.role, key_name)
 
     @property
     def actors(self) -> int:
-        """That it stands for: an actor for itself, a relay for those of its site."""
+        """Number of actors that it stands for: an actor for itself, a relay for the actors of its site."""
         if self.site is not None:
             return self.site.actors
         return int(self.hello.role == "actor")
 
     @property
     def slots(self) -> int:
-        """Most actors that a launcher can run now, by its last report."""
+        """Most actors that a launcher can run now, according to its last report."""
         return self.hello.slots if self.report is None else min(self.report.slots, self.hello.slots)
 
     def tells(self, message: Heartbeat) -> str:
-        """Takes in what it says of itself; returns what went wrong there, for the log, or nothing."""
+        """Take in the peer's state from its heartbeat; return the error that it reports, for the log, or ""."""
         self.state = message.state or self.state
         if message.memory_total:
             self.load = Load(message.processor, message.memory, message.memory_total)
@@ -90,11 +90,11 @@ class Peer:
         return cut(f"{self.hello.name}: {message.last_error}")
 
     def smooth_lag(self, lag: int) -> None:
-        """Mean over about the last twenty gradients."""
+        """Add a lag to the exponential mean over about the last twenty gradients."""
         self.lag = lag if self.gradients == 0 else self.lag + (lag - self.lag) / 20
 
     def _sender_status(self, now: float) -> dict[str, Any]:
-        """The fields of SenderStatus."""
+        """Return the fields of SenderStatus."""
         hello = self.hello
         return {
             "name": hello.name,

@@ -1,4 +1,4 @@
-"""Who is in the run: a record of each peer, kept by routing id, and what is remembered after a connection."""
+"""The peers in the run: one record each, kept by routing id, and what is remembered after a connection has ended."""
 
 import math
 from collections import Counter
@@ -15,11 +15,11 @@ from learner.quarantine import Quarantine
 from learner.replay_window import Incarnation, ReplayWindow
 
 RATE_SECONDS = 5.0
-"""Window of each actor's frames per second."""
+"""Window for the frames per second of each actor."""
 GUESTS = ("observer", "operator")
-"""Roles of those who take no part in the run: they come and go unannounced, any number of them under one name."""
+"""Roles that take no part in the run: such peers come and go without a log line, and any number may have one name."""
 REPLACED = 1000
-"""Replaced incarnations that are remembered."""
+"""Most replaced incarnations that are remembered."""
 
 
 class Peers:
@@ -31,28 +31,28 @@ class Peers:
         self._senders: dict[bytes, Incarnation] = {}
         """Incarnations of actors and relays, by routing id."""
         self.actors = 0
-        """In the run; of those behind a relay as many as it said last."""
+        """Number of actors in the run; behind a relay, as many as it last reported."""
         self.playing: set[Incarnation] = set()
-        """Of the senders, those that have sent what was played."""
+        """The actors and relays that have sent contributions."""
         self.on_leave: list[Callable[[bytes], None]] = []
-        """Whoever keeps something of a peer: called with the routing id of each that leaves."""
+        """Callbacks of the parts that keep something per peer: called with the routing id of each peer that leaves."""
         self.near_senders = 0
-        """How many of them are near."""
+        """How many of the actors and relays are near."""
         self._window = ReplayWindow()
         self._replaced: BoundedDict[Incarnation, None] = BoundedDict(REPLACED)
         self.quarantine = Quarantine()
         self.key_roles: Mapping[str, Collection[str]] = {}
-        """What the holders of keys may be, by the key's name; a key that is not here may be anything but operator."""
+        """Roles that the holders of keys may take, by the key's name; a key not listed here allows all but operator."""
         self._key_seen: dict[str, float] = {}
-        """When the last peer that left under each key was heard."""
+        """When a peer that has left since was last heard, for each key."""
         self._joined: Counter[str] = Counter()
-        """By role."""
+        """Number of peers that have joined, by role."""
 
     def get(self, routing_id: bytes) -> Peer | None:
         return self._by_id.get(routing_id)
 
     def hears(self, now: float, routing_id: bytes, key_name: str) -> Peer | None:
-        """Who has sent a message; None: nobody who is in the run, under the key that it joined with."""
+        """Note a message and return its peer; None: not a peer in the run, or not under the key that it joined with."""
         peer = self._by_id.get(routing_id)
         if peer is None or peer.key_name != key_name:
             return None
@@ -61,18 +61,18 @@ class Peers:
 
     @property
     def joined(self) -> int:
-        """Actors that have joined since the learner started; the order of joining is their `seed`."""
+        """Number of actors that have joined since the learner started; the order of joining is their `seed`."""
         return self._joined["actor"]
 
     def knows(self, hello: Hello, key_name: str = "") -> bool:
-        """Whether this process is in the run, perhaps under another connection."""
+        """Whether this process is in the run, possibly under another connection."""
         return _process(hello, key_name) in self._by_process
 
     def with_keys(self, names: Collection[str]) -> list[bytes]:
         return [routing_id for routing_id, peer in self._by_id.items() if peer.key_name in names]
 
     def moved(self, routing_id: bytes, hello: Hello, key_name: str = "") -> bytes | None:
-        """The routing id under which this process was here until now, if it has connected anew: its record moves."""
+        """Move the record of a process that has connected anew; return its previous routing id. None: it has not."""
         before = self._by_process.get(_process(hello, key_name))
         if before is None or before == routing_id:
             return None
@@ -85,7 +85,7 @@ class Peers:
     def join(
         self, routing_id: bytes, hello: Hello, now: float, key_name: str = "", place: str = "", *, near: bool = False
     ) -> tuple[Peer, bool]:
-        """The peer's record and whether it is new; a peer that says hello again keeps its record."""
+        """Add a peer; return its record, and whether that is new: a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
         if known is not None and known.is_of(hello, key_name):
             known.seen = now
@@ -111,11 +111,11 @@ class Peers:
             self.near_senders += peer.near
 
     def replaced_by(self, hello: Hello) -> list[bytes]:
-        """Routing ids of the predecessors of this peer, which would count beside it until they expire.
+        """Return the routing ids of this peer's predecessors, which would count beside it until they expire.
 
-        There is one launcher of a name; one actor of a name among those of its launcher, or, if it was started by hand,
-        on its host. An incarnation that sent gradients, or was itself replaced, evicts nobody: it lives and comes back.
-        Otherwise two of one name would evict each other for ever.
+        A launcher's name is unique. An actor's name is unique among the actors of its launcher, or on its host if it
+        was started by hand. An incarnation that has sent contributions, or was itself replaced, evicts nobody: it is
+        alive and has only reconnected. Otherwise two processes of one name would evict each other for ever.
         """
         known = (hello.name, hello.incarnation)
         if hello.role in GUESTS or known in self._window or known in self._replaced:
@@ -127,21 +127,21 @@ class Peers:
         ]
 
     def replace(self, routing_id: bytes) -> Peer | None:
-        """A successor takes this peer's place."""
+        """Remove a peer whose successor takes its place; return its record."""
         peer = self.leave(routing_id)
         if peer is not None:
             self._replaced[peer.incarnation] = None
         return peer
 
     def successor(self, hello: Hello) -> Peer | None:
-        """The launcher that has taken the place of this one, which lives after all; None: it may join."""
+        """Return the launcher that has taken the place of this one, which is alive after all; None: it may join."""
         if hello.role != "launcher" or (hello.name, hello.incarnation) not in self._replaced:
             return None
         others = (peer for _, peer in self.role("launcher") if peer.hello.name == hello.name)
         return next((peer for peer in others if peer.hello.incarnation != hello.incarnation), None)
 
     def leave(self, routing_id: bytes) -> Peer | None:
-        """Forgets the connection; sequence numbers are remembered."""
+        """Forget the connection and return the peer's record, if there was one; sequence numbers are remembered."""
         peer = self._by_id.pop(routing_id, None)
         if peer is not None:
             if peer.key_name in self.key_roles:
@@ -161,7 +161,7 @@ class Peers:
         return peer
 
     def alive(self, progress: Mapping[bytes, float]) -> None:
-        """When bytes from or to a peer were last under way: a message that takes minutes is a sign of life too."""
+        """Note when bytes from or to peers last moved: a message that takes minutes is a sign of life, too."""
         for routing_id, moved in progress.items():
             if peer := self._by_id.get(routing_id):
                 peer.seen = max(peer.seen, moved)
@@ -170,34 +170,34 @@ class Peers:
         return [routing_id for routing_id, peer in self._by_id.items() if now - peer.seen > seconds]
 
     def excuse(self, now: float, seconds: float) -> None:
-        """So long nobody could be heard."""
+        """Excuse all peers for a silence of `seconds`, in which nobody could be heard."""
         if seconds:
             for peer in self._by_id.values():
                 peer.seen = min(peer.seen + seconds, now)
 
     def role(self, role: str) -> list[tuple[bytes, Peer]]:
-        """All peers of one role, in the order they joined."""
+        """Return all peers of one role, in the order in which they joined."""
         return list(self._by_role.get(role, {}).items())
 
     def site_reported(self, peer: Peer, report: SiteReport) -> bool:
-        """A relay has told whom it stands for; returns whether they are more than before."""
+        """Take a relay's report on its site; return whether it has more actors than before."""
         before, peer.site = peer.actors, report
         self.actors += peer.actors - before
         return peer.actors > before
 
     @property
     def senders(self) -> int:
-        """Actors and relays, each counted once."""
+        """Number of actors and relays; a relay counts as one."""
         return len(self._senders)
 
     @property
     def incarnations(self) -> Collection[Incarnation]:
-        """Of actors and relays."""
+        """Incarnations of the actors and relays."""
         return self._senders.values()
 
     @property
     def sources(self) -> set[str]:
-        """Under whose names episodes may come now (`source_of`)."""
+        """Names under which episodes may arrive now: those of senders, and of actors behind relays (`source_of`)."""
         found = {name for name, _ in self.incarnations}
         for _, peer in self.role("relay"):
             if peer.site is not None:
@@ -206,14 +206,14 @@ class Peers:
 
     @property
     def site_names(self) -> set[str] | None:
-        """Of the actors behind relays; None: there are more than are named."""
+        """Names of the actors behind relays; None: the relays do not name all of them."""
         sites = [peer.site for _, peer in self.role("relay") if peer.site is not None]
         if any(site.actors > len(site.named) for site in sites):
             return None
         return {name for site in sites for _, name, _ in site.named}
 
     def hosts(self, own: str, load: Load | None) -> list[HostStatus]:
-        """By the peer of each that was heard last; `own` is the learner's, with its load."""
+        """Return the state of each host, told by its peer heard last; `own` is the learner's host, with its `load`."""
         loads = {} if load is None else {own: load}
         heard = {own: math.inf} if loads else {}
         actors: Counter[str] = Counter()
@@ -226,7 +226,7 @@ class Peers:
         return [HostStatus(name=host, actors=actors[host], **one._asdict()) for host, one in loads.items()]
 
     def keys(self, now: float) -> list[KeyStatus]:
-        """Those of the learner's list."""
+        """Return the state of each key on the learner's list."""
         if not self.key_roles:
             return []
         seen, peers = dict(self._key_seen), Counter[str]()
@@ -242,12 +242,12 @@ class Peers:
         return list(self._by_id)
 
     def is_duplicate(self, peer: Peer, sequence: int) -> bool:
-        """Whether this contribution has been seen; it counts as seen from now on, also after a reconnect."""
+        """Whether this contribution has been seen; from now on it counts as seen, also after a reconnect."""
         self.playing.add(peer.incarnation)
         return self._window.is_duplicate(peer.incarnation, sequence)
 
     def took_part(self, peer: Peer) -> None:
-        """This incarnation has played: like one that sent gradients, it evicts nobody when it comes back."""
+        """Note that this incarnation has played: like one that has sent contributions, it evicts nobody on return."""
         self._window.know(peer.incarnation)
 
     def has_worked(self, hello: Hello) -> bool:
@@ -256,7 +256,7 @@ class Peers:
 
 
 def source_of(relay: str, number: int) -> str:
-    """What an actor behind a relay is called as the one who played an episode: two of one name may be at two sites."""
+    """Return the source name of the `number`-th actor behind a relay: actors at two sites may have the same name."""
     return f"{relay}#{number}"
 
 
@@ -265,7 +265,7 @@ def _process(hello: Hello, key_name: str) -> tuple[str, ...]:
 
 
 def _place(hello: Hello) -> tuple[str, ...]:
-    """Where there is one peer of a role at a time."""
+    """Return the place of a peer, at which there is one peer at a time."""
     if hello.role == "launcher":
         return hello.role, hello.name
     return hello.role, hello.name, hello.launcher, "" if hello.launcher else hello.host

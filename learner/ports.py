@@ -1,6 +1,6 @@
 """The learner's two ports: one for messages (ROUTER), one for broadcasts (PUB); who may use them, and how much.
 
-Keys are `learner.authentication`'s, single connections `learner.guard`'s.
+`learner.authentication` checks keys, `learner.guard` single connections.
 """
 
 import socket
@@ -22,24 +22,25 @@ from learner.guard import Guard
 FAREWELL_MS = 300
 """Time for the last messages to leave."""
 SHARED_BYTES = 65536
-"""A body at least as long is not copied for each peer that it is sent to."""
+"""A body of at least this length is not copied for each peer that it is sent to."""
 SPARE_DESCRIPTORS = 48
-"""For files, and for connections that come faster than they can be ended."""
+"""Descriptors left for files, and for connections that arrive faster than they can be ended."""
 UNREAD_SHARE = 0.25
-"""Of the memory that is free at the start, for the unread messages of all peers together."""
+"""Share of the memory free at the start that the unread messages of all peers together may take."""
 SLACK_BYTES = 2**16
-"""What else may be unread besides the longest messages: heartbeats, hellos."""
+"""Bytes that may be unread in addition to the longest messages: heartbeats, hellos."""
 KEY_BYTES = 33
-"""By which CurveZMQ makes a frame longer."""
+"""Bytes by which CurveZMQ makes a frame longer."""
 AT_ONCE = int(zmq.NOBLOCK)
-"""Flag of a frame, and of the last one of a message."""
+"""Flag for receiving a frame, and for sending the last frame of a message."""
 NOT_LAST = int(zmq.NOBLOCK | zmq.SNDMORE)
-"""Flags of those before it: to combine them each time takes as long as to send one."""
+"""Flags for sending the frames before it. Combined here, since combining them takes as long as sending a frame."""
 LONG_BROADCAST_BYTES = 4 * 2**20
-"""To all subscribers together: a thread of libzmq sends so much in some 5 ms, and neither takes messages nor sends
-answers meanwhile. Longer broadcasts have a thread of their own; for shorter ones it would cost more than it gains."""
+"""Broadcasts longer than this, to all subscribers together, get a thread of libzmq of their own. A thread sends this
+much in some 5 ms, and meanwhile neither takes messages nor sends answers; for less, another thread costs more than it
+gains."""
 KEPT_SECONDS = 300.0
-"""After which the record of a connection that is gone is dropped: no message of it is left by then."""
+"""Seconds after which the record of a closed connection is dropped: none of its messages is left by then."""
 
 
 class Ports:
@@ -55,11 +56,11 @@ class Ports:
         broadcast_bytes: int,
         repeat_seconds: float,
     ) -> None:
-        """Listens, on sockets that stay the caller's.
+        """Listen on sockets that the caller keeps owning.
 
-        max_bytes: of one frame of a message, and about of one message.
-        unread_messages: of this size that one honest peer may send while the learner is busy.
-        broadcast_bytes: of the weights, to as many actors as there may be.
+        max_bytes: longest frame of a message, and about the longest message.
+        unread_messages: messages of this length that one honest peer may send while the learner is busy.
+        broadcast_bytes: bytes of one broadcast of weights to as many actors as there may be.
         """
         room = raise_descriptor_limit() - open_descriptors() - SPARE_DESCRIPTORS
         bounds = Bounds(
@@ -71,9 +72,9 @@ class Ports:
         )
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(2 if broadcast_bytes > LONG_BROADCAST_BYTES else 1)
         self.authenticator = None if keys is None else Authenticator(self._context, keys, repeat_seconds)
-        """Without keys there is none."""
+        """None without keys."""
         self._frame_bytes = 0 if keys is None else KEY_BYTES
-        """By which the kernel counts a frame longer."""
+        """Bytes by which encryption makes a frame longer, as the kernel counts it."""
         self._guard = Guard(bounds, repeat_seconds, with_keys=keys is not None)
         self._router = sockets.router(self._context, max_bytes)
         self._publisher = sockets.publisher(self._context)
@@ -81,11 +82,11 @@ class Ports:
             for number, zsocket in enumerate((self._router, self._publisher)):
                 zsocket.setsockopt(zmq.AFFINITY, 1 << number)
         self._connections: dict[bytes, Connection] = {}
-        """On which a message has come, by routing id."""
+        """Connections on which a message has come, by routing id."""
         self._status: tuple[Status, bytes] | None = None
         self._asked = self._tidied = time.monotonic()
         self.all_read = False
-        """By the last `receive`."""
+        """Whether the last `receive` left no message waiting."""
         for zsocket, port, listener in zip((self._router, self._publisher), PORTS, listeners, strict=True):
             self._guard.watch(zsocket, port, listener.dup())
             if port == "weights":
@@ -97,11 +98,11 @@ class Ports:
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
-        """Readable when there is something to do."""
+        """The sockets that are readable when there is something to do."""
         return [self._router] if self.authenticator is None else [self._router, self.authenticator.socket]
 
     def admit(self, now: float) -> set[str]:
-        """Answers who asks to be let in; ends the connections of keys that are not allowed any more: their names."""
+        """Answer the requests to be let in; end the connections of keys no longer allowed, and return their names."""
         if self.authenticator is None:
             return set()
         self.authenticator.serve(now)
@@ -111,15 +112,19 @@ class Ports:
         return revoked
 
     def _end_keys(self, names: Collection[str], why: str) -> None:
-        """Others from the same address lose their connections too, since a subscriber never says who it is."""
+        """End the connections of these keys.
+
+        Subscribers never say who they are, so others at the same addresses lose their connections too.
+        """
         assert self.authenticator is not None
         addresses = self.authenticator.addresses(names)
         self._guard.end(why, lambda one: one.key_name in names or (not one.key_name and one.address in addresses))
 
     def receive(self, until: float) -> Iterator[tuple[bytes, list[Buffer], str, str]]:
-        """The messages that are there, of connections that are not being ended, until that time; at least one.
+        """Yield the waiting messages, except those of connections that are being ended, until that time.
 
-        Of each its routing id, its frames, the name of the key (empty: none) and the address it came from.
+        Reads at least one. Yields for each its routing id, its frames, the name of the key (empty: none) and the
+        address that it came from.
         """
         self.all_read = False
         receive = self._router.recv
@@ -131,27 +136,27 @@ class Ports:
                 self._guard.all_read()
                 return
             frames = [receive(AT_ONCE, copy=False)]
-            while frames[-1].more:  # `recv_multipart` asks the socket instead, which takes longer than to read
+            while frames[-1].more:  # `recv_multipart` asks the socket instead, which takes longer than reading does
                 frames.append(receive(AT_ONCE, copy=False))
             connection = self._connections.get(routing_id) or self._new(routing_id, frames)
             buffers: list[Buffer] = [frame.buffer for frame in frames]
             connection.delivered += self._bytes(buffers)
             if not connection.closing:
                 yield routing_id, buffers, connection.key_name, connection.address
-            if time.monotonic() >= until:  # of messages that nobody waits for there may be many, too
+            if time.monotonic() >= until:  # checked for messages that are not yielded, too: there may be many
                 return
 
     def _new(self, routing_id: bytes, frames: list[zmq.Frame]) -> Connection:
-        """The connection of this first message on it. libzmq tells which by this property of the message alone."""
+        """Return the connection on which this first message came; libzmq tells it only by a property of the message."""
         now = time.monotonic()
         try:
             descriptor = int(frames[-1].get("__fd"))
-        except zmq.ZMQError:  # ZMTP 1.0 or 2.0, which no peer of ours speaks: libzmq does not know where it comes from
+        except zmq.ZMQError:  # ZMTP 1.0 or 2.0, which no a3cd peer speaks: libzmq does not know where it comes from
             self._connections[routing_id] = nobody = Connection(-1, ("", 0), "control", since=now, gone=now)
             nobody.closing = True
             return nobody
         connection = self._guard.connection(descriptor)
-        if connection is None or connection.spoke:  # it is gone, and another may have its descriptor by now
+        if connection is None or connection.spoke:  # the connection is gone; another may have its descriptor by now
             connection = Connection(descriptor, (_address(frames[-1]), 0), "control", since=now, gone=now)
         connection.spoke = True
         if self.authenticator is not None:
@@ -160,7 +165,7 @@ class Ports:
         return connection
 
     def _bytes(self, frames: list[Buffer]) -> int:
-        """As the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""
+        """Return the bytes of a message as the kernel counted them: ZMTP's header of a frame has two bytes, or nine."""
         total = 0
         for frame in frames:
             size = len(frame) + self._frame_bytes
@@ -168,16 +173,16 @@ class Ports:
         return total
 
     def send(self, effect: Send) -> None:
-        """Lost if the peer is gone or does not read: one that lives asks again for whatever it needs."""
+        """Send a message; it is lost if the peer is gone or does not read. A live peer asks again for what it needs."""
         header = self._packed(effect.message)
         if not self._send(effect.peer, header, effect.body):
-            # libzmq looks once in a millisecond what a peer has read; one that answers at once has read more by then.
+            # libzmq checks only once in a millisecond how much a peer has read; a fast peer may have read more by now.
             self._router.get(zmq.EVENTS)
             self._send(effect.peer, header, effect.body)
 
     def _send(self, peer: bytes, header: bytes, body: Buffer | None) -> bool:
-        """False: as many messages wait for the peer as may."""
-        send = super(zmq.Socket, self._router).send  # without what pyzmq puts before it for other kinds of sockets
+        """Send the frames of a message; return False if the queue of messages to the peer is full."""
+        send = super(zmq.Socket, self._router).send  # skips what pyzmq does first for other kinds of sockets
         try:
             send(peer, NOT_LAST)
             if body is None:
@@ -195,7 +200,7 @@ class Ports:
         return True
 
     def _packed(self, message: AnyMessage) -> bytes:
-        """The header of a message; a status, which goes to all who ask for it, is packed once."""
+        """Return the packed header of a message; a status, which goes to all that ask for it, is packed once."""
         if not isinstance(message, Status):
             return pack(message)
         if self._status is None or self._status[0] is not message:
@@ -206,12 +211,12 @@ class Ports:
         self._publisher.send(effect.frame, zmq.NOBLOCK, copy=len(effect.frame) < SHARED_BYTES)
 
     def disconnect(self, effect: Disconnect) -> None:
-        """Ends the connection of a peer, after a last message to it; those of its key too if that is banned."""
+        """End the connection of a peer after a last message to it; if its key is banned, all connections of the key."""
         connection = self._connections.get(effect.peer)
         if connection is None:
             return
         self._guard.end("", lambda one: one is connection, after_seconds=FAREWELL_MS / 1e3)
-        connection.closing = True  # also if it is gone: what is left of it is not looked at
+        connection.closing = True  # set even if it is gone, so that its remaining messages are ignored
         if effect.ban_seconds > 0.0 and connection.key_name and self.authenticator is not None:
             self.authenticator.ban(connection.key_name, time.monotonic() + effect.ban_seconds)
             self._end_keys({connection.key_name}, "came with a key that is banned for a while")
@@ -219,9 +224,9 @@ class Ports:
             self._guard.ban(connection.address, effect.ban_seconds)
 
     def progress(self) -> dict[bytes, Progress]:
-        """Of the connections where bytes were under way since the last call, by routing id.
+        """Return the progress of the connections on which bytes have moved since the last call, by routing id.
 
-        A long message takes a slow link minutes, in which its sender or receiver says nothing else.
+        A slow link may need minutes for a long message, in which its sender or receiver says nothing else.
         """
         asked, self._asked = self._asked, time.monotonic()
         if self._asked > self._tidied + KEPT_SECONDS:
@@ -237,7 +242,7 @@ class Ports:
         }
 
     def close(self) -> None:
-        """After the last messages have left."""
+        """Close the ports after the last messages have left."""
         self._guard.close()
         self._router.close(linger=FAREWELL_MS)
         self._publisher.close(linger=0)
@@ -247,10 +252,10 @@ class Ports:
 
 
 def unread_messages(exchange: Exchange) -> int:
-    """Messages of the longest kind that an honest actor may send while the learner is busy for a minute."""
+    """Return how many of the longest messages an honest actor may send while the learner is busy for a minute."""
     if exchange.kind == "actions":
         return 32 * exchange.groups  # each is sent again every two seconds
-    return 8 * exchange.credit if exchange.credit else 1024  # every ten seconds; without credit as they come
+    return 8 * exchange.credit if exchange.credit else 1024  # sent again every ten seconds; without credit, no limit
 
 
 def _address(frame: zmq.Frame) -> str:

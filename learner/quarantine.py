@@ -1,10 +1,11 @@
-"""Who is kept out for a while because it harms the run, by what it cannot choose at will.
+"""Quarantine: peers that harm the run are kept out for a while, identified by what they cannot choose freely.
 
-A process chooses its incarnation and, without keys, its host's name. So what is kept out is a name under a place: the
-key, or without keys the address that the connection comes from. Ten actors of one machine are ten names of one place.
-Once several names of a place are out, the whole place is, but for those processes that are in the run already.
+A process chooses its incarnation and, without keys, its host's name. So a quarantine applies to a name at a place. The
+place is the key, or without keys the address that the connection comes from: ten actors on one machine are ten names at
+one place. Once several names of a place are out, the whole place is, except for processes that have already proved
+useful.
 
-Each time is twice as long as the one before; a host that is repaired comes back by itself.
+Each quarantine of a name is twice as long as the one before. A host that has been repaired comes back by itself.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from learner.bounded_dict import BoundedDict
 FIRST_SECONDS = 120.0
 LONGEST_SECONDS = 4 * 3600.0
 NAMES_OF_A_PLACE = 3
-"""Names that are out at once, at which the whole place is."""
+"""Number of names of a place that are out at the same time from which on the whole place is out."""
 MOST = 1000
-"""Remembered at a time."""
+"""Most quarantines that are remembered at a time."""
 
 
 @dataclass
@@ -28,14 +29,14 @@ class _Entry:
 
 
 class Quarantine:
-    """Times are seconds of a monotonic clock; an entry is forgotten once it has been free for four times as long."""
+    """Times are seconds of a monotonic clock. An entry is forgotten after four times its length since it ended."""
 
     def __init__(self) -> None:
         self._entries: BoundedDict[tuple[str, str], _Entry] = BoundedDict(MOST)
-        """By place and name; an empty name stands for the whole place. Oldest first."""
+        """Quarantines by place and name, oldest first; an empty name stands for the whole place."""
 
     def add(self, now: float, place: str, name: str, why: str) -> float:
-        """Keeps the name out, and perhaps its place; returns for how many seconds."""
+        """Quarantine the name, and its whole place if several of its names are out; return the seconds for the name."""
         self._forget(now)
         seconds = self._extend(now, (place, name), why)
         out = [key for key, entry in self._entries.items() if key[0] == place and key[1] and entry.until > now]
@@ -45,9 +46,9 @@ class Quarantine:
         return seconds
 
     def reason(self, now: float, place: str, name: str, *, proven: bool) -> str:
-        """Why the name is out, and for how long yet; empty if it may come in.
+        """Return why the name is out, and for how much longer; empty if it may join.
 
-        `proven`: this process has sent what could be used, so that its whole place does not hold it back.
+        `proven`: this process has sent useful contributions, so a quarantine of its whole place does not apply to it.
         """
         held = [self._entries.get((place, name)), None if proven else self._entries.get((place, ""))]
         last = max((entry for entry in held if entry is not None), key=lambda entry: entry.until, default=None)
@@ -56,7 +57,7 @@ class Quarantine:
         return f"it is kept out for {last.until - now:.0f} s more: {last.why}"
 
     def whole_place(self, now: float, place: str) -> float:
-        """Seconds for which nobody of the place may come in; 0: none."""
+        """Return the seconds for which the whole place remains out; 0: it is not."""
         entry = self._entries.get((place, ""))
         return 0.0 if entry is None else max(0.0, entry.until - now)
 

@@ -1,6 +1,6 @@
-"""Applies again what a run recorded: the same weights come out, or the first version that differs is named.
+"""Replays a run's record of what was applied: it must give the same weights, or names the first version that differs.
 
-Nothing is computed in a way of its own: the parts of the learner are built by `learner.build` and do what they did.
+A replay has no arithmetic of its own: `learner.build` builds the same parts of the learner, and they repeat their work.
 """
 
 import logging
@@ -32,7 +32,7 @@ from learner.run_stats import Counters
 
 _log = logging.getLogger(__name__)
 MOST_NAMED = 10
-"""Duplicates that are listed."""
+"""Most duplicates that are listed."""
 
 
 class Replayed(msgspec.Struct, kw_only=True):
@@ -43,35 +43,35 @@ class Replayed(msgspec.Struct, kw_only=True):
     algorithm: str
     exchange: str
     first: int
-    """The record goes back to this version without a hole."""
+    """Oldest version to which the record goes back without a hole."""
     hole: str = ""
-    """Why it goes no further back; empty: it begins there."""
+    """Why the record goes no further back; empty: it begins there."""
     last: int
-    """Its newest version."""
+    """Newest version of the record."""
     lost: list[Lost] = []
-    """Steps that were lost when the learner was started again."""
+    """Steps that were lost when the learner was restarted."""
     start: int = 0
     started_from: str = ""
     """The name of a checkpoint; empty: new weights."""
     version: int = 0
-    """Reached."""
+    """The version that the replay reached."""
     steps: int = 0
     contributions: int = 0
     actors: dict[str, int] = {}
-    """Contributions of each."""
+    """Number of contributions of each actor."""
     duplicates: list[str] = []
-    """Contributions that were applied more than once; the first few."""
+    """The first few contributions that were applied more than once."""
     checksums: int = 0
-    """Versions whose checksum was equal."""
+    """Number of versions whose checksum was equal to the recorded one."""
     checkpoints: list[str] = []
-    """Those that were equal in every number."""
+    """Names of the checkpoints that were equal in every number."""
     different_version: int | None = None
-    """The first that differs."""
+    """The first version that differs."""
     difference: str = ""
     problem: str = ""
-    """Why the replay does not show all that it should."""
+    """Why the replay does not prove all that it should."""
     checksum: str = ""
-    """Of the weights reached."""
+    """Checksum of the weights of the version reached."""
 
     @property
     def differs(self) -> bool:
@@ -86,10 +86,10 @@ def replay(path: Path, start: int | None = None, until: int | None = None) -> Re
     """Replay the run in a folder, which is only read; a learner may be at work in it.
 
     Args:
-        start: a version of which there is a checkpoint, or 0; None: the oldest from which it can be done.
+        start: a version that has a checkpoint, or 0; None: the oldest version from which a replay is possible.
         until: the last version; None: the newest.
 
-    Raises ConfigurationError where it cannot be done, and DamagedRecordError where nothing of the record can be read.
+    Raises ConfigurationError if a replay is not possible, and DamagedRecordError if nothing of the record can be read.
     """
     folder = RunFolder(path)
     set_arithmetic(folder.settings().optimizer.threads)
@@ -107,7 +107,7 @@ class _Replay:
         self._until = self._history.last if until is None else until
         self._parts: Parts | None = None
         self._at = (0, 0)
-        """Version and frames of the weights."""
+        """Version and frames of the weights reached so far."""
         self._seen: dict[tuple[str, str], set[int]] = {}
         newest = self._history.newest.settings
         self._result = Replayed(
@@ -142,7 +142,7 @@ class _Replay:
         return result
 
     def _begin(self, start: int | None) -> tuple[int, Checkpoint | None, str]:
-        """Where to begin: version, checkpoint, and its name."""
+        """Return where to begin: the version, its checkpoint (None: new weights) and the checkpoint's name."""
         history = self._history
         possible = [version for version in self._kept if self._can_begin(version)]
         if history.first == 0 and history.pieces[0].epoch.whole:
@@ -156,7 +156,11 @@ class _Replay:
         return begin, paths.read(), paths.folder.name
 
     def _can_begin(self, version: int) -> bool:
-        """Some of what a learner remembers is in no checkpoint; an epoch begins without it."""
+        """Whether a replay can begin at this version.
+
+        Some settings make steps depend on state that no checkpoint holds. An epoch begins without that state, so with
+        these settings a replay can only begin where an epoch does.
+        """
         pieces = [piece for piece in self._history.pieces if piece.first <= version <= piece.last]
         return any(version == piece.first or not _unsaved(piece.epoch.began) for piece in pieces)
 
@@ -173,7 +177,7 @@ class _Replay:
         return f"{reach}, and {why}: a larger record.keep_mib or checkpoint.keep reaches further back"
 
     def _epoch(self, began: Began, checkpoint: Checkpoint | None) -> None:
-        """Builds the learner of an epoch: the first from `checkpoint`, others from the weights reached, as a resume."""
+        """Build the learner of an epoch: the first from `checkpoint`, later ones from the weights reached so far."""
         if self._parts is not None:
             checkpoint = self._snapshot()
         try:
@@ -187,7 +191,7 @@ class _Replay:
         self._at = counters.version, counters.last_step_frames
 
     def _snapshot(self) -> Checkpoint:
-        """What a checkpoint of these weights would hold."""
+        """Return what a checkpoint of the weights reached would hold."""
         assert self._parts is not None
         weights, (version, frames) = self._parts.weights, self._at
         factor = weights.optimizer.factor
@@ -256,14 +260,17 @@ class _Replay:
             self._differs(version, f"the weights have the checksum {found:08x}, not {expected:08x} as recorded")
 
     def _compare_checkpoint(self, version: int) -> bool:
-        """Whether there is a checkpoint to compare with; after a difference it tells how large that has become."""
+        """Compare with the checkpoint of this version; return whether there is one.
+
+        After a first difference, add to its text how large it has become.
+        """
         if version not in self._kept:
             return False
         assert self._parts is not None
         paths, result = self._kept[version], self._result
         try:
             saved = paths.read()
-        except DamagedCheckpointError:  # a learner is at work, and has removed it since
+        except DamagedCheckpointError:  # a learner at work may have removed it since
             return False
         apart = _apart(self._snapshot(), saved)
         if apart:
@@ -295,16 +302,16 @@ class _Replay:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A checkpoint that is whole."""
+    """A checkpoint that could be read."""
 
     paths: CheckpointPaths
     version: int
     epoch: int
-    """That wrote it."""
+    """The epoch that wrote it."""
 
     @classmethod
     def all(cls, folder: RunFolder) -> "list[_Kept]":
-        """Oldest first."""
+        """Return all readable checkpoints of a run folder, oldest first."""
         found = []
         for paths in folder.all_checkpoints():
             try:
@@ -317,7 +324,7 @@ class _Kept:
 
 
 def _added(exchange: ContributionExchange, entry: Added, body: bytes) -> str:
-    """Adds a contribution as the run did; what went otherwise, or an empty text."""
+    """Add a contribution as the run did; return what went differently, or an empty text."""
     against = False
     try:
         seen = exchange.moments(entry.header)
@@ -330,20 +337,20 @@ def _added(exchange: ContributionExchange, entry: Added, body: bytes) -> str:
 
 
 def _unsaved(began: Began) -> str:
-    """The setting by which the steps of an epoch depend on more than its checkpoints hold; empty: they do not."""
+    """Return the setting that makes an epoch's steps depend on state outside its checkpoints; empty: there is none."""
     settings = began.settings
     if settings["staleness"]["policy"] == "compensate":
         return 'staleness.policy = "compensate"'
     if (robust := settings["exchange"].get("robust", "none")) != "none":
         return f'exchange.robust = "{robust}"'
     for section, key in (("network", "normalize"), ("environment", "reward_normalize")):
-        if settings[section][key]:  # an actor's statistics are held against what the others counted
+        if settings[section][key]:  # an actor's statistics are judged by those of the others, which no checkpoint has
             return f"{section}.{key} = true"
     return ""
 
 
 def _apart(replayed: Checkpoint, saved: Checkpoint) -> str:
-    """What differs between two checkpoints of a version, and by how much; empty if nothing does."""
+    """Return what differs between two checkpoints of one version, and by how much; empty if nothing does."""
     ours, theirs = ({"weights": one.weights, **one.optimizer} for one in (replayed, saved))
     if ours.keys() != theirs.keys():
         return f"{', '.join(sorted(ours.keys() ^ theirs.keys()))} is in one of them only"

@@ -1,4 +1,4 @@
-"""Answers to who asks for the state of the run: one report serves all, however often they ask."""
+"""Reports on the state of the run for observers: one report serves all of them, however often they ask."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from learner.peer import Peer
 from learner.run import Run
 
 STATUS_SECONDS = 0.25
-"""Age at which a report is made anew: with a thousand actors it takes milliseconds, and anybody may ask."""
+"""Age from which on a report is made anew: with a thousand actors it takes milliseconds, and anybody may ask."""
 ASKED_SECONDS = 0.05
 """An observer that asks again sooner gets no second answer."""
 
@@ -21,7 +21,7 @@ class Reports:
         """The last report."""
 
     def asked(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        """The answer to an observer; who asks again sooner still has the one before."""
+        """Return the answer to an observer; none if it asks again so soon that it still has the previous one."""
         if now - peer.reported < ASKED_SECONDS:
             return []
         peer.reported = now
@@ -31,5 +31,5 @@ class Reports:
         return [Send(routing_id, self._status)]
 
     def fresh(self, now: float) -> Status:
-        """As it stands now."""
+        """Return a report on the present state."""
         return Status(report=msgspec.to_builtins(self._run.status(now)))

@@ -1,9 +1,9 @@
-"""Going back to the best checkpoint, with a smaller step, where the mean return stays far below its best.
+"""Returns to the best checkpoint, with a smaller learning rate, when the mean return stays far below its best.
 
     fallen for LASTING_SECONDS -> ReadBest -> the shell reads it -> in place, as one more version -> a pause
 
-The version only grows, so actors load these weights as any newer ones, and what they have under way is older by a
-version more. Counters and the best return go on; only what a step depends on goes back.
+The version only grows: actors load these weights like any newer ones, and the lag of contributions under way grows by
+one. Counters and the best return stay as they are; only what a step depends on is restored.
 """
 
 from common.errors import ConfigurationError
@@ -15,11 +15,11 @@ from learner.parameters.weights import Weights
 from learner.run import Run
 
 LASTING_SECONDS = 60.0
-"""Without a break, after the learner's health tells that the mean return has fallen."""
+"""How long, without a break, the learner's health must report that the mean return has fallen."""
 PAUSE_SECONDS = 300.0
-"""Shortest time between two tries."""
+"""Shortest time between two attempts."""
 MOST = 5
-"""Returns in a run: then it is not the learning rate."""
+"""Most returns to the best checkpoint in a run: after so many, the learning rate is not the cause."""
 
 
 class ReturnToBest:
@@ -30,14 +30,14 @@ class ReturnToBest:
         self._section = run.spec.settings.checkpoint
         self._due = now
         self._since: float | None = None
-        """When the mean return was first seen fallen, without a break."""
+        """Since when the mean return has been fallen without a break; None: it has not."""
         self._reading = False
         self._fresh = 0
-        """Episodes of the run after which the mean is of those of the weights in place."""
+        """Episode count of the run from which on the mean return covers only episodes since the last return."""
         self._await_window()
 
     def look(self, now: float, *, fallen: bool) -> list[Effect]:
-        """Asks for the best checkpoint if it is time; to be called about once a second."""
+        """Request the best checkpoint if it is time; to be called about once a second."""
         counters = self._run.stats.counters
         if not self._section.return_to_best or self._reading or counters.returns_to_best >= MOST:
             return []
@@ -52,9 +52,9 @@ class ReturnToBest:
         return [ReadBest()]
 
     def restore(self, now: float, checkpoint: Checkpoint | None, error: str) -> list[Effect]:
-        """Puts what was read in place, if it is of use; says so in any case.
+        """Restore the checkpoint that was read if it is better than the present weights; log what was done.
 
-        `checkpoint` None: it could not be read, and `error` says why.
+        `checkpoint` is None if it could not be read, and `error` says why.
         """
         self._reading = False
         self._since = None
@@ -75,7 +75,7 @@ class ReturnToBest:
             factor = stats.counters.learning_rate_factor
             self._weights.optimizer.factor = factor
             self._exchange.weights_restored()
-            self._run.saves.hurry(now)  # a learner that is killed now would go on with the weights before
+            self._run.saves.hurry(now)  # a learner that is killed now would resume with the previous weights
             self._await_window()
             which = f"version {checkpoint.version} (mean return {checkpoint.score:.4g})"
             number = f"{stats.counters.returns_to_best} of {MOST}"
@@ -84,7 +84,7 @@ class ReturnToBest:
         return [Log("warning", text, own=True)]
 
     def _misfit(self, checkpoint: Checkpoint) -> str:
-        """Why the run goes on as it is; empty: the checkpoint is better."""
+        """Return why the checkpoint is not restored; empty: it fits and is better."""
         score, named = self._run.stats.score, f"that of version {checkpoint.version}"
         if checkpoint.state.get("model") != self._run.spec.model:
             return f"{named} holds another network"

@@ -1,4 +1,4 @@
-"""One run as all parts of the learner see it: what it is, who is in it, and its figures; and the reports of these."""
+"""One run as all parts of the learner see it: its specification, peers and figures, and the reports on them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +15,11 @@ from learner.run_stats import RunStats
 from learner.save_schedule import SaveSchedule
 
 HEADER_BYTES = 2**16
-"""Longest header of a message, without its episodes and moments."""
+"""Bytes of the longest header of a message, without its episodes and moments."""
 MOMENT_BYTES = 2**19
-"""Most that the moments in one header may take."""
+"""Most bytes that the moments in one header may take."""
 EPISODE_BYTES = 1 + 3 * 9 + 9
-"""Most that one episode takes in a header, with who played it."""
+"""Most bytes that one episode takes in a header, with the number of its player."""
 SEEDS_PER_RUN = 100_003
 """Distance between the actor seeds of runs with neighbouring seeds, so that they do not overlap."""
 METRICS = (
@@ -29,15 +29,15 @@ METRICS = (
 )  # fmt: skip
 """Figures in each row of metrics, besides the number of actors, the losses and the actors' paces."""
 ACTORS_COUNTED = 256
-"""Most actors whose frames per second are looked at for a row: each takes some microseconds."""
+"""Most actors whose frames per second are measured for a row: each takes some microseconds."""
 ACTORS_NAMED = 16
-"""Most actors that a row names."""
+"""Most actors for which a row names each one's frames per second."""
 EVALUATED = {
     "evaluation_return": "mean", "evaluation_low": "low", "evaluation_high": "high",
     "evaluation_episodes": "episodes", "evaluation_version": "version", "evaluation_frames": "frames",
     "evaluation_seconds": "seconds",
 }  # fmt: skip
-"""Figures of the last evaluation, in each row since: rows are thinned out later."""
+"""Figures of the last evaluation, by their names in a row. Each row repeats them, since rows are thinned out later."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class RunSpec:
     weights_port: int
     weights_format: str
     longest_episode: int = 0
-    """In steps of the agent; 0: not known."""
+    """Length of the longest possible episode in agent steps; 0: not known."""
     step_seconds: float = 0.0
-    """Of a step of an actor's batch on this host; 0: not measured."""
+    """Seconds that a step of an actor's batch of environments takes on this host; 0: not measured."""
     layout: tuple[NamedTensor, ...] = ()
-    """What the weights are named in checkpoints; empty: they are one vector."""
+    """Names of the weights' tensors in checkpoints; empty: the weights are one vector."""
     counted: int = 0
-    """Numbers whose moments come with each gradient."""
+    """Count of the numbers whose moments come with each contribution."""
     clock: float = 0.0
-    """Seconds since 1970 when the core's clock showed 0."""
+    """Unix time, in seconds, at which the core's clock showed 0."""
     versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def header_bytes(self) -> int:
-        """Longest header that an actor or a relay of this run sends: each of its steps may end an episode."""
+        """Bytes of the longest header that an actor or a relay of this run sends: each step may end an episode."""
         accumulate = self.settings.exchange.accumulate
         rollouts = accumulate if why_no_relay(self.settings) else most_in_sum(self.settings)
         steps = rollouts * self.settings.algorithm.rollout_length * self.settings.environment.num_envs
@@ -75,7 +75,7 @@ class RunSpec:
         return HEADER_BYTES + episodes + accumulate * bytes_in_header(self.counted)
 
     def actor_seed(self, ordinal: int) -> int:
-        """Of the actor that joined this epoch as the `ordinal`-th; after a restart others than before."""
+        """Return the seed of the actor that joined this epoch as the `ordinal`-th; seeds differ from epoch to epoch."""
         seed = self.settings.seed * SEEDS_PER_RUN + ordinal
         if self.epoch == 1:
             return seed
@@ -84,7 +84,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Run:
-    """Shared by the core, its exchange and its publisher."""
+    """What the core, its exchange and its publisher share."""
 
     spec: RunSpec
     peers: Peers
@@ -92,7 +92,7 @@ class Run:
     saves: SaveSchedule
 
     def metrics(self, now: float) -> dict[str, Any]:
-        """A row: figures by their names, and of losses and actors tables of figures."""
+        """Return a row of metrics: figures by name, with a table of raw losses and one of the actors' paces."""
         figures = self.stats.figures(now)
         evaluation: EvaluationStatus | None = figures["evaluation"]
         evaluated = {} if evaluation is None else {key: getattr(evaluation, of) for key, of in EVALUATED.items()}
@@ -100,9 +100,9 @@ class Run:
         return row | evaluated | {"raw": dict(self.stats.raw_losses)} | self._paces(now)
 
     def _paces(self, now: float) -> dict[str, Any]:
-        """Frames a second of the actors that play: the least, the median and the most, and of a few actors each one's.
+        """Return the frames per second of the playing actors: least, median and most; for a few actors also each one's.
 
-        Of many, those that joined first stand for all.
+        Of many actors, those that joined first stand for all.
         """
         playing = [peer for _, peer in self.peers.role("actor") if peer.plays][:ACTORS_COUNTED]
         paces = {peer.hello.name: peer.rate.value(now) for peer in playing}
@@ -119,7 +119,7 @@ class Run:
         return found | ({"actor_frames_per_second": paces} if len(paces) <= ACTORS_NAMED else {})
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
-        """Everything there is to see; with `whole_run` lag and busy are since the start instead of recent."""
+        """Return the run's status; with `whole_run`, lag and busy cover the time since the start, not the recent."""
         spec, stats = self.spec, self.stats
         settings, counters = spec.settings, stats.counters
         limits = settings.limits

@@ -23,23 +23,23 @@ from learner.peers import source_of
 from learner.scaling import Bounds, Decision, FirstEpisodes, FleetMeter, Measurement, Totals, kept, start
 
 WINDOW_SECONDS = 5.0
-"""Of the rates shown to people."""
+"""Window of the rates that are shown to people."""
 FIRST_EPISODES = 4
-"""In each environment: the run's first ones, with which later ones are compared."""
+"""Episodes of each environment that count as the run's first ones, with which later ones are compared."""
 WARNINGS = 5  # shown at a time
 ALONE_SECONDS = 60.0
-"""After this time without another actor's contribution, one is believed without anybody to confirm its returns."""
+"""After this time without another actor's contribution, an actor's returns are believed without confirmation."""
 
 
 class Counters(msgspec.Struct, kw_only=True):
-    """Over all epochs; kept in every checkpoint."""
+    """The run's counters over all epochs, kept in every checkpoint."""
 
     version: int = 0
     seconds: float = 0.0
-    """Of the epochs before this one."""
+    """Seconds of the epochs before this one."""
     frames: int = 0
     stepped_frames: int | None = None
-    """Frames at the last optimizer step: when the target network is renewed depends on them. None: as `frames`."""
+    """Frames at the last optimizer step, which decide when the target network is renewed. None: as `frames`."""
     emulator_frames: int = 0
     episodes: int = 0
     gradients: int = 0
@@ -53,27 +53,27 @@ class Counters(msgspec.Struct, kw_only=True):
     actors_peak: int = 0
     wanted: int = 0
     bounds: Bounds | None = None
-    """That an operator has set."""
+    """Bounds on the number of actors that an operator has set; None: those of the settings hold."""
     last_addition: int = 0
-    """Total episodes when actors were last added."""
+    """Number of episodes of the run when actors were last added."""
     crossings: int = 0
-    """Additions of scaling.form = "linear"."""
+    """Number of additions of actors by scaling.form = "linear"."""
     first_length: float | None = None
-    """Mean steps of the run's first episodes; None until there were enough."""
+    """Mean length in steps of the run's first episodes; None until there were enough."""
     best_return: float | None = None
     lowest_return: float | None = None
     evaluations: int = 0
     evaluation: EvaluationStatus | None = None
-    """The last one."""
+    """The last evaluation."""
     best_evaluation: EvaluationStatus | None = None
     returns_to_best: int = 0
-    """To the best checkpoint (checkpoint.return_to_best)."""
+    """Number of returns to the best checkpoint (checkpoint.return_to_best)."""
     learning_rate_factor: float = 1.0
-    """On the learning rate, from these."""
+    """Factor on the learning rate that these returns have set."""
     recent: list[Episode] = []
-    """The last episodes, so that means go on where they stopped."""
+    """The last episodes, so that means continue after a restart."""
     recent_sources: list[str] = []
-    """Who played each of these, so that they are judged as before."""
+    """The source of each of these episodes, so that they are judged as before."""
 
     @property
     def last_step_frames(self) -> int:
@@ -84,7 +84,7 @@ class RunStats:
     """Written by the core and its parts; read for status, metrics, limits and scaling."""
 
     def __init__(self, counters: Counters, settings: Settings, now: float) -> None:
-        """`counters` of the checkpoint or fresh ones."""
+        """`counters`: those of the checkpoint, or fresh ones."""
         scaling, window, decision = settings.scaling, settings.limits.window, start(settings.scaling)
         counters.bounds = kept(counters.bounds, scaling)
         self.counters = counters
@@ -107,27 +107,27 @@ class RunStats:
         self._fleet = FleetMeter(scaling.interval_seconds)
         self._started = now
         self._player = ""
-        """Who played last."""
+        """The source whose contribution was used last."""
         self._played = now if counters.actors_peak > 1 else -math.inf
         self._other_played = -math.inf
-        """When another one did."""
-        # A round that comes late makes nobody alone where no clock may decide.
+        """When a contribution of another source was last used."""
+        # In a reproducible run no clock may decide, so a late round must not make an actor count as alone.
         several = settings.reproducible and scaling.minimum > 1
         self._alone_seconds = math.inf if several else ALONE_SECONDS
         self._beside = False
-        """Whether an actor has joined another one since the last contribution."""
+        """Whether an actor joined while there was another one, since the last contribution."""
         self._lag = LagMeter()
         self._losses = Smoothed()
         self.raw_losses: Mapping[str, float] = {}
-        """The figures of the last loss, as they came."""
+        """The figures of the last loss, not smoothed."""
         self._frames = Rate(WINDOW_SECONDS, now)
         self._received = Rate(WINDOW_SECONDS, now)
         self._bytes = Rate(WINDOW_SECONDS, now)
         self.health: list[str] = []
-        """What is wrong with the learning now."""
+        """What is wrong with the learning now, in words."""
         self._not_finite = 0
         self.host = HostLook()
-        """As it was looked at last."""
+        """The last look at this host."""
         self._warnings: deque[str] = deque(maxlen=WARNINGS)
 
     # -- events: each is booked once, here, for the run and for the peer -----------------------------------------------
@@ -137,15 +137,15 @@ class RunStats:
         self._beside |= actors > 1
 
     def received(self, now: float, size: int) -> None:
-        """A body of `size` bytes came, whatever becomes of it."""
+        """Count a body of `size` bytes that arrived, whether or not it is used."""
         self.counters.gradient_bytes += size
         self._bytes.add(now, size)
 
     def played(self, now: float, peer: Peer, message: Contribution | Observe) -> None:
-        """What an actor played was used: only then do its figures count.
+        """Count the frames and episodes of a contribution that was used; those of others do not count.
 
-        The steps of its finished episodes are at most those that it has played; an episode beyond, such as one that
-        began before the learner knew it, is left out.
+        The steps of an actor's finished episodes cannot exceed the steps that it has played. An episode that would
+        exceed them, such as one that began before this learner knew the actor, is left out.
         """
         for source in _players(peer, message):
             if source != self._player:
@@ -169,7 +169,7 @@ class RunStats:
         counters.episodes = self.window.episodes
 
     def lagged(self, now: float, peer: Peer, lag: int, rollouts: int = 1) -> None:
-        """A message of one or several `rollouts` came whose weights are `lag` steps old."""
+        """Count a message of one or several `rollouts` that were played with weights `lag` steps old."""
         lag = max(0, lag)
         if not peer.plays:
             peer.plays = True
@@ -190,7 +190,7 @@ class RunStats:
         self.warn(text)
 
     def unknown(self, peer: Peer) -> None:
-        """It sent something of another run or epoch."""
+        """Count a message of another run or epoch as an offence of this peer."""
         peer.offences += 1
         self.counters.unknown += 1
 
@@ -198,32 +198,32 @@ class RunStats:
         self.counters.duplicates += 1
 
     def applied(self, peer: Peer, statistics: Mapping[str, float]) -> None:
-        """A contribution, or a rollout of a group, went into the weights; `statistics` of its loss if it had them."""
+        """Count a contribution, or a group's rollout, that went into the weights; `statistics`: its loss, if known."""
         peer.gradients += 1
         self.counters.gradients += 1
         self._lost(statistics)
 
     def stepped(self, statistics: Mapping[str, float], frames: int) -> None:
-        """The weights changed, `frames` into the run; `statistics` of the loss where the learner computed it."""
+        """Count a step of the weights, `frames` into the run; `statistics`: the loss, if the learner computed it."""
         self.counters.version += 1
         self.counters.stepped_frames = frames
         if statistics:
             self._lost(statistics)
 
     def _lost(self, statistics: Mapping[str, float]) -> None:
-        """The figures of a loss."""
+        """Take in the figures of a loss."""
         figures = known(statistics)
         self._losses.add(figures)
         self.raw_losses = figures or self.raw_losses
 
     def returned_to_best(self, factor: float) -> None:
-        """Earlier weights are a new version; the learning rate is multiplied by `factor`."""
+        """Count a return to earlier weights as a new version; multiply the learning rate by `factor`."""
         self.counters.version += 1
         self.counters.returns_to_best += 1
         self.counters.learning_rate_factor *= factor
 
     def sent_weights(self, now: float, size: int) -> None:
-        """`size` in bytes, all receivers together."""
+        """Count weights that were sent; `size`: bytes to all receivers together."""
         self.counters.weight_bytes += size
         self._bytes.add(now, size)
 
@@ -239,16 +239,16 @@ class RunStats:
         self.counters.crossings += decision.crossed
 
     def warn(self, text: str) -> None:
-        """Something went wrong and the run goes on; shown until newer warnings push it out."""
+        """Show that something went wrong, although the run goes on, until newer warnings displace it."""
         if text not in self._warnings:
             self._warnings.append(text)
 
     def not_finite(self) -> None:
-        """No gradient of a step was finite."""
+        """Count a step in which no gradient was finite."""
         self._not_finite += 1
 
     def diagnosed(self, told: list[str]) -> list[str]:
-        """What is wrong now, in words whose numbers change in brackets only; returns what was not before."""
+        """Take what is wrong now, in texts whose changing numbers are in brackets; return those that are new."""
         before = {text.partition("(")[0] for text in self.health}
         self.health = told
         return [text for text in told if text.partition("(")[0] not in before]
@@ -256,7 +256,7 @@ class RunStats:
     # -- reports -------------------------------------------------------------------------------------------------------
 
     def seconds(self, now: float) -> float:
-        """Since the run began, without the pauses between epochs."""
+        """Return the seconds since the run began, without the pauses between epochs."""
         return self.counters.seconds + now - self._started
 
     @property
@@ -265,7 +265,7 @@ class RunStats:
         return self.window.score
 
     def messages_per_second(self, now: float) -> float:
-        """Contributions that came lately, from all actors."""
+        """Return the recent rate of contributions from all actors."""
         return self._received.value(now)
 
     def saved(self, now: float) -> dict[str, Any]:
@@ -279,7 +279,11 @@ class RunStats:
         }
 
     def measurement(self, now: float, actors: int, *, by_hand: int = 0, launchers: int = 0) -> Measurement:
-        """For a decision; `actors` are those that have sent a message, `by_hand` those of them without a launcher."""
+        """Return the measurement for a scaling decision.
+
+        `actors`: number of those that have sent contributions; `by_hand`: number of these that no launcher of the run
+        has started.
+        """
         window = self._fleet.look(self._totals(now), actors)
         return Measurement(
             actors=actors,
@@ -318,7 +322,7 @@ class RunStats:
         )
 
     def figures(self, now: float, *, whole_run: bool = False) -> dict[str, Any]:
-        """By their names in RunStatus; with `whole_run` lag and busy are since the start instead of recent."""
+        """Return figures by their names in RunStatus; with `whole_run`, lag and busy cover the time since the start."""
         lag_mean, lag_p95 = self._lag.overall() if whole_run else self._lag.recent()
         counters = msgspec.structs.asdict(self.counters)
         return {
@@ -343,14 +347,14 @@ class RunStats:
 
 
 def _sources(peer: Peer, message: Contribution | Observe) -> Iterable[str]:
-    """Who played each of the episodes."""
+    """Return the source of each of the message's episodes."""
     if isinstance(message, Gradient) and message.summed:
         return [source_of(peer.hello.name, number) for number in message.players]
     return repeat(peer.hello.name)
 
 
 def _players(peer: Peer, message: Contribution | Observe) -> Collection[str]:
-    """Who has played, as far as a message tells: a relay names those who ended an episode."""
+    """Return the sources that have played, as far as the message tells: a relay names only those of episodes."""
     if isinstance(message, Gradient) and message.summed:
         return list(dict.fromkeys(_sources(peer, message)))
     return [peer.hello.name]

@@ -1,4 +1,4 @@
-"""When checkpoints are saved, how the last one went, and what `status` says of it."""
+"""When checkpoints are saved, whether the last one was written, and what `status` says about it."""
 
 import math
 
@@ -6,16 +6,17 @@ from common.host.backoff import Backoff
 from common.run.status import CheckpointStatus
 
 RETRY_SECONDS = 2.0
-"""After a checkpoint that could not be written; twice as long after each further one, up to the usual time."""
+"""Time until the next attempt after a checkpoint could not be written; doubled after each further failure, up to the
+usual interval."""
 BEST_SECONDS = 5.0
-"""Shortest time between a checkpoint and one for the sake of a new best mean return."""
+"""Shortest time between a checkpoint and another one that is saved because of a new best mean return."""
 
 
 class SaveSchedule:
-    """Pure: it is told when a checkpoint is begun, and what became of it. One is written at a time."""
+    """Pure state: it is told when a checkpoint is begun, and how that ended. One is written at a time."""
 
     def __init__(self, every_seconds: float, now: float, version: int | None) -> None:
-        """`every_seconds` 0: only at the end. `version` is that of the checkpoint a resumed run goes on from."""
+        """`every_seconds`: 0 saves only at the end. `version`: that of the checkpoint from which the run is resumed."""
         self._every = every_seconds or math.inf
         self._due = now + self._every
         self._begun = self._kept = now
@@ -26,16 +27,16 @@ class SaveSchedule:
 
     @property
     def deadline(self) -> float:
-        """When the next is due; never while one is being written."""
+        """When the next checkpoint is due; infinite while one is being written."""
         return math.inf if self._writing else self._due
 
     def may_be_early(self, now: float) -> bool:
-        """Whether one may be saved before it is due, for the sake of a new best."""
+        """Whether a checkpoint may be saved before it is due, because of a new best."""
         return not self._writing and self._every < math.inf and now - self._begun >= BEST_SECONDS
 
     @property
     def error(self) -> str:
-        """Why the last one could not be written; empty: it is on the disk."""
+        """Why the last checkpoint could not be written; empty: it is on the disk."""
         return self._error
 
     @property
@@ -44,7 +45,7 @@ class SaveSchedule:
 
     @property
     def version(self) -> int | None:
-        """Of the newest on the disk; None: there is none."""
+        """Version of the newest checkpoint on the disk; None: there is none."""
         return self._version
 
     def begin(self, now: float) -> None:
@@ -53,11 +54,11 @@ class SaveSchedule:
         self._writing = True
 
     def hurry(self, now: float) -> None:
-        """The next is due at once, or when the one that is being written is."""
+        """Make the next checkpoint due at once, or as soon as the one being written is finished."""
         self._due = min(self._due, now)
 
     def saved(self, version: int) -> bool:
-        """The one that was begun is on the disk; says whether the one before it was not."""
+        """Note that the checkpoint that was begun is on the disk; return whether the previous one had failed."""
         mended = bool(self._error)
         self._version, self._kept, self._error = version, self._begun, ""
         self._retries.reset()
@@ -65,14 +66,14 @@ class SaveSchedule:
         return mended
 
     def failed(self, now: float, error: str) -> None:
-        """The one that was begun could not be written: the next is due soon, and later each time."""
+        """Note that the checkpoint that was begun could not be written: the next is due soon, but later each time."""
         self._error = error
         self._due = min(self._begun + self._every, now + self._retries.next())
         self._writing = False
 
     @property
     def safe(self) -> str:
-        """For a person: from where the run would go on."""
+        """Text for people: from which checkpoint the run could be resumed."""
         if self._version is None:
             return "no checkpoint was ever written: nothing of the run is safe"
         return f"safe is the checkpoint of version {self._version}"

@@ -1,4 +1,4 @@
-"""How stale gradients are treated. Lag: optimizer steps since the weights that acted."""
+"""How stale gradients are treated. Lag: number of optimizer steps since the version of the weights that acted."""
 
 import math
 from dataclasses import dataclass
@@ -8,22 +8,23 @@ from common.settings.exchanges import staleness_policy
 from common.settings.sections import Settings
 
 SMALLEST_LIMIT = 4
-"""One or two actors are not refused for the lag that a single coalesced step or a slow broadcast gives."""
+"""Smallest limit of the relative rule, so that one or two actors are not refused for the lag that a single coalesced
+step or a slow broadcast causes."""
 
 
 @dataclass(frozen=True)
 class StalenessRule:
-    """By which factor a step shrinks with the lag, and above which lag a gradient is not applied."""
+    """How a step shrinks with the lag, and above which lag a gradient is not applied."""
 
     scale: Literal["inverse-sqrt", "inverse", "none"] = "none"
-    """1/sqrt(1+lag), 1/(1+lag), or 1."""
+    """Factor on the step: 1/sqrt(1+lag), 1/(1+lag), or 1."""
     refuse_factor: float = 0.0
     """A lag above this times the number of actors, and above SMALLEST_LIMIT, is stale; 0: no such limit."""
     drop_above: int | None = None
     """A lag above this is stale; None: no such limit."""
 
     def weight(self, lag: int) -> float:
-        """Factor on the step of a gradient with this `lag`, 0 or more."""
+        """Return the factor on the step of a gradient with this `lag`, which is 0 or more."""
         match self.scale:
             case "none":
                 return 1.0
@@ -33,9 +34,9 @@ class StalenessRule:
                 return 1.0 / math.sqrt(1.0 + lag)
 
     def limit(self, actors: int, reach: int | None = None) -> int | None:
-        """Largest lag that is still applied with this many actors in the run; None: every lag is.
+        """Return the largest lag that is still applied with this many actors in the run; None: every lag is.
 
-        `reach` is the largest lag that can be compensated, if gradients are.
+        `reach`: the largest lag that can be compensated; None: gradients are not compensated.
         """
         relative = max(SMALLEST_LIMIT, int(self.refuse_factor * actors)) if self.refuse_factor else None
         limit = relative

@@ -1,1 +1,1 @@
-"""Between a learner and the actors of one site: their gradients added up, its weights passed on."""
+"""The relay daemon, between a learner and the actors of one site: adds up their gradients, passes on its weights."""

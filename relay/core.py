@@ -3,8 +3,8 @@ out.
 
     actors --gradients--> judged, added up --sum--> learner --weights--> kept, passed on --> actors
 
-To its actors it is a learner, which has their gradients once they are in a sum; to its learner it is an actor, whose
-rollouts are those of many. It keeps nothing on a disk: a new one of its name takes over, and its actors join anew.
+To its actors it is a learner that has applied their gradients once they are in a sum; to its learner it is an actor
+whose rollouts are those of many. It keeps nothing on disk: a new relay of its name takes over, and its actors rejoin.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,18 +34,18 @@ from relay.uplink import Uplink
 from relay.weights import KeptWeights
 
 LOOK_SECONDS = 1.0
-"""Between two searches for silent actors."""
+"""Interval between two searches for silent actors."""
 DISMISS_SECONDS = 3.0
-"""Longest time in which the actors may say goodbye at the end of a run."""
+"""Longest wait for the actors' goodbyes at the end of a run."""
 REMIND_SECONDS = 0.5
-"""Between two stops to those that have not."""
+"""Interval between two stops to actors that have not said goodbye."""
 
 
 class RelayCore:
     def __init__(self, hello: Hello, now: float, *, learner: str, weights_port: int, mbit: float = 0.0) -> None:
-        """`learner`: its address, for people; `weights_port`: the relay's own.
+        """`learner`: its address, for messages to people; `weights_port`: the port of the relay's own broadcasts.
 
-        `mbit`: what weights may take of the site's network; 0: as much as `exchange.egress_mbit` says.
+        `mbit`: bandwidth for weights in the site's network, in 10^6 bits a second; 0: as `exchange.egress_mbit` says.
         """
         self._site = Site(hello, learner, weights_port)
         self._uplink = Uplink(hello, now, self._site.report)
@@ -56,21 +56,21 @@ class RelayCore:
         self._attention = Attention(now)
         self._look_due = now
         self._last_word: Stop | None = None
-        """Why the relay ends."""
+        """The stop that tells actors why the relay has ended; None: it has not."""
 
     @property
     def membership(self) -> Membership:
-        """In the learner's run."""
+        """The relay's membership in the learner's run."""
         return self._uplink.membership
 
     @property
     def present(self) -> int:
-        """Actors that have not left."""
+        """Number of actors that have not left."""
         return len(self._site.peers.everyone())
 
     @property
     def deadline(self) -> float:
-        """When `tick` has something to do, if no message comes before."""
+        """The time when `tick` next has something to do, unless a message comes first."""
         parts = [self._uplink.deadline, self._look_due]
         if self._weights is not None and self._gradients is not None:
             parts += [self._weights.deadline, self._gradients.deadline]
@@ -79,12 +79,12 @@ class RelayCore:
     # -- the learner ---------------------------------------------------------------------------------------------------
 
     def heard(self, now: float, message: AnyMessage, body: Buffer | None) -> list[Effect]:
-        """One message of the learner's. Raises A3cdError when it refuses this relay for good."""
+        """Handles one message of the learner. Raises A3cdError if it refuses this relay for good."""
         effects = self._own(self._uplink.handle(now, message, body))
         return effects + self._settle(now)
 
     def broadcast(self, now: float, frame: bytes) -> list[Effect]:
-        """Weights from the learner's broadcast."""
+        """Takes weights from a frame of the learner's broadcast."""
         found, news = self._uplink.hear(now, frame)
         if news is not None and self._weights is not None:
             self._weights.heard(frame, news.version, delta=news.format == "delta")
@@ -95,15 +95,15 @@ class RelayCore:
         self._uplink.connected(now)
 
     def arrived(self, now: float, count: int) -> None:
-        """So many more bytes are at the learner."""
+        """`count` more bytes have reached the learner."""
         self._uplink.outbox.arrived(now, count)
 
     def unsent(self, now: float, send: ToLearner) -> None:
-        """There was no connection to the learner to send this on."""
+        """`send` failed: there was no connection to the learner."""
         self._uplink.unsent(now, send)
 
     def _own(self, effects: Iterable[LearnerEffect]) -> list[Effect]:
-        """The effects of the uplink, as the relay's."""
+        """Turns the uplink's effects into the relay's."""
         done: list[Effect] = []
         for effect in effects:
             match effect:
@@ -118,7 +118,7 @@ class RelayCore:
         return done
 
     def _begin(self, welcome: Welcome, settings: Settings, body: Buffer | None) -> list[Effect]:
-        """A new run, or a new epoch of it."""
+        """Begins a new run, or a new epoch of it."""
         spec = self._spec = _spec(welcome, settings, self.membership.hello.host)
         weights = self._weights = KeptWeights(spec.epoch, self._mbit or settings.exchange.egress_mbit)
         total = self._uplink.player = SumPlayer(spec, welcome.codec, weights)
@@ -131,7 +131,7 @@ class RelayCore:
         return [Serve(welcome.weights_port, spec), *self._from_site(site.begin(spec, welcome, weights))]
 
     def _actors_in_run(self) -> int:
-        """The learner may not have heard of the newest here."""
+        """Returns the number of actors in the whole run; the learner may not know this site's newest yet."""
         return max(self._uplink.actors, self._site.peers.actors)
 
     # -- the site ------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class RelayCore:
         key_name: str = "",
         address: str = "",
     ) -> list[Effect]:
-        """One message of an actor; `key_name` and `address` as `learner.core` has them."""
+        """Handles one message of an actor; `key_name` and `address` as in `learner.core`."""
         if self._last_word is not None:
             return self._dismiss(routing_id, message)
         if isinstance(message, Hello):
@@ -161,7 +161,7 @@ class RelayCore:
     def _of_actor(
         self, now: float, routing_id: bytes, peer: Peer, message: AnyMessage, body: Buffer | None
     ) -> list[SiteEffect]:
-        assert self._gradients is not None and self._weights is not None  # else nobody would be in
+        assert self._gradients is not None and self._weights is not None  # else no actor could have joined
         match message:
             case Contribution():
                 return self._gradients.handle(now, routing_id, peer, message, body)
@@ -182,32 +182,32 @@ class RelayCore:
         return effects
 
     def malformed(self, routing_id: bytes, error: WireError) -> list[Effect]:
-        """Bytes that are no message."""
+        """Handles bytes that are no message."""
         return self._from_site(refuse_noise(routing_id, error, stranger=self._site.peers.get(routing_id) is None))
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
-        """Bytes that are under way, by routing id: a message that takes a slow link minutes."""
+        """Takes the progress of long messages under way, by routing id: on a slow link one may take minutes."""
         known = {routing_id: one for routing_id, one in progress.items() if self._site.peers.get(routing_id)}
         self._site.peers.alive({routing_id: one.moved for routing_id, one in known.items()})
         if self._weights is not None:
             self._weights.progress(known)
 
     def allow(self, roles: Mapping[str, Collection[str]]) -> None:
-        """What the holders of keys may be, by the key's name."""
+        """Sets the roles that the holder of each key may take, by the key's name."""
         self._site.peers.key_roles = roles
 
     def revoke(self, key_names: Collection[str]) -> list[Effect]:
-        """These keys are not allowed any more."""
+        """Removes the actors that hold these keys, which are no longer allowed."""
         return self._from_site(self._site.revoke(key_names))
 
     def _from_site(self, effects: Iterable[SiteEffect]) -> list[Effect]:
-        """What a learner's parts want done besides is for a run folder, of which a relay has none."""
+        """Keeps the effects that a relay can carry out; the learner's other effects concern a run folder."""
         return [effect for effect in effects if isinstance(effect, ToSite | Disconnect | Publish | Log)]
 
     # -- what is due ---------------------------------------------------------------------------------------------------
 
     def tick(self, now: float, *, heard_all: bool = True) -> list[Effect]:
-        """Everything that is due; `heard_all`: no message of the site waits to be read."""
+        """Does everything that is due; `heard_all`: no message of the site waits to be read."""
         if self._last_word is not None:
             return []
         self._site.peers.excuse(now, self._attention.look(now, heard_all))
@@ -226,7 +226,7 @@ class RelayCore:
         return self._from_site(self._site.leave(silent, "warning", text))
 
     def _settle(self, now: float) -> list[Effect]:
-        """After anything has come: what can be done now with actors that ask, gradients that wait, sums and weights."""
+        """After any event: welcomes actors that ask, adds up gradients that wait, sends sums, and passes on weights."""
         weights, gradients = self._weights, self._gradients
         if weights is None or gradients is None or self._last_word is not None:
             return []
@@ -236,7 +236,7 @@ class RelayCore:
         self._uplink.site_changed(now, self._site.peers.actors)
         effects += gradients.answer(now)
         done: list[Effect] = []
-        while True:  # a sum that has left makes room for what waits
+        while True:  # each sum that leaves makes room for gradients that wait
             effects += gradients.fill(now)
             sent = self._own(self._uplink.send_sum(now))
             if not sent:
@@ -248,7 +248,7 @@ class RelayCore:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def stop(self, reason: str, *, final: bool = False) -> list[Effect]:
-        """The relay ends; unless it is `final`, its actors are told to expect another one."""
+        """Ends the relay; unless `final`, its actors are told to expect another one."""
         goodbye = [one for one in self._uplink.leave(reason) if isinstance(one, ToLearner)]
         return [*self._end(reason, final=final), *goodbye]
 
@@ -259,12 +259,12 @@ class RelayCore:
         return self._from_site(self._site.end(reason, final=final))
 
     def remind(self) -> list[Effect]:
-        """The last word again, for those who have not said goodbye."""
+        """Sends the last word again to the actors that have not said goodbye."""
         assert self._last_word is not None
         return [ToSite(routing_id, self._last_word) for routing_id in self._site.peers.everyone()]
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:
-        """After the end: who says goodbye has heard of it, who says hello has not."""
+        """Handles a message after the end: an actor that says goodbye knows of it, one that says hello must be told."""
         if isinstance(message, Goodbye):
             self._site.peers.leave(routing_id)
         assert self._last_word is not None
@@ -272,7 +272,7 @@ class RelayCore:
 
 
 def _spec(welcome: Welcome, settings: Settings, host: str) -> RunSpec:
-    """What is known of the run by the learner's welcome."""
+    """Returns what the learner's welcome tells about the run."""
     return RunSpec(
         run=welcome.run,
         epoch=welcome.epoch,

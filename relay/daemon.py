@@ -1,4 +1,4 @@
-"""The relay daemon: one thread that owns the sockets towards the learner and towards the site, around the pure core."""
+"""The relay daemon: one thread around the pure core, which owns the sockets to the learner and to the site."""
 
 import logging
 import math
@@ -36,17 +36,17 @@ from relay.effects import Effect, Serve
 
 _log = logging.getLogger("relay")
 DRAIN_SECONDS = 0.02
-"""Longest time for which the site's messages are read before the learner has its turn."""
+"""Longest time spent on reading the site's messages before it is the learner's turn."""
 WAIT_SECONDS = 1.0
-"""Longest time without a look at anything."""
+"""Longest wait before everything is checked again."""
 WATCH_SECONDS = 0.1
-"""Between two looks at the connection to the learner, unless it tells of something."""
+"""Interval between two checks of the connection to the learner, unless an event of the connection comes first."""
 PROGRESS_SECONDS = 1.0
-"""Between two looks at which of the site's connections are at work."""
+"""Interval between two checks of how far long messages on the site's connections have come."""
 REPEAT_SECONDS = 60.0
-"""Between two lines of the same kind; the second says how often there was one meanwhile."""
+"""Interval between two log lines of the same kind; the second says how often it happened in between."""
 LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 100
-"""Of lines that actors cause."""
+"""Rate limit of the log lines that actors cause, and the longest burst of them."""
 
 
 def run(
@@ -63,12 +63,12 @@ def run(
 
     Args:
         bind: where to listen; weights are passed on at the next port.
-        keys: with which the site's actors are let in; None: everybody may connect.
-        name: in the learner's status; a relay that is started again should have the same.
-        mbit: what weights may take of the site's network, in 10^6 bits a second; 0: as the run's settings say.
+        keys: the keys that admit the site's actors; None: everybody may connect.
+        name: shown in the learner's status; a relay that is started again should have the same name.
+        mbit: bandwidth for weights in the site's network, in 10^6 bits a second; 0: as the run's settings say.
         wait: longest time without a learner, in seconds; 0: no limit.
 
-    Raises ConfigurationError or UnavailableError where it cannot listen, RefusedError where the run takes no relays,
+    Raises ConfigurationError or UnavailableError if it cannot listen, RefusedError if the run takes no relays,
     UnavailableError after `wait`, or when the learner quarantines this relay.
     """
     with Signals() as signals, ExitStack() as stack:
@@ -100,7 +100,7 @@ class _Daemon:
         self._link = LearnerLink(self._context, access, LoadMeter())
         self._subscription = Subscription(self._context, access)
         self._ports: Ports | None = None
-        """There are none before the learner has said how long messages can be."""
+        """None before the learner's first welcome, which tells how long messages can be."""
         self._spec: RunSpec | None = None
         self._notifier = Notifier()
         self._telling = Telling(_log, self._notifier, access.address, wait)
@@ -134,10 +134,10 @@ class _Daemon:
             self._close()
 
     def _wait(self) -> None:
-        """Until something has come, or is due."""
+        """Waits until a message arrives or something is due."""
         due = min(self._core.deadline, self._notifier.deadline) if self._heard_all else 0.0
         seconds = min(max(0.0, due - time.monotonic()), WAIT_SECONDS)
-        poller = zmq.Poller()  # sockets come and go
+        poller = zmq.Poller()  # made anew, because sockets come and go
         for one in (self._link.socket, self._link.monitor, self._signals, *self._site_sockets()):
             poller.register(one, zmq.POLLIN)
         if self._link.monitor in dict(poller.poll(math.ceil(1e3 * seconds))):
@@ -148,7 +148,7 @@ class _Daemon:
         return heard if self._ports is None else [*heard, *self._ports.pollable]
 
     def _serve(self) -> None:
-        """Each side once."""
+        """Serves each side once."""
         now = time.monotonic()
         if now >= self._watch_due:
             self._watch_due = now + WATCH_SECONDS
@@ -169,7 +169,7 @@ class _Daemon:
     # -- the site ------------------------------------------------------------------------------------------------------
 
     def _serve_site(self, now: float) -> None:
-        """Who may connect, and what those have sent that do."""
+        """Decides who may connect, and handles the messages of the peers that have connected."""
         ports, spec = self._ports, self._spec
         if ports is None or spec is None:
             return
@@ -191,7 +191,7 @@ class _Daemon:
             self._core.progress(ports.progress())
 
     def _open(self, effect: Serve) -> None:
-        """Listens to the site, with bounds on the length of messages that are those of this run."""
+        """Listens to the site, with bounds on message lengths that fit this run."""
         spec, before = effect.spec, self._spec
         self._spec = spec
         self._subscription.open(effect.weights_port)
@@ -243,7 +243,7 @@ class _Daemon:
             getattr(_log, effect.level)("%s%s", cut(effect.text), suffix)
 
     def _dismiss(self) -> None:
-        """Tells the actors that the run is over until all have said goodbye, for a bounded time."""
+        """Tells the actors that the run is over, until all have said goodbye or DISMISS_SECONDS have passed."""
         until = time.monotonic() + DISMISS_SECONDS
         remind = time.monotonic() + REMIND_SECONDS
         while self._core.present and time.monotonic() < until and self._signals.requested is None:
@@ -263,5 +263,5 @@ class _Daemon:
 
 
 def _bytes(spec: RunSpec) -> int:
-    """Of the longest message that an actor sends."""
+    """Returns the length of the longest message that an actor sends."""
     return spec.header_bytes + longest(spec.parameters, spec.settings.exchange.top_k)

@@ -1,6 +1,6 @@
-"""What the relay's core wants done. The shell does it, in order, before it calls the core again.
+"""What the relay's core asks its shell to do, in order, before the shell calls the core again.
 
-Towards the learner these are an actor's effects, towards the site a learner's; those of the relay itself are here.
+Effects towards the learner are an actor's, effects towards the site are a learner's; the relay's own is here.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from learner.run import RunSpec
 
 @dataclass(frozen=True)
 class Serve:
-    """Hear the learner's broadcast on this port, and listen to the site, for a run of this kind."""
+    """Subscribe to the learner's broadcast on `weights_port`, and listen to the site, for the run in `spec`."""
 
     weights_port: int
     spec: RunSpec

@@ -1,9 +1,9 @@
-"""The gradients of a site, judged as a learner judges them, until they are in a sum.
+"""Judges the gradients of a site as a learner judges them, and adds them to the relay's sum.
 
 duplicate: seen before          refused: cannot be used; the third in a row quarantines the actor
 stale: too old                  applied: added to the sum
 
-What comes when the sum is full waits, and its actor with it: at most `exchange.credit` of each actor do.
+Gradients that come while the sum is full must wait, at most `exchange.credit` of each actor.
 """
 
 import math
@@ -41,7 +41,7 @@ class _Waiting:
     body: Buffer
     seen: Moments
     until: float
-    """Its answer comes no earlier."""
+    """Earliest time of the answer."""
 
     @property
     def key(self) -> tuple[Incarnation, int]:
@@ -50,14 +50,14 @@ class _Waiting:
 
 @dataclass
 class Count:
-    """Since the relay started."""
+    """Gradients since the relay started that were too old, or could not be used."""
 
     stale: int = 0
     refused: int = 0
 
 
 class Gradients:
-    """Of one epoch of the learner."""
+    """The gradients of one epoch of the learner."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Gradients:
         actors: Callable[[], int],
         warn: Callable[[str], None],
     ) -> None:
-        """`actors`: in the whole run, by which lag is judged. `warn`: tells people what an actor did."""
+        """`actors`: number of actors in the whole run, for the limit on lag. `warn`: tells people what an actor did."""
         self._spec = spec
         self._peers = peers
         self._weights = weights
@@ -84,21 +84,21 @@ class Gradients:
         self._discipline = Discipline(peers, warn, PLURAL)
         self._warn = warn
         self._waiting: deque[_Waiting] = deque()
-        """In no sum yet."""
+        """Gradients that are in no sum yet."""
         self._held: list[_Waiting] = []
-        """In a sum, and not answered yet."""
+        """Gradients in a sum whose answer is held back, because their actor was too fast."""
         self._unanswered: Counter[Incarnation] = Counter()
-        """How many of these are each actor's."""
+        """Number of each actor's gradients in `_waiting` and `_held`."""
 
     @property
     def deadline(self) -> float:
-        """When `answer` has something to do."""
+        """The time when `answer` next has something to do."""
         return min((one.until for one in self._held), default=math.inf)
 
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer | None
     ) -> list[Effect]:
-        """One that has come; `fill` adds it to the sum."""
+        """Judges a gradient that has arrived; `fill` adds it to the sum."""
         spec = self._spec
         if header.run != spec.run or header.epoch != spec.epoch:
             peer.offences += 1
@@ -125,20 +125,20 @@ class Gradients:
         return []
 
     def fill(self, now: float) -> list[Effect]:
-        """Adds to the sum what waits, as long as there is room; who waited longest comes first."""
+        """Adds waiting gradients to the sum while there is room, those that waited longest first."""
         effects: list[Effect] = []
         while self._waiting and self._sum.has_room(self._waiting[0].header):
             effects += self._take(now, self._waiting.popleft())
         return effects
 
     def answer(self, now: float) -> list[Effect]:
-        """Of those that were too fast, the answers that are due."""
+        """Returns the answers that were held back and are now due."""
         due = [one for one in self._held if one.until <= now]
         self._held = [one for one in self._held if one.until > now]
         return [self._applied(one) for one in due]
 
     def _take(self, now: float, one: _Waiting) -> list[Effect]:
-        """Adds one to the sum, unless it is too old by now, or cannot be used."""
+        """Adds a waiting gradient to the sum, unless it is too old by now or cannot be used."""
         peer, header = one.peer, one.header
         lag, limit = self._weights.version - header.version, self._staleness.limit(self._actors())
         peer.plays = True
@@ -171,7 +171,7 @@ class Gradients:
         return [self._applied(one)]
 
     def _summary(self, peer: Peer, header: Gradient) -> RolloutSummary:
-        """What the sum's header takes over. An episode of more steps than the actor has told of is left out."""
+        """Returns what the sum's header takes over, without episodes of more steps than the actor has reported."""
         episodes: list[Episode] = []
         finished = peer.finished_steps
         for episode in header.episodes:
@@ -188,7 +188,7 @@ class Gradients:
         )
 
     def _repeated(self, routing_id: bytes, peer: Peer, header: Contribution) -> list[Effect]:
-        """The answer to one that waits goes to where it came from last; others were answered before."""
+        """Handles a duplicate: one that still waits is answered later, at its newest routing id; others at once."""
         for one in (*self._waiting, *self._held):
             if one.key == (peer.incarnation, header.sequence):
                 one.routing_id = routing_id
@@ -211,7 +211,7 @@ class Gradients:
         return self._answer(one.routing_id, one.header, "applied")
 
     def _done(self, one: _Waiting) -> None:
-        """One fewer of its actor's is unanswered."""
+        """Counts one unanswered gradient of its actor less."""
         name = one.peer.incarnation
         self._unanswered[name] -= 1
         if not self._unanswered[name]:

@@ -1,4 +1,4 @@
-"""Who is at a relay's site: actors join, leave and fall silent as at a learner, and the learner is told of them."""
+"""The actors at a relay's site: they join, leave and fall silent as at a learner, and the learner is told of them."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from relay.gradients import Count
 from relay.weights import KeptWeights
 
 MOST_ASKING = 4096
-"""Actors remembered that asked to join while there was no learner; others ask again."""
+"""Most actors remembered that asked to join while there was no learner; the rest will ask again."""
 NAMED_BYTES = 2**15
-"""Of the names in one report: half of the header that every learner reads."""
+"""Most bytes of names in one report: half of a header that every learner accepts."""
 COMES_BACK = "the learner has started again"
 
 
@@ -36,10 +36,10 @@ class _Asking:
 
 
 class Site:
-    """The actors, over all epochs of the learner."""
+    """The site's actors, over all epochs of the learner."""
 
     def __init__(self, hello: Hello, learner: str, weights_port: int) -> None:
-        """`hello`: the relay's own to the learner at `learner`; `weights_port`: where it passes broadcasts on."""
+        """`hello`: the relay's own, to the learner at `learner`; `weights_port`: where it passes on broadcasts."""
         self.peers = Peers()
         self.count = Count()
         self._own = hello
@@ -51,13 +51,13 @@ class Site:
         self._asking: BoundedDict[bytes, _Asking] = BoundedDict(MOST_ASKING)
 
     def begin(self, spec: RunSpec, welcome: Welcome, weights: KeptWeights) -> list[Effect]:
-        """A new epoch of the learner, as its welcome says: everybody is to join anew."""
+        """Begins the learner's new epoch that `welcome` announces: all actors must join anew."""
         self._spec, self._welcome, self._weights = spec, welcome, weights
         self.peers.on_leave[:] = [weights.left]
         return self.end(COMES_BACK, final=False)
 
     def end(self, reason: str, *, final: bool) -> list[Effect]:
-        """Tells everybody that it is over, and keeps those who have to say goodbye yet."""
+        """Tells all actors that it is over; if `final`, they stay listed until they say goodbye."""
         everyone = self.peers.everyone()
         if not final:
             for routing_id in everyone:
@@ -67,7 +67,7 @@ class Site:
     # -- who joins -----------------------------------------------------------------------------------------------------
 
     def hello(self, now: float, routing_id: bytes, hello: Hello, key_name: str, address: str) -> list[Effect]:
-        """The refusal, if there is one; who may join is welcomed by `admit`, when there is something to play for."""
+        """Returns the refusal, if any; other actors are welcomed by `admit`, once there are weights to play with."""
         place = f"key {key_name}" if key_name else f"address {address}"
         if refusal := self._refusal(now, hello, key_name, place):
             code, reason = refusal
@@ -76,7 +76,7 @@ class Site:
         return []
 
     def admit(self, now: float, actors: Callable[[], int]) -> list[Effect]:
-        """Welcomes all who have asked; `actors`: in the whole run."""
+        """Welcomes all actors that have asked; `actors`: number of actors in the whole run."""
         effects: list[Effect] = []
         while self._asking:
             routing_id, one = self._asking.popitem(last=False)
@@ -84,7 +84,7 @@ class Site:
         return effects
 
     def _refusal(self, now: float, hello: Hello, key_name: str, place: str) -> tuple[RefusalCode, str] | None:
-        """Code and reason."""
+        """Returns the code and the reason of the refusal; None: the actor may join."""
         name = hello.name
         if key_name and not is_name_under(key_name, name):
             return "name", f"a peer with the key of {key_name} is called {key_name}/..., not {name}"
@@ -118,11 +118,11 @@ class Site:
         if new:
             origin = f" (by {hello.launcher})" if hello.launcher else ""
             effects.append(Log("info", f"actor {hello.name} on {hello.host} joined{origin}"))
-        # One that is known has its first weights, or they are under way; else it pulls them.
+        # An actor that is known already has its first weights, or they are under way; otherwise it pulls them.
         return [*effects, self._welcomed(now, routing_id, peer, actors(), with_weights=new and moved is None)]
 
     def _codec(self, hello: Hello) -> str:
-        """The codec of an actor's gradients; raises RefusedError."""
+        """Returns the codec for an actor's gradients; raises RefusedError."""
         assert self._spec is not None
         exchange = self._spec.settings.exchange
         return choose(
@@ -135,7 +135,7 @@ class Site:
         )
 
     def _welcomed(self, now: float, routing_id: bytes, peer: Peer, actors: int, *, with_weights: bool) -> Send:
-        """The learner's welcome, but for what is this actor's own, and what only a relay needs."""
+        """Returns the learner's welcome with this actor's own values, without the fields that only a relay needs."""
         assert self._welcome is not None and self._weights is not None
         weights = self._weights
         version, body = weights.first(now, routing_id) if with_weights else (weights.version, None)
@@ -156,7 +156,7 @@ class Site:
     # -- who leaves ----------------------------------------------------------------------------------------------------
 
     def leave(self, routing_ids: Sequence[bytes], level: str, text: str) -> list[Effect]:
-        """Forgets these, and says so."""
+        """Removes these actors, and logs it."""
         gone = [peer for routing_id in routing_ids if (peer := self.peers.leave(routing_id))]
         return [Log("warning" if level == "warning" else "info", f"actor {peer.hello.name} {text}") for peer in gone]
 
@@ -167,7 +167,7 @@ class Site:
     # ------------------------------------------------------------------------------------------------------------------
 
     def report(self, now: float) -> SiteReport:
-        """What the learner is told."""
+        """Returns the report on this site for the learner."""
         peers = [peer for _, peer in self.peers.role("actor")]
         named = [(peer.seed, peer.hello.name, peer.rate.value(now)) for peer in peers[:MAX_ACTORS_NAMED]]
         return SiteReport(
@@ -180,7 +180,7 @@ class Site:
 
 
 def _short_enough(named: Iterable[tuple[int, str, float]]) -> Iterable[tuple[int, str, float]]:
-    """The first of them, as many as a header has room for."""
+    """Returns as many of the first actors as a header has room for."""
     total = 0
 
     def fits(one: tuple[int, str, float]) -> bool:
@@ -192,5 +192,5 @@ def _short_enough(named: Iterable[tuple[int, str, float]]) -> Iterable[tuple[int
 
 
 def _seed(given: int, number: int) -> int:
-    """An actor's, of that which the learner gave its relay: no other relay gives it, and no actor has it twice."""
+    """Returns the seed for actor `number`, derived from the relay's seed `given`, and so different for every actor."""
     return int(np.random.SeedSequence([given, number]).generate_state(1, np.uint64)[0] >> 1)

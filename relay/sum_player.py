@@ -1,4 +1,4 @@
-"""The sum of the gradients of a site: to the core of an actor it is a player, whose rollouts are played by others."""
+"""The sum of a site's gradients: to an actor's core it is a player, but other hosts play its rollouts."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from learner.parameters.agreement import Agreement  # needs torch
 
 LARGEST_NORM = 1e12
-"""Of a gradient where the run does not clip them: the sum of many, with what packing owes, is still one that a learner
-takes (`learner.parameters.gradient_bound`)."""
+"""Largest norm of a gradient where the run does not clip: even a sum of many, plus the codec's error feedback, stays
+within what a learner accepts (`learner.parameters.gradient_bound`)."""
 
 
 @dataclass
 class SumSummary(RolloutSummary):
-    """The header of a sum says that it is one, and who played its episodes."""
+    """Adds to the header that the gradient is a sum, and which actors (by number) played its episodes."""
 
     players: list[int] = field(default_factory=list)
     summed: bool = True
 
 
 class SumPlayer(Player):
-    """Adds gradients up until they are packed; of weights it only has them kept."""
+    """Adds up gradients until they are packed; weights are only handed to `KeptWeights`."""
 
     contribution = Gradient
 
     def __init__(self, spec: RunSpec, codec: str, weights: KeptWeights) -> None:
-        """`codec`: of the sum, as the learner chose it. Raises TorchMissingError."""
+        """`codec`: for the sum, as the learner chose it. Raises TorchMissingError."""
         exchange, longest = spec.settings.exchange, spec.settings.algorithm.max_grad_norm
         self._most = most_in_sum(spec.settings)
         self._size, self._top_k = spec.parameters, exchange.top_k
@@ -70,7 +70,7 @@ class SumPlayer(Player):
         return self._summary.count
 
     def has_room(self, header: Gradient) -> bool:
-        """Whether a gradient of this header can be added: a longer sum is no better, and its header has bounds."""
+        """Returns whether a gradient with this header fits: a longer sum is no better, and a header has bounds."""
         now = self._summary
         return not now.count or (
             now.count + header.count <= self._most
@@ -82,10 +82,10 @@ class SumPlayer(Player):
     def add(
         self, summary: RolloutSummary, codec: str, body: Buffer, seen: Moments, *, source: str, number: int
     ) -> None:
-        """Adds a gradient, of an actor of this name and number, which saw these moments.
+        """Adds a gradient of the actor with the name `source` and this number; `seen`: the moments of its rollouts.
 
-        Raises CodecError, with nothing added, where the body does not decode, holds NaN or infinity, or is longer than
-        any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
+        Raises CodecError, with nothing added, if the body does not decode, holds NaN or infinity, or has a larger norm
+        than any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
         gradient = self._codec_of(codec).read(body, self._scratch)
         norm = math.sqrt(square_sum(gradient))
@@ -102,17 +102,17 @@ class SumPlayer(Player):
         self._summary.players += [number] * len(summary.episodes)
 
     def _with(self, source: str, seen: Moments) -> Moments:
-        """The moments with these too; raises CodecError where the learner would not take them."""
+        """Returns the moments merged with `seen`; raises CodecError if the learner would not accept them."""
         if not seen.count:
             return self._moments
         merged = self._moments.merged(self._moments_guard.believed(source, seen))
         return Moments.parse(merged.plain(), merged.means.size)
 
     def _judged(self, agreement: Agreement, gradient: Floats, norm: float, count: int, source: str) -> float:
-        """The factor by which a gradient is to be shortened."""
-        import torch  # it is there: the agreement needs it
+        """Returns the factor by which to shorten a gradient."""
+        import torch  # installed, because the agreement needs it
 
-        if gradient is not self._scratch:  # else it may be memory that nothing may write to
+        if gradient is not self._scratch:  # it may be read-only memory
             np.copyto(self._scratch, gradient)
         return agreement.judge(source, torch.from_numpy(self._scratch), norm, count)
 

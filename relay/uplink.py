@@ -1,4 +1,4 @@
-"""The relay as its learner knows it: an actor that plays nothing, and tells for how many actors it stands."""
+"""The relay as its learner sees it: an actor that plays nothing itself, and reports how many actors it stands for."""
 
 import math
 from collections.abc import Callable
@@ -13,26 +13,26 @@ from common.wire.frames import Buffer
 from common.wire.messages import Acknowledgement, AnyMessage, Hello, SiteReport, Welcome
 
 REPORT_SECONDS = 0.5
-"""Between two reports where the number of actors changes; without a change they come as often as heartbeats."""
+"""Shortest interval between reports when the number of actors changes; otherwise they come as often as heartbeats."""
 
 
 class Uplink(ActorCore):
-    """Towards the learner; its player is the sum (`relay.sum_player`)."""
+    """The relay's core towards the learner; its player is the sum (`relay.sum_player`)."""
 
     def __init__(self, hello: Hello, now: float, report: Callable[[float], SiteReport]) -> None:
         super().__init__(hello, now)
         self._report = report
         self._reported = 0
-        """Actors, in the last report."""
+        """Number of actors in the last report."""
         self._report_due = math.inf
-        """Without a change."""
+        """When the next report is due."""
         self._soon = math.inf
-        """With one."""
+        """Earliest time of a report on a changed number of actors."""
         self._in_run = 0
 
     @property
     def actors(self) -> int:
-        """In the whole run, as the learner said last."""
+        """Number of actors in the whole run, as the learner last said."""
         return max(1, self._in_run)
 
     @property
@@ -45,14 +45,14 @@ class Uplink(ActorCore):
             if not message.parameters or message.codec not in NAMES:
                 return self.refuse(now, "the learner does not say what a relay is to add up")
             if before is None or (before.run, before.epoch) != (message.run, message.epoch):
-                self._prepared = self.player = None  # all that the relay has is of one epoch
+                self._prepared = self.player = None  # everything that a relay holds belongs to one epoch
             self._report_due = now
         if isinstance(message, Welcome | Acknowledgement):
             self._in_run = message.actors
         return super().handle(now, message, body)
 
     def hear(self, now: float, frame: bytes) -> tuple[list[Effect], Broadcast | None]:
-        """A broadcast; what comes second is it, to be passed on, if it is of this run and epoch."""
+        """Takes a broadcast. Returns effects, and the broadcast to be passed on if it is of this run and epoch."""
         try:
             news = Broadcast.unpack(frame)
         except WireError as error:
@@ -62,16 +62,16 @@ class Uplink(ActorCore):
         return self.news(now, news), news if ours else None
 
     def send_sum(self, now: float) -> list[Effect]:
-        """If there is one, and the learner has answered enough of those before."""
+        """Sends the sum, if there is one and the learner has answered enough of the earlier ones."""
         return self._contribute(now)
 
     def site_changed(self, now: float, actors: int) -> None:
-        """So many actors are at the site now."""
+        """The site now has this many actors."""
         if actors != self._reported:
             self._report_due = min(self._report_due, max(now, self._soon))
 
     def say(self, text: str) -> None:
-        """The learner's operator is told with the next heartbeat."""
+        """Tells the learner's operator `text` with the next heartbeat."""
         self.last_error = text
 
     def _due(self, now: float) -> list[Effect]:

@@ -1,8 +1,8 @@
-"""The newest weights that a relay has, and how they go on to its site.
+"""The newest weights that a relay has, and how it passes them on to its site.
 
-A broadcast is passed on as it is: run, epoch, version and checksum are in it. Its copies to all actors of the site take
-that network a while; only then the next goes out, the newest of those that came meanwhile. Whole weights that actors
-need first, or a keyframe, are kept for those who join or pull.
+A broadcast is passed on unchanged: run, epoch, version and checksum are in it. The site's network needs a while to copy
+it to all actors; after that the next one goes out, the newest that has arrived. The newest whole weights (the keyframe
+of the deltas) are kept for actors that join or pull.
 """
 
 import math
@@ -17,41 +17,41 @@ from learner.parameters.publisher import HOLD_SECONDS, WELCOME_BYTES
 from learner.parameters.pulls import PullQueue, held
 
 NONE = -1
-"""The version where there are no weights."""
+"""The version that stands for no weights."""
 
 
 class KeptWeights:
-    """Of one epoch of the learner."""
+    """The weights of one epoch of the learner."""
 
     def __init__(self, epoch: int, mbit: float) -> None:
-        """`mbit`: what weights may take of the site's network, in 10^6 bits a second."""
+        """`mbit`: bandwidth for weights in the site's network, in 10^6 bits a second."""
         self.version = NONE
-        """Of the newest."""
+        """Version of the newest weights."""
         self._epoch = epoch
         self._seconds_per_byte = 8 / (mbit * 1e6)
         self._whole: tuple[int, Buffer] = NONE, b""
         self._delta: tuple[int, Buffer] = NONE, b""
-        """Against the whole ones, if it is newer."""
+        """Version and body of the last delta; it is against the whole weights if it is newer than they are."""
         self._heard = NONE
         """Version of the newest broadcast."""
         self._waiting: dict[bool, bytes] = {}
-        """Broadcasts to be passed on, the whole one (True) before the delta against it."""
+        """Broadcasts to be passed on: the whole one (True) goes before the delta against it (False)."""
         self._free = -math.inf
-        """When the broadcast before is through."""
+        """When the network will have carried the previous broadcast."""
         self._pulls = PullQueue(mbit)
 
     @property
     def there(self) -> bool:
-        """Whether there are weights to begin with."""
+        """Whether there are whole weights, with which an actor can begin."""
         return self._whole[0] != NONE
 
     @property
     def deadline(self) -> float:
-        """When `due` has something to do."""
+        """The time when `due` next has something to do."""
         return min(self._pulls.deadline, self._free if self._waiting else math.inf)
 
     def load(self, version: int, body: Buffer, *, delta: bool) -> bool:
-        """Keeps newer weights, whose `body` stays as it is; False: a delta against others than the whole ones here."""
+        """Keeps newer weights, `body` as it is; False: a delta against weights other than the whole ones here."""
         if delta and keyframe_of(body) != self._whole[0]:
             return False
         self.version = version
@@ -62,7 +62,7 @@ class KeptWeights:
         return True
 
     def heard(self, frame: bytes, version: int, *, delta: bool) -> None:
-        """A broadcast of this epoch, which is passed on unless a newer one was."""
+        """Takes a broadcast of this epoch to be passed on, unless it is no newer than an earlier one."""
         if version <= self._heard:
             return
         self._heard = version
@@ -71,7 +71,7 @@ class KeptWeights:
         self._waiting[not delta] = frame
 
     def due(self, now: float, subscribers: int) -> list[Send | Publish]:
-        """Answers to pulls, and the next broadcast, as far as the site's network has room for them."""
+        """Returns answers to pulls and the next broadcast, as far as the site's bandwidth allows."""
         effects: list[Send | Publish] = []
         while (waiting := self._pulls.next(now)) is not None:
             effects += self._newer(now, *waiting)
@@ -80,12 +80,12 @@ class KeptWeights:
             frame = self._waiting.pop(whole)
             effects.append(Publish(frame))
             seconds = max(1, subscribers) * len(frame) * self._seconds_per_byte * (2 if self._pulls else 1)
-            # An actor keeps only the newest that it has not read, and needs the keyframe before its delta.
+            # An actor's socket keeps only the newest unread broadcast, and the keyframe must be read before its delta.
             self._free = now + max(seconds, HOLD_SECONDS if whole and self._waiting else 0.0)
         return effects
 
     def first(self, now: float, routing_id: bytes) -> tuple[int, Buffer | None]:
-        """Version and body for an actor that joins; no body where it is long: it is pulled."""
+        """Returns version and body for an actor that joins; a long body is left out (None), and the actor pulls it."""
         version, body = self._whole
         if len(body) > WELCOME_BYTES:
             return self.version, None
@@ -93,14 +93,14 @@ class KeptWeights:
         return version, body
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Send]:
-        """The answer to a pull of who has the newest weights; others wait for `due`."""
+        """Answers a pull at once if the actor has the newest weights; otherwise the pull waits for `due`."""
         if held(pull) >= self.version:
             return [Send(routing_id, Weights(version=self.version, epoch=self._epoch))]
         self._pulls.ask(now, routing_id, pull)
         return []
 
     def _newer(self, now: float, routing_id: bytes, pull: Pull) -> list[Send]:
-        """The newest weights, behind the whole ones if the actor lacks them."""
+        """Returns the newest weights, preceded by the whole ones if the actor lacks them."""
         effects = []
         version, body = self._whole
         if held(pull) < version:
@@ -117,10 +117,10 @@ class KeptWeights:
         self._pulls.spent(now, len(body), share=0.5 if self._waiting else 1.0)
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
-        """What has arrived, of each actor to which or from which bytes are under way."""
+        """Takes the progress of each actor that has bytes under way to it or from it."""
         for routing_id, one in progress.items():
             self._pulls.progress(routing_id, one)
 
     def left(self, routing_id: bytes) -> None:
-        """An actor is gone."""
+        """Forgets an actor that is gone."""
         self._pulls.left(routing_id)

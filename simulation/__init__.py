@@ -1,1 +1,1 @@
-"""A cluster in one process, on a virtual clock: the real cores, environments and networks, and a network of numbers."""
+"""A cluster in one process, on a virtual clock: real cores, environments and policies, and a simulated network."""

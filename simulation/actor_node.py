@@ -1,4 +1,4 @@
-"""An actor's process: the shell of the actor's core, as `actor.daemon` is, on the virtual clock."""
+"""An actor's process on the virtual clock: like `actor.daemon`, a shell around the actor's core."""
 
 from collections import deque
 from collections.abc import Callable
@@ -38,13 +38,13 @@ class ActorNode:
         address: str = "127.0.0.1",
         make_player: MakePlayer | None = None,
     ) -> None:
-        """speed: of the host. make_player: None: the run's own, as everywhere."""
+        """speed: of the host. make_player: makes the player; None: the run's own player."""
         self.name = hello.name
         self.core = ActorCore(hello, queue.now)
         self.exit_code: int | None = None
-        """None: the process runs."""
+        """None while the process runs."""
         self.waited = 0.0
-        """Seconds without anything to do, waiting for the learner."""
+        """Seconds spent idle, waiting for the learner."""
         self.clock = VirtualClock(queue.now)
         self.last_error = ""
         self._queue = queue
@@ -56,17 +56,17 @@ class ActorNode:
         self.maker = VirtualMaker(self.clock, costs, speed)
         self._inbox: deque[Frames] = deque()
         self._news: bytes | None = None
-        """The newest broadcast; CONFLATE keeps one."""
+        """The newest broadcast that is not read yet: with ZeroMQ's CONFLATE a socket keeps only one."""
         self._connected = False
-        """Whether there is a connection that the core has not heard of."""
+        """Whether there is a new connection that the core has not been told of."""
         self._arrived = 0
         self._waiting: Event | None = None
         """The end of a wait for messages."""
         self._working: Event | None = None
-        """What the process does now, by when it is done."""
+        """The end of what the process does now; None: it does nothing."""
         self._waits_since = 0.0
         self._steps_before = self._rollout_steps = 0
-        """Steps of single environments before the last rollout, and in it."""
+        """Steps of single environments up to the last rollout's end, and in the last rollout."""
         self.connection = network.connect(f"{hello.name} {hello.incarnation}".encode(), self, link, address)
         self._waiting = queue.at(queue.now, self._turn)
 
@@ -77,7 +77,7 @@ class ActorNode:
         self._wake()
 
     def hear(self, frame: bytes) -> None:
-        self._news = frame  # read with the next message, or after a second: a shell polls the other socket alone
+        self._news = frame  # read with the next message, or within a second: a shell polls only the other socket
 
     def connected(self) -> None:
         self._connected = True
@@ -94,7 +94,7 @@ class ActorNode:
     # -- the process ---------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        """Messages, then a slice of play or a wait for more."""
+        """Handles messages, then plays for a while, or waits for more messages."""
         self._waiting = None
         try:
             self._service()
@@ -102,7 +102,7 @@ class ActorNode:
                 return
             player = self.core.player
             if self._working is not None:
-                return  # it makes a player
+                return  # it is making a player
             if player is not None and player.ready and self.core.state == "working":
                 self._play(player)
                 return
@@ -131,7 +131,7 @@ class ActorNode:
         self._do(self.core.tick(now))
 
     def _read(self, now: float) -> bool:
-        """The messages that wait; whether one of them gave the process something else to do, or ended it."""
+        """Handles waiting messages. Returns whether one of them gave the process other work, or ended it."""
         for _ in range(min(MAX_DRAIN, len(self._inbox))):
             message, body = split(self._inbox.popleft())
             self._do(self.core.handle(now, message, body))
@@ -140,7 +140,7 @@ class ActorNode:
         return False
 
     def _play(self, player: Player) -> None:
-        """What the call did is done, and can be sent, only when the time it takes has passed."""
+        """Calls the player's `advance`; its result counts, and can be sent, only after the virtual time it takes."""
         self.clock.now = self._queue.now
         failed: A3cdError | None = None
         complete = False
@@ -162,7 +162,7 @@ class ActorNode:
             self._do(self.core.advanced(now))
 
     def _gradient_seconds(self) -> float:
-        """Of the rollout's gradient, if the actor computes it; PPO's later ones are of the same steps."""
+        """Returns the seconds of the rollout's gradient, if the actor computes it; PPO's later ones reuse its steps."""
         welcome = self.core.membership.welcome
         if welcome is None or welcome.settings["exchange"]["kind"] != "gradients":
             return 0.0
@@ -171,7 +171,7 @@ class ActorNode:
         return (self._costs.gradient + self._rollout_steps * self._costs.gradient_step) / self._speed
 
     def _work_until(self, time: float, done: Callable[[], object]) -> None:
-        """The process hears nothing meanwhile."""
+        """Keeps the process busy, so that it reads nothing, until `time`; then calls `done`."""
 
         def end() -> None:
             self._working = None
@@ -226,17 +226,17 @@ class ActorNode:
     # -- its end -------------------------------------------------------------------------------------------------------
 
     def leave(self, reason: str = "stopped by a signal") -> None:
-        """As after SIGTERM."""
+        """Leaves, as after SIGTERM."""
         if self.exit_code is None:
             self._do(self.core.leave(reason))
 
     def kill(self) -> None:
-        """As after SIGKILL: nobody hears anything of it."""
+        """Ends at once, as after SIGKILL: no goodbye is sent."""
         if self.exit_code is None:
             self._end(137)
 
     def stall(self, seconds: float) -> None:
-        """The process is stopped for a while: it neither plays nor listens."""
+        """Stops the process for a while, in which it neither plays nor listens."""
         if self.exit_code is not None:
             return
         if self._waiting is not None:
@@ -271,10 +271,10 @@ class ActorNode:
 
 @lru_cache(maxsize=2)
 def _unpacked(frame: bytes) -> Broadcast:
-    """Once for all actors that hear the same bytes."""
+    """Unpacks a broadcast once for all actors that receive the same bytes."""
     return Broadcast.unpack(frame)
 
 
 def build_player(effect: Prepare, node: ActorNode) -> Player:
-    """The run's player, on environments in virtual time."""
+    """Returns the run's player, on environments in virtual time."""
     return build(effect.welcome, effect.settings, effect.body, node.core.outbox, make=node.maker)

@@ -1,4 +1,4 @@
-"""One direction of a connection: what is sent arrives later, and in order, as with TCP, unless it is told otherwise."""
+"""One direction of a connection: messages arrive later and in order, as with TCP, unless the link says otherwise."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -8,24 +8,24 @@ from simulation.settings import Link
 
 PACKET_BYTES = 1448
 RETRANSMIT_SECONDS = 0.2
-"""Least time until a lost packet is sent again (RFC 6298 as Linux has it)."""
+"""Least time until a lost packet is sent again (RFC 6298, with Linux's minimum)."""
 HEADER_BYTES = 60
-"""Around each message, on the wire."""
+"""Bytes added to each message on the wire."""
 
 
 class Line:
-    """What bytes go through one after the other: a cable, or the port of a host."""
+    """A cable, or the port of a host, which bytes pass one after the other."""
 
     def __init__(self, mbit: float, *, fair: bool = False) -> None:
-        """mbit: in Mbit/s; 0: without a limit. fair: a message of one packet passes long ones, as it does where the
-        kernel shares a port among connections (RFC 8290), and these wait for it instead."""
+        """mbit: bandwidth in Mbit/s; 0: without a limit. fair: a message of one packet overtakes long ones, which wait
+        for it instead, as where the kernel shares a port among connections (RFC 8290)."""
         self.limited = mbit > 0
         self._fair = fair
         self._seconds_per_byte = 8 / (1e6 * mbit) if mbit else 0.0
         self._free_at = 0.0
 
     def take(self, now: float, size: int) -> float:
-        """When the last of so many bytes has gone through."""
+        """Returns the time when the last of `size` bytes has passed."""
         seconds = size * self._seconds_per_byte
         self._free_at = max(now, self._free_at) + seconds
         return now + seconds if self._fair and size <= PACKET_BYTES else self._free_at
@@ -33,22 +33,22 @@ class Line:
 
 class Channel:
     def __init__(self, queue: EventQueue, link: Link, lines: list[Line], rng: Random) -> None:
-        """lines: that the bytes pass, at the same time."""
+        """lines: the lines that the bytes pass, all at the same time."""
         self.under_way = 0
-        """Messages."""
+        """Number of messages under way."""
         self._queue = queue
         self.link = link
         self._lines = [line for line in lines if line.limited]
         self.rng = rng
         self._last = 0.0
-        """When the newest message arrives."""
+        """When the newest message that keeps its order arrives."""
 
     def begin(self) -> None:
-        """A new connection: what is sent on it waits for nothing that was sent on the last one."""
+        """Begins a new connection, whose messages do not wait for those of the last one."""
         self._last = self._queue.now
 
     def send(self, size: int, arrive: Callable[[], object]) -> None:
-        """Calls `arrive` when a message of so many bytes has arrived: once, as a rule."""
+        """Sends a message of `size` bytes, and calls `arrive` each time it arrives: once, as a rule."""
 
         def come() -> None:
             self.under_way -= 1
@@ -58,7 +58,10 @@ class Channel:
             self._queue.at(time, come)
 
     def arrivals(self, size: int) -> Sequence[float]:
-        """When a message of so many bytes that is sent now arrives: once, as a rule. Each is under way from now on."""
+        """Returns when a message of `size` bytes sent now arrives: once, unless the link drops or duplicates it.
+
+        Each arrival counts as under way from now on.
+        """
         link, rng = self.link, self.rng
         now = passed = self._queue.now
         for line in self._lines:

@@ -1,12 +1,12 @@
-"""A learner, launchers and actors on one virtual clock and one network of numbers.
+"""A learner, launchers and actors on one virtual clock and one simulated network.
 
     recorder = MemoryRecorder()
     cluster = Cluster(settings, Simulation(), recorder)
     cluster.run()
     recorder.rows, cluster.status()
 
-The learner, the actors and the launchers are the daemons' own cores, with their environments, networks, gradients and
-optimizers; only the shells are others. The same settings give the same run, to the last bit of the weights.
+Learner, actors and launchers are the daemons' own cores, with their environments, networks, gradients and optimizers;
+only the shells differ. The same settings give the same run, to the last bit of the weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,11 +33,11 @@ from simulation.relay_node import RelayNode
 from simulation.settings import LOOPBACK, Host, Incident, Relay, Simulation
 
 MakeCore = Callable[[int, Checkpoint | None, float], LearnerCore]
-"""Makes the core of a learner: its epoch, what it goes on from, and the time."""
+"""Makes the core of a learner from its epoch, the checkpoint that it resumes from, and the time."""
 EGRESS_SHARE = 0.8
-"""Of a site's network, for weights."""
+"""Share of the bandwidth of a site's network that weights may use."""
 STARTS = 0.8, 1.2
-"""An actor's start takes from so many to so many times `Costs.actor_start`."""
+"""An actor's start takes `Costs.actor_start` times a factor between these two."""
 
 
 class Cluster:
@@ -52,22 +52,22 @@ class Cluster:
         make_core: MakeCore | None = None,
         make_player: MakePlayer | None = None,
     ) -> None:
-        """folder, record: of the run, for its status. make_core, make_player: None: the daemons' own.
+        """folder, record: the run's, for its status. make_core, make_player: None: the daemons' own.
 
-        Raises what `learner.build.assemble` raises.
+        Raises the errors of `learner.build.assemble`.
         """
         self.queue = EventQueue()
         self.network = Network(self.queue, settings.seed, simulation.learner_mbit)
         self.actors: dict[str, ActorNode] = {}
-        """By name, also those that have ended; a name's newest."""
+        """The newest actor of each name, including actors that have ended."""
         self.launchers: dict[str, LauncherNode] = {}
         self.relays: dict[str, RelayNode] = {}
-        """By the names of their hosts."""
+        """Relays by the names of their hosts."""
         self.sites: dict[str, Network] = {}
-        """Of the relays."""
+        """The networks of the relays' sites, by the names of their hosts."""
         self._simulation = simulation
         self._hosts: dict[str, Host] = {}
-        """Of launchers and actors, by their names."""
+        """Hosts of launchers, relays and actors, by the names of these."""
         self._processes = 0
         self._starts = Random(f"{settings.seed} starts")
         self._recorder = recorder
@@ -87,7 +87,7 @@ class Cluster:
 
     @property
     def settings(self) -> Settings:
-        """As resolved."""
+        """The run's settings as the learner has resolved them."""
         return self.learner.core.run.spec.settings
 
     @property
@@ -96,7 +96,7 @@ class Cluster:
 
     @property
     def hopeless(self) -> str:
-        """Why no actor will ever play again; empty: one may."""
+        """The reason why no actor will ever play again; empty: one may."""
         given_up = [one for one in self.launchers.values() if one.core.gave_up]
         alive = any(one.exit_code is None for one in self.actors.values())
         if alive or not given_up or len(given_up) < len(self.launchers):
@@ -104,7 +104,7 @@ class Cluster:
         return next((one.last_error for one in self.actors.values() if one.last_error), "actors end at once")
 
     def run(self, until: float = float("inf")) -> None:
-        """Until the run is over, or until that time."""
+        """Runs until the run is over, or until the time `until`."""
         until = min(until, self._simulation.most_seconds)
         step = self.queue.step
         while self.learner.finish is None and step(until):
@@ -113,7 +113,7 @@ class Cluster:
             self.queue.run(until)
 
     def status(self) -> RunStatus:
-        """Of the whole run so far, in virtual seconds."""
+        """Returns the status of the whole run so far; its times are virtual seconds."""
         if self.learner.finish is not None:
             return self.learner.finish.status
         return self.learner.core.run.status(self.queue.now, whole_run=True)
@@ -125,7 +125,7 @@ class Cluster:
         return LearnerNode(self.queue, self.network, core, self._simulation.costs, self._recorder)
 
     def restart_learner(self, after: float) -> None:
-        """The learner dies now, and is back so many seconds later, in a new epoch, with its last checkpoint."""
+        """Kills the learner now; `after` seconds later it is back, in a new epoch, from its last checkpoint."""
         epoch = self.learner.core.run.spec.epoch
         self.learner.kill()
 
@@ -135,9 +135,9 @@ class Cluster:
         self.queue.after(after, back)
 
     def restart_launcher(self, name: str, after: float, slots: int = 0) -> None:
-        """A launcher dies now, and is back so many seconds later; its actors outlive it.
+        """Kills a launcher now; `after` seconds later it is back. Its actors outlive it.
 
-        slots: that it then has; 0: as many as before.
+        slots: number of slots that it then has; 0: as many as before.
         """
         launcher = self.launchers[name]
         launcher.kill()
@@ -150,7 +150,7 @@ class Cluster:
         self.queue.after(after, back)
 
     def start_relay(self, host: Host) -> RelayNode:
-        """A new process of the host's relay, in the place of one that has ended."""
+        """Starts the host's relay, or a new process in place of one that has ended."""
         name, relay = host.name, host.relay or Relay()
         self._hosts[name] = host
         if name not in self.sites:
@@ -168,7 +168,7 @@ class Cluster:
         return node
 
     def restart_relay(self, name: str, after: float) -> None:
-        """A relay dies now, and is back so many seconds later."""
+        """Kills a relay now; `after` seconds later it is back."""
         relay = self.relays[name]
         relay.kill()
 
@@ -195,7 +195,7 @@ class Cluster:
         )
 
     def _start_seconds(self, host: Host) -> float:
-        """No two starts take equally long. Without that, actors of one pace would send all at once for ever."""
+        """Returns random seconds: if all starts took equally long, actors of one pace would always send at once."""
         return self._simulation.costs.actor_start / host.speed * self._starts.uniform(*STARTS)
 
     def _starter(self, host: Host) -> Callable[[str, str, Callable[[int], object]], ActorNode]:
@@ -213,7 +213,7 @@ class Cluster:
         ended: Callable[[int], object] = int,
         make_player: MakePlayer | None = None,
     ) -> ActorNode:
-        """A new process at the relay of its host, or at the learner; its first hello goes out at once."""
+        """Starts an actor that connects to its host's relay, or else to the learner; it says hello at once."""
         self._hosts[name] = host
         self.actors[name] = actor = ActorNode(
             self.queue,
@@ -281,14 +281,14 @@ class Cluster:
                     network.heal(connection)
 
     def calm(self) -> None:
-        """From now on every cable is whole, and every link is a good one."""
+        """From now on every cable is whole, and every link is as good as loopback."""
         for network in (self.network, *self.sites.values()):
             network.calm()
         for name, host in self._hosts.items():
             self._hosts[name] = msgspec.structs.replace(host, link=LOOPBACK, relay=host.relay and Relay())
 
     def _meant(self, who: str) -> list[ActorNode]:
-        """The actors that live and are called so, or are on the host of that name."""
+        """Returns the living actors called `who`, or on the host of that name; empty: all."""
         return [
             actor
             for name, actor in self.actors.items()
@@ -296,7 +296,7 @@ class Cluster:
         ]
 
     def _cables(self, who: str) -> list[tuple[Network, Connection]]:
-        """Those to the learner, and of actors that are named, or all, those to their relays."""
+        """Returns the connections of `who` to the learner; to a relay only if `who` is an actor's name or empty."""
         cables = []
         for actor in self._meant(who):
             network = self._network(self._hosts[actor.name])
@@ -307,14 +307,14 @@ class Cluster:
         return cables
 
     def _network(self, host: Host) -> Network:
-        """That its actors are on."""
+        """Returns the network that the host's actors are on."""
         return self.network if host.relay is None else self.sites[host.name]
 
 
 def _core(
     folder: RunFolder, record: RunRecord, settings: Settings, epoch: int, checkpoint: Checkpoint | None, now: float
 ) -> LearnerCore:
-    """The core of a real learner."""
+    """Makes the core of a real learner."""
     set_arithmetic(settings.optimizer.threads)
     record = msgspec.structs.replace(record, epoch=epoch)
     parts = assemble(folder, record, settings, checkpoint, now=now)

@@ -1,7 +1,6 @@
-"""The virtual clock: what happens next, happens now.
+"""The virtual clock: it jumps from each event to the next.
 
-Events of the same time happen in the order in which they were planned, so that nothing depends on anything but the
-events themselves.
+Events of the same time happen in the order in which they were planned, so that a run depends on its events alone.
 """
 
 import heapq
@@ -12,7 +11,7 @@ Action = Callable[[], object]
 
 
 class Event:
-    """Something planned, until it happens or is cancelled."""
+    """A planned action, until it happens or is cancelled."""
 
     __slots__ = ("action", "time")
 
@@ -27,14 +26,14 @@ class Event:
 class EventQueue:
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        """In seconds."""
+        """Virtual time in seconds."""
         self.happened = 0
-        """Events so far."""
+        """Number of events so far."""
         self._planned: list[tuple[float, int, Event]] = []
         self._sequence = 0
 
     def at(self, time: float, action: Action) -> Event:
-        """Plans an event; one of the past happens now."""
+        """Plans an event; if `time` has passed, it happens now."""
         event = Event(time if time > self.now else self.now, action)
         heapq.heappush(self._planned, (event.time, self._sequence, event))
         self._sequence += 1
@@ -45,13 +44,13 @@ class EventQueue:
 
     @property
     def deadline(self) -> float:
-        """Of the next event; infinite: nothing is planned."""
+        """Time of the next event; infinite: nothing is planned."""
         while self._planned and self._planned[0][2].action is None:
             heapq.heappop(self._planned)
         return self._planned[0][0] if self._planned else math.inf
 
     def step(self, until: float = math.inf) -> bool:
-        """Lets the next event happen; False: there is none up to that time."""
+        """Lets the next event happen; False: there is none up to the time `until`."""
         planned = self._planned
         while planned and planned[0][0] <= until:
             time, _, event = heapq.heappop(planned)
@@ -65,7 +64,7 @@ class EventQueue:
         return False
 
     def run(self, until: float) -> None:
-        """Lets happen what is planned up to that time, which it then is."""
+        """Lets all events up to the time `until` happen, and sets the clock to it."""
         while self.step(until):
             pass
         self.now = max(self.now, until)

@@ -1,4 +1,4 @@
-"""A launcher's process, and its host: the launcher's core decides, and actors start and end in virtual time."""
+"""A launcher's process and its host: the launcher's core decides, and actors start and end in virtual time."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,9 +17,9 @@ from simulation.network import Frames, Network
 from simulation.settings import LOOPBACK, Link
 
 TURN_SECONDS = 0.001
-"""From something new to what follows: it wakes the shell, and the thread of the backend."""
+"""Delay from an event to the reaction, because it must first wake the shell or the backend's thread."""
 StartActor = Callable[[str, str, Callable[[int], object]], ActorNode]
-"""Starts the process of an actor: its name, its launcher's, and what is told its exit code."""
+"""Starts the process of an actor, given its name, its launcher's name, and a function that takes its exit code."""
 
 
 class LauncherNode:
@@ -36,14 +36,14 @@ class LauncherNode:
         link: Link = LOOPBACK,
         address: str = "127.0.0.1",
     ) -> None:
-        """start_seconds: until a process that is started says its hello. found: actors that outlived another launcher
-        of this name, by slot; None: actors end with their launcher's end.
+        """start_seconds: time from the start of a process to its hello. found: actors that outlived an earlier launcher
+        of this name, by slot; None: actors end with their launcher.
         """
         self.name = hello.name
         names = {actor_name(hello.name, number): Slot(number, 0) for number in range(hello.slots)}
         self.core = LauncherCore([hello.slots], prestart=prestart, names=names, outlives=found is not None)
         self.actors: dict[int, ActorNode | None] = dict(found or {})
-        """By slot; None: its process starts."""
+        """Actors by slot; None: the slot's process is starting."""
         for slot, actor in self.outlived.items():
             actor.ended = partial(self._end, slot)
         self.gone = False
@@ -53,9 +53,9 @@ class LauncherNode:
         self._start_seconds = start_seconds
         self._membership = Membership(hello, queue.now)
         self._ended: dict[int, int] = {}
-        """Exit codes that were not reported yet, by slot."""
+        """Exit codes that are not reported yet, by slot."""
         self._observe_due = queue.now
-        """When the backend is observed, if nothing changes before."""
+        """When to observe the backend next, unless something changes first."""
         self._connected = False
         self._next: Event | None = queue.at(queue.now, self._look)
         self.connection = network.connect(f"{hello.name} {hello.incarnation}".encode(), self, link, address)
@@ -75,7 +75,7 @@ class LauncherNode:
         self._look_soon()
 
     def hear(self, frame: bytes) -> None:
-        """A launcher subscribes to nothing."""
+        """Does nothing, because a launcher subscribes to no broadcast."""
 
     def connected(self) -> None:
         self._connected = True
@@ -90,7 +90,7 @@ class LauncherNode:
             self._next = self._queue.after(TURN_SECONDS, self._look)
 
     def _look(self) -> None:
-        """One round of the shell's loop, with the background loop's turn in it if there is one."""
+        """Runs one round of the shell's loop, including the background loop's turn if it is due."""
         now = self._queue.now
         self._next = None
         if self.gone:
@@ -117,13 +117,13 @@ class LauncherNode:
         self._next = self._queue.at(max(due, now + TURN_SECONDS), self._look)
 
     def kill(self) -> None:
-        """As after SIGKILL. Its actors go on, and another launcher of this name may find them."""
+        """Ends at once, as after SIGKILL; its actors go on, and another launcher of this name may find them."""
         if not self.gone:
             self._leave()
 
     @property
     def outlived(self) -> dict[int, ActorNode]:
-        """Actors that live, by slot."""
+        """Living actors, by slot."""
         return {slot: actor for slot, actor in self.actors.items() if actor is not None}
 
     def _leave(self) -> None:
@@ -139,7 +139,7 @@ class LauncherNode:
     # -- the host ------------------------------------------------------------------------------------------------------
 
     def _observe(self, now: float) -> None:
-        """The turn of the background loop, and the next ones at once as long as there is something to request."""
+        """Takes the background loop's turn; the next one follows at once while there is something to request."""
         self._observe_due = now + Backend.interval
         requests = self.core.observe(now, 0, self._report()).requests
         self._carry_out(requests)
@@ -168,7 +168,7 @@ class LauncherNode:
         return start
 
     def _end(self, slot: int, exit_code: int) -> None:
-        """Of the actor in a slot."""
+        """The actor in a slot has ended."""
         if self.actors.pop(slot, self) is not self:
             self._ended[slot] = exit_code
             self._look_soon()
@@ -176,7 +176,7 @@ class LauncherNode:
     def _report(self) -> Report:
         ended = tuple(Ended(slot, code) for slot, code in sorted(self._ended.items()))
         self._ended.clear()
-        for slot in [slot for slot in self.actors if slot >= self.core.slots]:  # of a launcher with more slots
+        for slot in [slot for slot in self.actors if slot >= self.core.slots]:  # left by a launcher with more slots
             if (surplus := self.actors.pop(slot)) is not None:
                 surplus.leave()
         return Report(Observation(frozenset(self.actors)), ended)

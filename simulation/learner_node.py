@@ -1,7 +1,7 @@
-"""The learner's process: the shell of the learner's core, as `learner.daemon` is, on the virtual clock.
+"""The learner's process on the virtual clock: like `learner.daemon`, a shell around the learner's core.
 
-It does one thing after the other. The time that a call of the core would take (to read a message, an optimizer step)
-passes before that is done which the core wants.
+It does one thing after another. The virtual time that a call of the core takes (to read a message, or for an optimizer
+step) passes before the effects of that call are carried out.
 """
 
 from collections import deque
@@ -30,23 +30,23 @@ from simulation.network import Frames, Network, frames_of
 from simulation.settings import Costs
 
 DISK_SECONDS = 0.05
-"""For a checkpoint to be written or read."""
+"""Time to write or read a checkpoint."""
 
 
 class Recorder(Protocol):
-    """Takes what is not for the network."""
+    """Takes the learner's output that is not for the network."""
 
     def row(self, now: float, row: Mapping[str, Any]) -> None:
-        """Of metrics."""
+        """Takes a row of metrics."""
 
     def save(self, save: SaveCheckpoint) -> str:
-        """Keeps a checkpoint; returns why it could not, if so."""
+        """Keeps a checkpoint; returns the reason if it could not, else an empty text."""
 
     def read_newest(self) -> Checkpoint | None:
-        """The checkpoint that a new learner goes on from."""
+        """Returns the checkpoint that a restarted learner resumes from."""
 
     def read_best(self) -> tuple[Checkpoint | None, str]:
-        """The best checkpoint, or why it could not be read."""
+        """Returns the best checkpoint, or None and the reason why it could not be read."""
 
     def record(self, record: Record) -> None: ...
 
@@ -69,7 +69,7 @@ class LearnerNode:
         self.steps = 0
         """Optimizer steps in this epoch."""
         self.most_waiting = 0
-        """Messages, at the worst time."""
+        """Largest number of messages that have waited at once."""
         self._queue = queue
         self._network = network
         self._costs = costs
@@ -85,7 +85,7 @@ class LearnerNode:
         self._heard_all = True
         self.alive = True
         self.stalled_until = 0.0
-        """The end of the last time in which the process stood still."""
+        """End of the last time in which the process stood still."""
         network.learner_back(self)
         self._do(core.begin())
         self._wait()
@@ -105,7 +105,7 @@ class LearnerNode:
         self._read()
 
     def _read(self) -> None:
-        """The next message, until none is left or the time is up."""
+        """Reads the next message, until none is left or the time for reading is up."""
         now = self._queue.now
         self._heard_all = not self._inbox
         if self._heard_all or now >= self._begun + self._drain_seconds:
@@ -139,13 +139,13 @@ class LearnerNode:
             self._wait()
 
     def _wait(self) -> None:
-        """For a message, or for what is due; a poll takes whole milliseconds."""
+        """Waits for a message, or until something is due; a poll takes whole milliseconds."""
         now = self._queue.now
         self._plan(max(self.core.deadline, now + 1e-3), self._turn)
         self._waiting = True
 
     def _spend(self, seconds: float, call: Callable[[], list[Effect]], then: Callable[[], None]) -> None:
-        """Calls the core, and does what it says, and `then`, when the time that this takes has passed."""
+        """Calls the core at once; carries out its effects, and calls `then`, after the time that the call takes."""
         counters = self.core.run.stats.counters
         version, frames = counters.version, counters.frames
         effects = call()
@@ -172,14 +172,14 @@ class LearnerNode:
         self._event = self._queue.at(time, action)
 
     def stall(self, seconds: float) -> None:
-        """The process is stopped for a while."""
+        """Stops the process for a while."""
         if self._event is not None and self._event.action is not None:
             since = self._queue.now if self._waiting else self._event.time
             self.stalled_until = since + seconds
             self._plan(self.stalled_until, self._event.action)
 
     def kill(self) -> None:
-        """As after SIGKILL."""
+        """Ends at once, as after SIGKILL."""
         self.alive = False
         if self._event is not None:
             self._event.cancel()
@@ -216,7 +216,7 @@ class LearnerNode:
         self._disk(lambda now: self.core.best_read(now, checkpoint, error))
 
     def _disk(self, tell: Callable[[float], list[Effect]]) -> None:
-        """Tells the core what the disk says, which takes a while."""
+        """Tells the core the disk's answer, DISK_SECONDS later."""
 
         def told() -> None:
             if self.alive and self.finish is None:

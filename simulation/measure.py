@@ -1,4 +1,4 @@
-"""What things cost on this machine: the parts of a small simulated run, by the real clock."""
+"""Measures the costs of a simulation on this machine: a small simulated run's parts, timed by the real clock."""
 
 import time
 from collections.abc import Callable
@@ -18,25 +18,25 @@ from simulation.recorders import MemoryRecorder
 from simulation.settings import Costs, Host, Simulation
 
 SECONDS = 3.0
-"""Of real time."""
+"""Real time that a measurement takes."""
 LEAST_ROLLOUTS = 20
 SHELL_SECONDS = 4e-5
-"""Of the learner, for each message: ZeroMQ, which is not simulated (docs/performance.md)."""
+"""Learner's time per message in ZeroMQ, which is not simulated (docs/performance.md)."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class _Stopwatch:
-    """Seconds of the processor in each call of a function."""
+    """Processor seconds of each call of a function."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     def around(self, function: Callable[P, T], moves: Callable[[], object] = object) -> Callable[P, T]:
-        """`function`, each call of which is timed in which `moves` changes; by default every call."""
+        """Returns `function` with a timer around each call that changes `moves()`; by default around every call."""
 
         def timed(*arguments: P.args, **options: P.kwargs) -> T:
-            before, begun = moves(), time.thread_time()  # other processes have no part in it
+            before, begun = moves(), time.thread_time()  # not wall time, which includes other processes
             try:
                 return function(*arguments, **options)
             finally:
@@ -56,7 +56,7 @@ class _Stopwatch:
 
 
 def measured(settings: Settings, costs: Costs) -> Costs:
-    """The costs with what one actor and its learner take here, for about `SECONDS`."""
+    """Returns `costs` with the values that one actor and its learner show here; takes about `SECONDS`."""
     settings = replace_at(
         settings,
         {"scaling.policy": "fixed", "scaling.minimum": 0, "limits.seconds": 0.0, "environment.step_seconds": 0.0},
@@ -67,7 +67,7 @@ def measured(settings: Settings, costs: Costs) -> Costs:
     def make(effect: Prepare, node: ActorNode) -> Player:
         player = build_player(effect, node)
         player.advance = advancing.around(player.advance)  # type: ignore[method-assign]
-        if isinstance(player, GradientPlayer):  # what it does besides playing is the gradient
+        if isinstance(player, GradientPlayer):  # besides playing it only computes gradients
             player.play = playing.around(player.play)  # type: ignore[method-assign]
         node.core.advanced = sending.around(node.core.advanced)  # type: ignore[method-assign]
         for environments in node.maker.made:

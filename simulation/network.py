@@ -1,7 +1,7 @@
-"""The learner's two ports and the connections to them: what ZeroMQ and TCP do, as far as the cores can notice.
+"""The learner's two ports and the connections to them: ZeroMQ and TCP as far as the cores can notice them.
 
-A connection breaks when its cable has been cut for a while, when the learner ends it, or when either process ends. All
-that is under way then is lost, and the peer connects again as soon as it can.
+A connection breaks when its cable has been cut for a while, when the learner ends it, or when the learner's process
+ends. Everything under way is then lost, and the peer connects again as soon as it can.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from simulation.settings import LOOPBACK, Link
 
 Frames = list[bytes]
 BREAK_SECONDS = 10.0
-"""Without a sign of life, which ZeroMQ asks for every two seconds, a connection is given up."""
+"""Time after which a connection without a sign of life is given up; ZeroMQ asks for one every two seconds."""
 RECONNECT_SECONDS = 0.1
 BROADCASTS_UNDER_WAY = 2
-"""To one subscriber; the publisher drops what is beyond."""
+"""Most broadcasts under way to one subscriber; the publisher drops the rest."""
 
 
 def frames_of(message: AnyMessage, body: Buffer | None) -> Frames:
-    """As on the wire: nothing is shared between the two ends."""
+    """Returns the frames as on the wire: the two ends share no memory."""
     return [pack(message)] if body is None else [pack(message), bytes(body)]
 
 
@@ -43,18 +43,18 @@ class Peer(Protocol):
     def receive(self, frames: Frames) -> None: ...
 
     def hear(self, frame: bytes) -> None:
-        """A broadcast."""
+        """A broadcast has arrived."""
 
     def connected(self) -> None:
         """There is a new connection."""
 
     def arrived(self, size: int) -> None:
-        """So many bytes are at the learner's host."""
+        """`size` bytes have arrived at the learner's host."""
 
 
 @dataclass
 class Connection:
-    """Of one process to the learner, for as long as the process lives."""
+    """One process's connection to the learner, for as long as the process lives."""
 
     routing_id: bytes
     address: str
@@ -68,9 +68,9 @@ class Connection:
     closed: bool = False
     """The process has ended."""
     generation: int = 0
-    """Raised when the connection breaks."""
+    """Increased each time the connection breaks."""
     held: list[Callable[[], object]] = field(default_factory=list)
-    """What waits for the cable to be whole again."""
+    """Arrivals that wait until the cable is whole again."""
 
 
 class Network:
@@ -84,7 +84,7 @@ class Network:
         self._connections: dict[bytes, Connection] = {}
 
     def connect(self, routing_id: bytes, peer: Peer, link: Link, address: str) -> Connection:
-        """A new process connects, now or when there is a learner."""
+        """Connects a new process, now or once there is a learner."""
         cable_up, cable_down = Line(link.mbit), Line(link.mbit)
 
         def channel(way: str, *lines: Line) -> Channel:
@@ -117,7 +117,7 @@ class Network:
         return True
 
     def send_down(self, routing_id: bytes, frames: Frames) -> None:
-        """To a peer that may be gone."""
+        """Sends to a peer, which may be gone."""
         connection = self._connections.get(routing_id)
         if connection is not None and connection.open:
             size = sum(map(len, frames))
@@ -125,7 +125,7 @@ class Network:
             connection.down.send(size, self._guarded(connection, connection.down, arrive))
 
     def publish(self, frame: bytes) -> None:
-        """One event for all subscribers in a row at whom it arrives at the same time."""
+        """Sends a broadcast; subscribers in a row at whom it arrives at the same time share one event."""
         groups: list[tuple[float, list[tuple[Connection, int]]]] = [(-1.0, [])]
         for connection in list(self._connections.values()):
             if not connection.open or not connection.subscribed:
@@ -151,7 +151,7 @@ class Network:
                 connection.held.append(self._guarded(connection, connection.news, hear))
 
     def _guarded(self, connection: Connection, channel: Channel, arrive: Callable[[], object]) -> Callable[[], object]:
-        """What arrives unless the connection broke meanwhile; what comes to a cut cable waits before it."""
+        """Returns `arrive` guarded: lost if the connection has broken since, and held back while its cable is cut."""
         generation = connection.generation
 
         def come() -> None:
@@ -190,18 +190,18 @@ class Network:
         self._open_later(connection, RECONNECT_SECONDS)
 
     def disconnect(self, routing_id: bytes, seconds: float = 0.0) -> None:
-        """The learner ends a connection; its address is not let in for so long."""
+        """Ends a connection on the learner's behalf; the peer cannot connect again for `seconds`."""
         connection = self._connections.get(routing_id)
         if connection is not None:
             self.break_off(connection, max(seconds, RECONNECT_SECONDS))
 
     def close(self, connection: Connection) -> None:
-        """The peer's process has ended; what it sent is still under way."""
+        """The peer's process has ended; messages that it has sent still arrive."""
         connection.closed, connection.open = True, False
         self._connections.pop(connection.routing_id, None)
 
     def learner_gone(self) -> None:
-        """Its process has ended; peers connect again when there is another."""
+        """The learner's process has ended; peers connect again once there is another."""
         self.listener = None
         for connection in self._connections.values():
             self.break_off(connection)
@@ -212,7 +212,7 @@ class Network:
             self._open_later(connection, RECONNECT_SECONDS)
 
     def break_off(self, connection: Connection, seconds: float = RECONNECT_SECONDS) -> None:
-        """All that is under way on a connection is lost; it is opened again as soon as that is possible."""
+        """Breaks a connection: everything under way is lost; it is opened again as soon as that is possible."""
         connection.generation += 1
         connection.open = False
         connection.held.clear()
@@ -230,7 +230,7 @@ class Network:
         connection.peer.connected()
 
     def calm(self) -> None:
-        """From now on every cable is whole, and every link is a good one."""
+        """From now on every cable is whole, and every link is as good as loopback."""
         for connection in self.connections():
             for channel in (connection.up, connection.down, connection.news):
                 channel.link = LOOPBACK

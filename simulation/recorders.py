@@ -1,4 +1,4 @@
-"""Where the figures of a simulated run go: into memory, or into a run folder like any other run's."""
+"""Recorders for the output of a simulated run: into memory, or into a run folder like any other run's."""
 
 import logging
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ from learner.record.gradient_log import GradientLog
 from learner.record.run_writer import RunWriter
 
 DISK_SECONDS = 60.0
-"""Longest wait for the disk; real ones."""
+"""Longest wait for the disk, in real seconds."""
 _log = logging.getLogger("learner")
 
 
 class MemoryRecorder:
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
-        """Of metrics."""
+        """Rows of metrics."""
         self.lines: list[tuple[float, str]] = []
-        """For the operator, with their times."""
+        """Log lines for the operator, with their times."""
         self.records: list[Record] = []
         self.newest: Checkpoint | None = None
         self.best: Checkpoint | None = None
 
-    def row(self, now: float, row: Mapping[str, Any]) -> None:  # noqa: ARG002  it has its seconds
+    def row(self, now: float, row: Mapping[str, Any]) -> None:  # noqa: ARG002  the row holds its own time
         self.rows.append(row)
 
     def save(self, save: SaveCheckpoint) -> str:
@@ -54,10 +54,10 @@ class MemoryRecorder:
 
 
 class FolderRecorder:
-    """Metrics, checkpoints, summary and curve of a new run."""
+    """Writes the metrics, checkpoints, summary and curve of a new run."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
-        """Raises as `run_lock.create`."""
+        """Raises the errors of `run_lock.create`."""
         self.run = run_lock.create(path, settings)
         self._writer = RunWriter(self.run.folder, settings.checkpoint)
         self._gradient_log = GradientLog(self.run.folder.gradients, keep_mib=settings.record.keep_mib)
@@ -87,7 +87,7 @@ class FolderRecorder:
         getattr(_log, line.level)("%10.2f s  %s", now, line.text)
 
     def close(self, status: RunStatus | None, *, curve: bool = True) -> None:
-        """With the status at its end the run's summary and curve are written, without it the folder is given up."""
+        """Closes the folder; with the run's final `status`, its summary and curve are written first."""
         if status is not None:
             self._writer.conclude(status, curve=curve)
         self._writer.close(DISK_SECONDS)
@@ -95,6 +95,6 @@ class FolderRecorder:
         self.run.close()
 
     def _wait(self) -> None:
-        """So that what the core hears, and when, does not depend on this machine's disk."""
+        """Waits for the disk, so that its speed does not change what the core is told, or when."""
         if not self._writer.wait(DISK_SECONDS):
             raise UnavailableError(f"{self.run.folder.path}: the disk has not taken a checkpoint in {DISK_SECONDS:g} s")

@@ -1,4 +1,4 @@
-"""A relay's process: the shell of the relay's core, as `relay.daemon` is, on the virtual clock."""
+"""A relay's process on the virtual clock: like `relay.daemon`, a shell around the relay's core."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from simulation.settings import LOOPBACK, Costs, Link
 
 @dataclass(frozen=True)
 class _Job:
-    """Something that has come."""
+    """A message to handle."""
 
     seconds: float
-    """That it takes the processor."""
+    """Processor time that it takes."""
     call: Callable[[], list[Effect]]
 
 
@@ -43,13 +43,13 @@ class RelayNode:
         link: Link = LOOPBACK,
         address: str = "127.0.0.1",
     ) -> None:
-        """site: it is what listens there. mbit: what weights may take of it; 0: as the run's settings say. link: to the
-        learner."""
+        """site: the network where the relay listens. mbit: bandwidth for weights there, in Mbit/s; 0: as the run's
+        settings say. link: the relay's link to the learner."""
         self.core = RelayCore(hello, queue.now, learner="the simulated one", weights_port=1, mbit=mbit)
         self.exit_code: int | None = None
-        """None: the process runs."""
+        """None while the process runs."""
         self.worked = 0.0
-        """Seconds."""
+        """Seconds of processor time so far."""
         self.published = 0
         """Broadcasts that were passed on."""
         self._queue = queue
@@ -57,7 +57,7 @@ class RelayNode:
         self._site = site
         self._costs = costs
         self._header_bytes = 0
-        """Of the longest header that an actor sends; 0: nobody listens to actors yet."""
+        """Length of the longest header that an actor sends; 0: the relay does not listen to actors yet."""
         self._inbox: deque[_Job] = deque()
         self._waiting = True
         self._event: Event = queue.at(queue.now, self._turn)
@@ -79,7 +79,7 @@ class RelayNode:
         self.core.membership.alive(self._queue.now)
         self.core.arrived(self._queue.now, size)
 
-    # -- what the site's does ------------------------------------------------------------------------------------------
+    # -- what the site's network brings --------------------------------------------------------------------------------
 
     def of_actor(self, routing_id: bytes, address: str, frames: Frames) -> None:
         self._put(self._costs.reading(frames), partial(self._handle, routing_id, address, frames))
@@ -116,7 +116,7 @@ class RelayNode:
             self._waiting = True
 
     def _work(self, job: _Job) -> None:
-        """What the call did is done, and can be sent, when the time that it takes has passed."""
+        """Handles a message at once; its effects are carried out after the time that this takes."""
         effects = job.call()
         sums = sum(isinstance(effect, ToLearner) and isinstance(effect.message, Gradient) for effect in effects)
         seconds = job.seconds + sums * self._costs.relay_sum
@@ -162,12 +162,12 @@ class RelayNode:
     # -- its end -------------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """As after SIGKILL: nobody hears anything of it."""
+        """Ends at once, as after SIGKILL: no goodbye is sent."""
         if self.exit_code is None:
             self._end(137)
 
     def _dismiss(self, until: float) -> None:
-        """The run is over: it ends when all actors have said goodbye, or that time has come."""
+        """Ends, as the run is over, once all actors have said goodbye, or at the time `until`."""
         if self.exit_code is not None:
             return
         if not self.core.present or self._queue.now >= until:
@@ -186,7 +186,7 @@ class RelayNode:
 
 @dataclass(frozen=True)
 class _Listener:
-    """The relay towards its site, where it is a learner."""
+    """The relay as its site sees it, where it is a learner."""
 
     relay: RelayNode
 

@@ -1,4 +1,4 @@
-"""What a simulation is told of the world: how long things take, how hosts are connected, and what goes wrong when."""
+"""The settings of a simulated world: how long things take, how hosts are connected, and what goes wrong when."""
 
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -12,82 +12,82 @@ from common.settings.sections import Amount, Count, Fraction, NonNegative, Posit
 
 
 class Costs(Section, frozen=True):
-    """Seconds that the parts of a run take on a host of speed 1; `a3cd simulate --measure` finds those of this one."""
+    """Seconds that the parts of a run take on a host of speed 1; `a3cd simulate --measure` measures this host's."""
 
     batch_step: NonNegative = 2e-4
-    """Of a step of an actor's batch, however many environments it has: the network's actions, above all."""
+    """Actor's time per step of its batch, whatever its number of environments: mostly the network's actions."""
     environment_step: NonNegative = 1e-5
-    """Of a step of one environment; a step of the batch takes as many more."""
+    """Actor's time per step of one environment; added to a step of the batch once for each environment."""
     gradient: NonNegative = 1e-3
-    """Of the gradient of a rollout, however long (exchange.kind = "gradients")."""
+    """Actor's time per gradient, whatever the rollout's length (exchange.kind = "gradients")."""
     gradient_step: NonNegative = 2e-6
-    """For each step of an environment in the rollout, besides."""
+    """Actor's further time per gradient, for each step of an environment in the rollout."""
     message: NonNegative = 5e-5
-    """Of the learner, for each message that it reads."""
+    """Learner's time per message that it reads."""
     message_mib: NonNegative = 1e-3
-    """Of the learner, for each MiB of a message's body, besides."""
+    """Learner's further time per MiB of a message's body."""
     optimizer_step: NonNegative = 2e-4
-    """Of the learner, for each step to new weights."""
+    """Learner's time per optimizer step."""
     learner_frame: NonNegative = 1e-5
-    """Of the learner, for each frame that it computes for (exchange.kind = "trajectories" or "actions")."""
+    """Learner's time per frame that it computes with (exchange.kind = "trajectories" or "actions")."""
     relay_sum: NonNegative = 1e-4
-    """Of a relay, for each sum that it sends; messages take it as long as the learner."""
+    """Relay's time per sum that it sends; reading a message takes it as long as the learner."""
     actor_start: NonNegative = 1.0
-    """From an order of the launcher to the actor's first hello, a fifth more or less."""
+    """Time from the launcher's order to the actor's first hello; each start takes up to a fifth more or less."""
     actor_prepare: NonNegative = 0.3
-    """From the actor's welcome until it plays: environments and network are made."""
+    """Time from the actor's welcome until it plays, in which it makes environments and network."""
 
     def reading(self, frames: Sequence[bytes]) -> float:
-        """Seconds that a learner, or a relay, takes for a message: a header, and a body if it has one."""
+        """Return the seconds that a learner or a relay takes to read a message: a header, and a body if it has one."""
         return self.message + sum(map(len, frames[1:])) / 2**20 * self.message_mib
 
 
 class Link(Section, frozen=True):
-    """Between a host and the learner, the same in both directions. Messages arrive in order and whole, as with TCP."""
+    """A link between a host and the learner, the same both ways; messages arrive in order and whole, as with TCP."""
 
     delay: NonNegative = 1e-4
-    """Seconds on the way, besides the time that a message's bytes take."""
+    """Latency in seconds, besides the time that a message's bytes take."""
     jitter: NonNegative = 0.0
-    """Largest further delay, drawn for each message."""
+    """Largest further delay in seconds, drawn for each message."""
     mbit: NonNegative = 0.0
-    """Mbit/s of the link; 0: without a limit."""
+    """Bandwidth in Mbit/s; 0: without a limit."""
     loss: Fraction = 0.0
     """Share of packets that are lost, and sent again after a while."""
     drop: Fraction = 0.0
-    """Share of messages that vanish, which TCP never lets happen; to test what must bear it."""
+    """Share of messages that vanish, which never happens with TCP; for tests of code that must survive it."""
     duplicate: Fraction = 0.0
     """Share of messages that arrive twice; likewise."""
     reorder: Fraction = 0.0
     """Share of messages that others may overtake; likewise."""
     survive: Fraction = 0.0
-    """Share of messages to the learner that arrive though their connection has broken meanwhile; likewise."""
+    """Share of messages to the learner that arrive although their connection has broken meanwhile; likewise."""
 
 
 LOOPBACK = Link()
 
 
 class Relay(Section, frozen=True):
-    """Between the learner and the actors of a host, or of several with actors started by hand."""
+    """A relay between the learner and the actors of a host, or of several hosts with actors started by hand."""
 
     mbit: NonNegative = 0.0
-    """Mbit/s that it can send to the actors, to all of them together; 0: without a limit."""
+    """Bandwidth in Mbit/s from the relay to all its actors together; 0: without a limit."""
     link: Link = LOOPBACK
-    """Between it and each actor; that to the learner is the host's."""
+    """Link between the relay and each actor; its link to the learner is the host's."""
 
 
 class Host(Section, frozen=True):
-    """Where a launcher runs actors."""
+    """A host on which a launcher runs actors."""
 
     name: str = "here"
     slots: Amount = 0
     """Most actors; 0: as many as the run can want."""
     speed: Positive = 1.0
-    """What takes an actor a second by the costs takes it 1/speed here."""
+    """Speed of its actors: work that costs one second takes 1/speed seconds here."""
     local: bool = True
-    """The learner's own host: gradients travel as they are."""
+    """Whether this is the learner's own host, where gradients travel uncompressed."""
     link: Link = LOOPBACK
     relay: Relay | None = None
-    """Its actors are behind one; its launcher is not."""
+    """The relay that its actors connect to; its launcher connects to the learner. None: so do its actors."""
 
 
 class Incident(Section, frozen=True):
@@ -107,34 +107,35 @@ class Incident(Section, frozen=True):
         "learner-stall",
         "learner-crash",
     ]
-    """join: an actor by hand. leave: it is asked to go. crash: its process is gone. partition: a cable is cut, until
-    heal. stall, learner-stall: the process stands still for `seconds`. launcher-crash: it is back after `seconds`, with
-    `slots`, and finds its actors. relay-crash: it is back after `seconds`, and its actors join it. learner-crash: it is
-    back after `seconds`, in a new epoch, from its checkpoint."""
+    """join: an actor is started by hand. leave: an actor is asked to leave. crash: an actor's process is killed.
+    partition: a cable is cut, until heal. stall, learner-stall: the process stands still for `seconds`. launcher-crash:
+    the launcher is back after `seconds`, with `slots`, and finds its actors. relay-crash: the relay is back after
+    `seconds`, and its actors rejoin. learner-crash: the learner is back after `seconds`, in a new epoch, from its last
+    checkpoint."""
     who: str = ""
     """Name of an actor (`here-0` is the first of the launcher `here`) or of a host; empty: all."""
     seconds: NonNegative = 0.0
     speed: Positive = 1.0
-    """Of an actor that joins."""
+    """Speed of an actor that joins, as a factor on its host's."""
     slots: Amount = 0
-    """Of a launcher that comes back; 0: as many as it had."""
+    """Slots of a launcher that comes back; 0: as many as it had."""
 
 
 class Simulation(Section, frozen=True):
-    """All of it; a TOML file of this form is the argument of `a3cd simulate --world`."""
+    """The whole world; `a3cd simulate --world` takes a TOML file of this form."""
 
     costs: Costs = Costs()
     learner_mbit: NonNegative = 0.0
-    """Mbit/s that the learner's host can send, to all peers together; 0: without a limit."""
+    """Bandwidth in Mbit/s from the learner's host to all peers together; 0: without a limit."""
     hosts: list[Host] = msgspec.field(default_factory=list)
-    """Empty: one with as many slots as the run can want, the learner's own."""
+    """Hosts of the actors; empty: one, the learner's own, with as many slots as the run can want."""
     incidents: list[Incident] = msgspec.field(default_factory=list)
     most_seconds: Count = 10_000_000
-    """Virtual; a run that has not ended by then is stopped."""
+    """Virtual seconds after which a run that has not ended is stopped."""
 
 
 def read(path: Path) -> Simulation:
-    """Raises ConfigurationError."""
+    """Read a simulation from a TOML file; raises ConfigurationError."""
     try:
         return _convert(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:

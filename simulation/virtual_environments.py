@@ -9,7 +9,7 @@ from simulation.settings import Costs
 
 
 class VirtualClock:
-    """The time of one process, which goes ahead of the cluster's while it is at work; as the module `time`."""
+    """One process's clock, which runs ahead of the cluster's while the process works; used like the module `time`."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -21,10 +21,10 @@ class VirtualClock:
 
 
 class VirtualEnvironments(Environments):
-    """Steps of another batch, each of which takes so long, or until the pace's next beat where that is later."""
+    """Wraps a batch of environments: each step takes virtual time, and lasts at least to the pace's next beat."""
 
     def __init__(self, inner: Environments, clock: VirtualClock, seconds: float, pace: float) -> None:
-        """seconds: of a step. pace: least time from one step to the next, as `PacedEnvironments`."""
+        """seconds: duration of a step. pace: least time from one step to the next, as in `PacedEnvironments`."""
         self.count = inner.count
         self.observation = inner.observation
         self.action = inner.action
@@ -32,7 +32,7 @@ class VirtualEnvironments(Environments):
         self.pace = pace
         self.clock = clock
         self.steps = 0
-        """Of single environments, so far."""
+        """Steps of single environments so far."""
         self.inner = inner
         self._clock = clock
         self._seconds = seconds
@@ -61,7 +61,7 @@ class VirtualEnvironments(Environments):
 
 
 class VirtualMaker:
-    """Makes an actor's environments; a `MakeEnvironments`."""
+    """Makes an actor's environments, as a `MakeEnvironments`."""
 
     def __init__(self, clock: VirtualClock, costs: Costs, speed: float) -> None:
         self._clock = clock
@@ -77,5 +77,5 @@ class VirtualMaker:
 
     @property
     def steps(self) -> int:
-        """Of single environments, in all that were made."""
+        """Steps of single environments, over all batches made."""
         return sum(one.steps for one in self.made)

@@ -1,4 +1,4 @@
-"""A run's network in environments of its own, which acts and does not learn; its weights come from elsewhere."""
+"""An agent that acts and does not learn: a run's network in environments of its own; weights come from elsewhere."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ from common.settings.sections import Settings
 
 
 class Agent:
-    """Rewards are as the environment gives them, episodes are whole, statistics stand still; to be closed."""
+    """Plays whole episodes with the environment's own rewards and fixed statistics; the caller must `close` it."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Agent:
         sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best; None: as
             the settings say (evaluation.sampled).
         make: makes the environments; None: `common.rl.environments.make`.
-        Raises EnvironmentMissingError where the environment is missing, and as `common.rl.models.build`.
+        Raises EnvironmentMissingError if the environment is missing, and the errors of `common.rl.models.build`.
         """
         self.settings = settings
         section = msgspec.structs.replace(settings.environment, step_seconds=0.0)
@@ -52,11 +52,11 @@ class Agent:
             raise
 
     def begin(self) -> None:
-        """Forget everything: the next observations begin an episode in every environment."""
+        """Forget all states: the next observations begin an episode in every environment."""
         self._state = np.zeros_like(self._state)
 
     def keep(self, valid: NDArray[np.bool_]) -> None:
-        """Forget the environments where `valid` (B,) is False: their step was a dummy that began a new episode."""
+        """Forget the states where `valid` (B,) is False: there the step was a dummy that began a new episode."""
         self._state = masked_state(self._state, valid)
 
     def act(self, observations: Observations) -> Actions:

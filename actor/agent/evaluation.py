@@ -1,4 +1,4 @@
-"""Evaluate a trained agent: returns and lengths of a number of episodes."""
+"""Evaluate a trained agent: returns and lengths of its episodes."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,23 +18,23 @@ from common.rl.seeds import held_out_seeds
 NUM_ENVS = 16
 """Environments stepped at once."""
 PlayedEpisode = tuple[float, int, bool]
-"""Its return, its length in steps, and whether it was cut off."""
+"""An episode's return, its length in steps, and whether it was cut off."""
 
 
 class Evaluation(ReturnStatistics, frozen=True, kw_only=True):
-    """Returns are undiscounted, as the environment gives rewards."""
+    """Statistics of the episodes; returns are undiscounted sums of the environment's own rewards."""
 
     env: str
     version: int
-    """Optimizer steps that made the weights."""
+    """Number of optimizer steps that made the weights."""
     sampled: bool
-    """Whether actions were drawn, or the best ones taken."""
+    """Whether actions were drawn; else the best ones were taken."""
     seed: int
-    """Of the episodes; training has none of them, whatever its seed."""
+    """Seed of the episodes; no training plays any of them, whatever its own seed."""
     length_mean: float
-    """Steps of the agent."""
+    """Mean length of an episode, in steps of the agent."""
     capped: int
-    """Episodes cut off at `max_steps`; they count with their return until then."""
+    """Number of episodes cut off at `max_steps`; they count with their return until then."""
     max_steps: int
     returns: list[float]
     lengths: list[int]
@@ -74,11 +74,11 @@ def evaluate(
 
 
 def play_episodes(agent: Agent, *, episodes: int, max_steps: int, seeds: Iterator[int]) -> list[PlayedEpisode]:
-    """Play `episodes` episodes (1 or more) of at most `max_steps` steps each; `seeds` has one for each reset.
+    """Play `episodes` episodes (1 or more) of at most `max_steps` steps each; `seeds` gives one seed for each reset.
 
-    Counting the first episodes that end would favour short ones. Each environment is therefore given its number of
+    Counting the first episodes that end would favour short ones. Each environment therefore gets its number of
     episodes in advance, and every episode that begins counts. An environment with a capped episode waits for the
-    others, because only the whole batch can be reset; the episodes still to be played are then shared out anew.
+    others, because only the whole batch can be reset; the remaining episodes are then shared out anew.
     """
     played: list[PlayedEpisode] = []
     for _ in playing(agent, played, episodes=episodes, max_steps=max_steps, seeds=seeds):
@@ -89,7 +89,7 @@ def play_episodes(agent: Agent, *, episodes: int, max_steps: int, seeds: Iterato
 def playing(
     agent: Agent, played: list[PlayedEpisode], *, episodes: int, max_steps: int, seeds: Iterator[int]
 ) -> Iterator[None]:
-    """The same into `played`, one step of the batch at a time."""
+    """Play as `play_episodes` does, one step of the batch per iteration; appends to `played`."""
     count = agent.environments.count
     while len(played) < episodes:
         each, more = divmod(episodes - len(played), count)
@@ -100,7 +100,7 @@ def playing(
 def _round(
     agent: Agent, played: list[PlayedEpisode], shares: NDArray[np.int64], max_steps: int, seed: int
 ) -> Iterator[None]:
-    """Play from a reset until every environment has played its share or reached the cap."""
+    """Play from a reset until every environment has played its share, or an episode of it has reached the cap."""
     observations = agent.environments.reset(seed)
     agent.begin()
     left = shares.copy()

@@ -1,4 +1,4 @@
-"""A trained agent for other people's programs: it is given observations and gives actions, wherever they come from."""
+"""A trained agent for use in other programs: it chooses an action for an observation from any source."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def load(
     sampled: bool | None = None,
     seed: int = 0,
 ) -> LoadedAgent:
-    """The agent of a run.
+    """Load the agent of a run.
 
     run: a run folder; a checkpoint in one, or its weights.safetensors; or "last", the newest run in runs/.
-    checkpoint: of a run folder, "best" (as `a3cd evaluate` takes) or "newest".
-    sampled: draw actions as in training (of value methods: with a small epsilon) instead of taking the best; None: as
-        the run's settings say (evaluation.sampled: in ALE games drawn, else the best).
-    seed: of what is drawn, 0 or more.
+    checkpoint: which one of a run folder: "best" (as `a3cd evaluate` takes) or "newest".
+    sampled: draw actions as in training (value methods: with a small epsilon) instead of taking the best; None: as the
+        run's settings say (evaluation.sampled: drawn in ALE games, else the best).
+    seed: seed of the draws, 0 or more.
 
-    Raises ConfigurationError (no run, no checkpoint, a package is missing), DamagedCheckpointError (none is whole), and
-    UnavailableError (the disk does not give it); all are A3cdError.
+    Raises ConfigurationError (no run, no checkpoint, a package is missing), DamagedCheckpointError (no checkpoint is
+    intact), and UnavailableError (the disk cannot be read); all are A3cdError.
     """
     if checkpoint not in ("best", "newest"):
         raise ConfigurationError(f'checkpoint = {checkpoint!r}: must be "best" or "newest"')
@@ -49,16 +49,16 @@ def load(
 
 
 class LoadedAgent:
-    """Acts, and does not learn. Use one for each thread."""
+    """An agent that acts and does not learn. Use one per thread."""
 
     def __init__(self, run: TrainedRun, *, sampled: bool | None = None, seed: int = 0) -> None:
-        """As `load`; the environment is made once, for its spaces."""
+        """Arguments are as in `load`; the environment is made once, to learn its spaces."""
         self.settings: Settings = run.settings
         """All settings of the run."""
         self.version: int = run.checkpoint.version
-        """Of the weights: optimizer steps that made them."""
+        """Version of the weights: the number of optimizer steps that made them."""
         self.evaluation: EvaluationStatus | None = run.checkpoint.evaluation
-        """Of these weights during training, if they were the best by it."""
+        """The evaluation of these weights during training, if it made them the best."""
         self.sampled: bool = draws_actions(run.settings) if sampled is None else sampled
         """Whether actions are drawn; may be changed at any time."""
         self._interface = interface(run.settings.environment)
@@ -66,7 +66,7 @@ class LoadedAgent:
         load_weights(run, self._model)
         self._rng = np.random.default_rng(seed)
         self._count = 0
-        """Episodes at once; 0: none has begun."""
+        """Episodes in progress side by side; 0: none has begun."""
         self._state = np.zeros((0, self._model.state_size), np.float32)
         self._stacks: NDArray[Any] = np.zeros(0)
         self._fresh = np.ones(0, np.bool_)
@@ -74,35 +74,35 @@ class LoadedAgent:
 
     @property
     def observation_space(self) -> gymnasium.Space[Any]:
-        """Of one observation as `act` takes it: the environment's own, without stacking.
+        """The space of one observation for `act`: the environment's own, without stacking.
 
-        Where the agent sees pictures (environment.observation = "frames"), they are grey, (1, size, size) of uint8;
-        size: environment.frame_size.
+        If the agent sees pictures (environment.observation = "frames"), they are grey, (1, size, size) of uint8; size:
+        environment.frame_size.
         """
         return self._interface.space
 
     @property
     def action_space(self) -> gymnasium.Space[Any]:
-        """Of one action as `act` gives it: the environment's own."""
+        """The space of one action from `act`: the environment's own."""
         return self._interface.actions.space
 
     @property
     def remembers(self) -> bool:
-        """Whether actions depend on earlier observations of the episode: then `reset` is to be called between two."""
+        """Whether actions depend on earlier observations of the episode; if so, call `reset` between episodes."""
         return self._interface.stack is not None or self._model.state_size > 0
 
     def act(self, observation: Any, action_mask: Any = None) -> Any:
         """Choose an action for one observation, or for a batch of them.
 
-        observation: as the environment gives it, of `observation_space`: an array of its shape, a number of Discrete, a
-            dict of Dict. A batch is an array with one axis more, in front, (B, *shape); of Dict and Tuple a list.
-            Frames are stacked, and observations normalised, here.
+        observation: as the environment gives it, from `observation_space`: an array of its shape, a number for
+            Discrete, a dict for Dict. A batch is an array with one more axis in front, (B, *shape); for Dict and Tuple
+            a list. `act` stacks frames and normalises observations itself.
         action_mask: where the run has environment.action_masks, `info["action_mask"]` of that observation, (n,) for n
-            actions; for a batch (B, n). What it forbids is not chosen.
-        Returns the action as the environment takes it, of `action_space`: a numpy integer of Discrete, else an array of
-        its shape; for a batch an array (B, *shape).
+            actions; for a batch (B, n). Actions that it forbids are not chosen.
+        Returns the action as the environment takes it, from `action_space`: a numpy integer for Discrete, else an array
+        of its shape; for a batch an array (B, *shape).
 
-        A batch is of B episodes side by side, the same ones from call to call, if the agent `remembers`.
+        If the agent `remembers`, a batch is of B episodes side by side, the same ones from call to call.
         Raises ObservationError, which is a ValueError, for an observation of another shape or type, one that is not
         finite, a batch of another size in the middle of episodes, and a mask that is missing or does not fit.
         """
@@ -117,7 +117,7 @@ class LoadedAgent:
         return own[0] if one else own
 
     def _remembered(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """What the network is given for the frames `rows`."""
+        """Return the network's input for the new observations `rows`: stacked, if frames are stacked."""
         if not self._count:
             self._count = len(rows)
             self._state = np.zeros((self._count, self._model.state_size), np.float32)
@@ -136,10 +136,10 @@ class LoadedAgent:
         return rows
 
     def reset(self, ended: NDArray[np.bool_] | None = None) -> None:
-        """The next observation begins an episode; agents that do not `remember` need no reset.
+        """Declare that the next observation begins an episode; agents that do not `remember` need no reset.
 
-        ended: (B,) bool, those of the batch's episodes that ended; None: all, and the next batch may have another size.
-        Raises ObservationError where `ended` has another shape than the batch.
+        ended: (B,) bool, the batch's episodes that ended; None: all, and the next batch may have another size.
+        Raises ObservationError if the shape of `ended` is not that of the batch.
         """
         if ended is None:
             self._count = 0
@@ -151,11 +151,11 @@ class LoadedAgent:
             self._fresh |= ended
 
     def environment(self, *, seed: int = 0, render_mode: Literal["rgb_array"] | None = None) -> SingleEnvironment:
-        """The environment that the run was trained in, as a `gymnasium.Env` whose observations `act` takes.
+        """Make the environment that the run was trained in, as a `gymnasium.Env` whose observations `act` takes.
 
-        With the run's options, repeated actions, time limit and pictures; rewards are the environment's own. `seed`: of
-        its episodes, on which no run is trained. The caller closes it.
-        Raises ConfigurationError where it cannot be made.
+        It has the run's options, repeated actions, time limit and pictures; rewards are the environment's own. `seed`:
+        of its episodes, on which no run is trained. The caller must close it.
+        Raises ConfigurationError if it cannot be made.
         """
         return SingleEnvironment(self.settings.environment, self._interface, seed=seed, render_mode=render_mode)
 

@@ -32,11 +32,11 @@ def record(
     max_steps: int | None = None,
     checkpoint: Which = "best",
 ) -> list[float]:
-    """Play episodes with a run's agent into the file `out` (.gif, .mp4 or .webm), which is overwritten.
+    """Record episodes of a run's agent in the file `out` (.gif, .mp4 or .webm), which is overwritten.
 
-    Ends after `episodes` episodes or `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif, else
-    EPISODE_STEPS. `sampled` as for `evaluate`. Gives the return of each episode; undiscounted, as the environment gives
-    rewards.
+    Ends after `episodes` episodes, or after `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif,
+    else EPISODE_STEPS. `sampled` as for `evaluate`. Returns each episode's return, the undiscounted sum of the
+    environment's own rewards.
     Raises ConfigurationError (no run, no such environment, it draws no pictures, another kind of file, a package is
     missing, the file cannot be written) and UnavailableError (the environment fails).
     """
@@ -57,7 +57,7 @@ def record(
     agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
     with closing(agent):
         try:
-            out.write_bytes(b"")  # a file that cannot be written is told before anything is played
+            out.write_bytes(b"")  # fails before anything is played if the file cannot be written
             write(out, frames(agent), rate)
         except OSError as error:
             reason = error.strerror or str(error).partition("\n")[0]
@@ -66,7 +66,7 @@ def record(
 
 
 def _writer(out: Path) -> tuple[Writer, int]:
-    """The writer for this kind of file and its default limit, checked before anything is played."""
+    """Return the writer for this kind of file and its default limit of steps; checked before anything is played."""
     kind = out.suffix.lower()
     if not out.parent.is_dir():
         raise ConfigurationError(f"{out}: there is no folder {out.parent}")
@@ -85,7 +85,7 @@ def _writer(out: Path) -> tuple[Writer, int]:
 
 
 def _write_gif(out: Path, frames: Iterator[Pixels], rate: float) -> None:
-    # GIF counts hundredths of a second, and browsers slow down what is faster than 50 pictures a second.
+    # GIF counts hundredths of a second, and browsers slow down GIFs of more than 50 pictures a second.
     hundredths = max(2, round(100 / rate))
     images = (Image.fromarray(np.ascontiguousarray(frame)).quantize() for frame in frames)
     first = next(images)
@@ -115,5 +115,5 @@ def _write_video(out: Path, frames: Iterator[Pixels], rate: float) -> None:
         encoder.send(None)
         for frame in chain([first], frames):
             encoder.send(frame[:height, :width].tobytes())
-    if not out.exists() or not out.stat().st_size:  # write_frames does not look at ffmpeg's exit code
+    if not out.exists() or not out.stat().st_size:  # because write_frames ignores ffmpeg's exit code
         raise OSError("ffmpeg wrote nothing; its error stands above")

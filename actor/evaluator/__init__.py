@@ -1,1 +1,1 @@
-"""The evaluator daemon: plays whole episodes with weights that the learner gives it, and tells the learner how."""
+"""The evaluator daemon: plays whole episodes with weights from the learner, and reports their returns to it."""

@@ -3,8 +3,8 @@
     joining --welcome, pull--> waiting --weights--> playing --evaluation, pull--> waiting
         any --silence, refused(unknown)--> joining, and goes on playing        any --stop(final)--> left
 
-The learner says when there is something to evaluate: it answers a pull when it is time, with new weights, or with none
-when those of the last evaluation are to be evaluated once more.
+The learner decides when to evaluate: it answers a pull when it is time, with new weights, or with none if those of the
+last evaluation are to be evaluated once more.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from common.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from actor.evaluator.player import EvaluationPlayer  # loads gymnasium, which is done after the hello
+    from actor.evaluator.player import EvaluationPlayer  # loads gymnasium, which an evaluator loads after its hello
 
 ASK_SECONDS = 30.0
-"""Between two pulls of an evaluator that waits for weights: the learner answers when it is time."""
+"""Interval between two pulls of an evaluator that waits for weights; the learner answers when it is time."""
 _epoch = attrgetter("run", "epoch")
-"""Two welcomes that agree in these are of one epoch of a learner."""
+"""Two welcomes with the same values of these fields belong to one epoch of a learner."""
 _work = attrgetter("model", "weights_format", "settings")
-"""A player made for one welcome serves another that agrees in these."""
+"""A player made for one welcome also serves another with the same values of these fields."""
 
 
 class EvaluatorCore(WorkerCore):
-    """One evaluator towards one learner."""
+    """One evaluator's state with respect to one learner."""
 
     player: EvaluationPlayer | None
 
@@ -53,14 +53,14 @@ class EvaluatorCore(WorkerCore):
         super().__init__(hello, now)
         self.playing = False
         self.version: int | None = None
-        """Of the weights that the player has; None: none of this epoch."""
+        """Version of the player's weights; None: they are not of this epoch."""
         self._report: Evaluation | None = None
-        """Not sent yet."""
+        """An evaluation that is not sent yet."""
         self._ask_due = math.inf
 
     @property
     def state(self) -> str:
-        """joining, playing or waiting."""
+        """Return "joining", "playing" or "waiting"."""
         if not self.membership.member:
             return "joining"
         return "playing" if self.playing else "waiting"
@@ -94,7 +94,7 @@ class EvaluatorCore(WorkerCore):
         return []
 
     def advanced(self, now: float) -> list[Effect]:
-        """An evaluation is complete: it is reported."""
+        """Report the complete evaluation, and ask for the next."""
         self._failures.succeeded()
         self.playing = False
         player, welcome, version = self.player, self.membership.welcome, self.version
@@ -103,18 +103,18 @@ class EvaluatorCore(WorkerCore):
         return self._ask(now)
 
     def failed(self, now: float, error: A3cdError) -> list[Effect]:
-        """The evaluation begins anew."""
+        """Begin the evaluation anew, and warn."""
         self._failures.failed(now, error)
         if self.player is not None:
             self.player.begin()
         return self._warn(str(error))
 
     def _due(self, now: float) -> list[Effect]:
-        """The question for weights."""
+        """Return the pull for weights, if it is due."""
         return self._ask(now) if not self.playing and now >= self._ask_due else []
 
     def _ask(self, now: float) -> list[Effect]:
-        """Tells what was played, and asks for what to play next."""
+        """Send the finished evaluation, if any, and pull the weights to evaluate next."""
         if not self.membership.member:
             return []
         self._ask_due = now + ASK_SECONDS

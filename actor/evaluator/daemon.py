@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def run(access: LearnerEndpoint, *, name: str = "", modules: Collection[str] = (), wait: float = 0.0) -> int:
     """Evaluates for the learner at `access` until the run is over or a signal comes; returns the exit code.
 
-    A learner that is absent, or refuses this evaluator, is asked again, ever more slowly. The arguments are those of
-    `actor.daemon.run`, and so are the errors.
+    If the learner is absent or refuses this evaluator, the evaluator asks again, at growing intervals. Arguments and
+    errors are those of `actor.daemon.run`.
     """
     with Signals() as signals:
         hello = introduce("evaluator", access, name)

@@ -1,4 +1,4 @@
-"""Evaluations of one run: its network with the weights of one version, in environments of its own."""
+"""Plays a run's evaluations: its network with the weights of one version, in environments of their own."""
 
 import time
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from common.wire.messages import Welcome
 
 
 class EvaluationPlayer:
-    """Plays evaluation.episodes whole episodes at a time, others each time."""
+    """Plays `evaluation.episodes` whole episodes per evaluation, different ones each time."""
 
     def __init__(self, welcome: Welcome, settings: Settings, make: MakeEnvironments | None = None) -> None:
-        """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
+        """Raises EnvironmentMissingError if this host lacks the environment, RefusedError if its network differs."""
         self._episodes = settings.evaluation.episodes
         self._seeds = held_out_seeds("selection", welcome.seed, welcome.epoch)
         self._agent = Agent(
@@ -39,12 +39,12 @@ class EvaluationPlayer:
         self._steps: Iterator[None] = iter(())
 
     def load(self, body: Buffer) -> None:
-        """These weights are the ones to be evaluated. Raises CodecError for a body that does not decode."""
+        """Takes the weights to evaluate. Raises CodecError for a body that does not decode."""
         model = self._agent.model
         self._format.unpack(body, model.vectors, model.extras)
 
     def begin(self) -> None:
-        """Begins an evaluation, and gives up the one under way if there is one."""
+        """Begins an evaluation; one under way is abandoned."""
         self._played = []
         self._steps = playing(
             self._agent, self._played, episodes=self._episodes, max_steps=EPISODE_STEPS, seeds=self._seeds
@@ -55,14 +55,14 @@ class EvaluationPlayer:
 
         Raises UnavailableError when an environment fails.
         """
-        for _ in self._steps:  # noqa: SIM110  each is a step of all environments
+        for _ in self._steps:  # noqa: SIM110  each iteration is one step of all environments
             if time.monotonic() >= until:
                 return False
         return True
 
     @property
     def episodes(self) -> list[Episode]:
-        """Of the evaluation, as far as it has been played."""
+        """The evaluation's episodes that have ended so far."""
         return [Episode(episode_return, length, 0.0) for episode_return, length, _ in self._played]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether an exported policy says what the agent says, on observations of its own play."""
+"""Compares an exported policy with the agent, on observations of the agent's own play."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from common.rl.seeds import held_out_seeds
 OBSERVATIONS = 1000
 NUM_ENVS = 16
 TOLERANCE = 1e-4
-"""Of the policy's numbers and the values, relative to the largest: sums in another order differ by less."""
+"""Tolerance for the policy's numbers and the values, relative to the largest; reordered sums differ by less."""
 
 
 @dataclass(frozen=True)
 class Compared:
     observations: int
     ties: int
-    """Of these, where another action was as good to the last digits, and taken."""
+    """Number of these for which the exported policy took another action, as good as the agent's to the last digits."""
     difference: float
-    """The largest, of the policy's numbers and the values."""
+    """The largest difference between the policy's numbers and values and the agent's."""
 
 
 def compare(run: TrainedRun, compute: Computed) -> Compared:
-    """Play with the agent, and ask the exported policy as well; a recurrent one is given its own states.
+    """Play with the agent, and compute each step with the exported policy too; a recurrent one gets its own states.
 
-    Raises ConfigurationError where the two differ, or the exported one fails; UnavailableError where the environment
-    does.
+    Raises ConfigurationError if the two differ or the exported one fails, UnavailableError if the environment fails.
     """
     seed = next(held_out_seeds("report", 0))
     with closing(TrainedAgent(run, num_envs=NUM_ENVS, seed=seed, sampled=False)) as agent:
@@ -76,7 +75,7 @@ def compare(run: TrainedRun, compute: Computed) -> Compared:
 
 
 def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Numbers of a Box to what TOLERANCE leaves; choices exactly."""
+    """Compare actions: numbers of a Box within TOLERANCE, choices exactly."""
     if one.dtype.kind == "f":
         return np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)
     return np.array_equal(one, other)

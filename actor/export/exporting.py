@@ -1,4 +1,4 @@
-"""Export a trained policy to a file, once it was seen to act as the agent does."""
+"""Export a trained policy to a file, after checking that it acts as the agent does."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     size: int
-    """Bytes."""
+    """Size of the file in bytes."""
     env: str
     version: int
-    """Of the weights: optimizer steps that made them."""
+    """Version of the weights: the number of optimizer steps that made them."""
     observations: int
-    """On which the file was compared with the agent."""
+    """Number of observations on which the file was compared with the agent."""
     ties: int
-    """Of these, where another action was as good to the last digits, and taken."""
+    """Number of these for which the file gave another action, as good as the agent's to the last digits."""
     difference: float
-    """The largest, of the policy's numbers and the values."""
+    """The largest difference between the file's policy numbers and values and the agent's."""
 
 
 def export(run: str | os.PathLike[str], to: str | os.PathLike[str], *, checkpoint: Which = "best") -> Exported:
     """Write the policy of a run to the file `to` (.onnx, .pt2 or .safetensors), which is overwritten.
 
-    run, checkpoint: as `load` takes them. The file gives the best action of each observation in a batch, and is
-    compared with the agent on 1,000 observations of its play first. docs/library.md says what is in it.
+    run, checkpoint: as in `load`. The file computes the best action for each observation of a batch, and is first
+    compared with the agent on 1,000 observations of the agent's play. docs/library.md says what is in it.
     Raises ConfigurationError (no run, another kind of file, a package is missing, the format cannot hold the network)
     and UnavailableError (the file cannot be written, the environment fails).
     """

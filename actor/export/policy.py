@@ -1,4 +1,4 @@
-"""A run's policy as a PyTorch module of its own, and what is to be said of it to who uses it without a3cd."""
+"""A run's policy as a self-contained PyTorch module, with the metadata that a user without a3cd needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Policy:
     module: PlainPolicy
     interface: Interface
     state_size: int
-    """0: it needs no state."""
+    """Numbers in the recurrent state of one environment; 0: the policy needs no state."""
     metadata: dict[str, str]
 
     @property
@@ -35,7 +35,7 @@ class Policy:
         return ["action", "policy", "value", *(["next_state"] if self.state_size else [])]
 
     def example(self, batch: int) -> tuple[Tensor, ...]:
-        """Inputs of some observations."""
+        """Return example inputs for a batch of `batch` observations, all zeros."""
         spec = self.interface.observation
         types = {"box": torch.float32, "pixels": torch.uint8, "discrete": torch.int64}
         observation = torch.zeros((batch, *spec.shape), dtype=types[spec.kind])
@@ -43,7 +43,7 @@ class Policy:
 
 
 def policy_of(run: TrainedRun, name: str) -> Policy:
-    """The policy of a run whose folder is called `name`; raises as `TrainedAgent`."""
+    """Return the policy of a run whose folder is called `name`; raises the errors of `TrainedAgent`."""
     settings = run.settings
     own = interface(settings.environment)
     model = build(settings, own.observation, own.actions.spec)
@@ -54,7 +54,7 @@ def policy_of(run: TrainedRun, name: str) -> Policy:
 
 
 def _metadata(run: TrainedRun, name: str, own: Interface, network: PlainNetwork) -> dict[str, str]:
-    """Texts, as all three formats keep them."""
+    """Return the metadata as texts, which all three formats can hold."""
     settings, frame, spec = run.settings, own.observation, own.actions.spec
     observation: dict[str, Any] = {"kind": frame.kind, "shape": frame.shape, "space": str(own.space)}
     observation["frame_stack"] = 1 if own.stack is None else own.stack.depth

@@ -1,1 +1,1 @@
-"""Players for each kind of exchange: gradients, trajectories, or environments whose actions the learner chooses."""
+"""Players, one per kind of exchange: gradients, trajectories, or environments whose actions the learner chooses."""

@@ -1,9 +1,9 @@
-"""Which groups of environments wait for actions and which have them: messages and time in, messages out.
+"""Tracks which groups of environments wait for actions and which have them: messages and time in, messages out.
 
     begins --Observe--> waiting --Act--> ready --step, Observe--> waiting
        any  --welcome, failed step--> begins
 
-A welcome begins every group anew, because the learner may have forgotten them.
+After a welcome every group begins anew, because the learner may have forgotten it.
 """
 
 from collections import deque
@@ -13,11 +13,11 @@ from actor.rollout_summary import RolloutSummary
 from common.wire.messages import Act, Observe, Welcome
 
 RESEND_SECONDS = 2.0
-"""After this time an unanswered `observe` is sent again; the learner knows it by its step and answers it once."""
+"""Time after which an unanswered `observe` is sent again; the learner knows it by its step and uses it only once."""
 
 
 class ActionRequests:
-    """The groups of one actor towards one learner."""
+    """The requests of one actor's groups to one learner."""
 
     def __init__(self, groups: int, welcome: Welcome, outbox: Outbox) -> None:
         self._steps = [0] * groups
@@ -26,11 +26,11 @@ class ActionRequests:
 
     @property
     def ready(self) -> int | None:
-        """The group whose turn it is to step, or to begin; None: all wait."""
+        """The group whose turn it is to step or to begin; None: all groups wait for actions."""
         return self._ready[0] if self._ready else None
 
     def begins(self, group: int) -> bool:
-        """Whether the group has no actions to take, and only shows its observations."""
+        """Returns whether the group has no actions to take yet, so that it only sends its observations."""
         return group in self._beginning
 
     def welcomed(self, welcome: Welcome) -> None:
@@ -40,13 +40,13 @@ class ActionRequests:
         self._beginning = set(self._ready)
 
     def failed(self, group: int) -> None:
-        """The step of the group whose turn it is failed: it begins, after the others."""
+        """The step of `group`, whose turn it was, failed: it begins anew, after the other groups' turns."""
         self._ready.remove(group)
         self._ready.append(group)
         self._beginning.add(group)
 
     def ask(self, group: int, body: bytes, summary: RolloutSummary) -> None:
-        """Puts the group's observations (packed in `body`) into a message for the outbox; the group waits."""
+        """Puts a message with the group's observations (packed in `body`) into the outbox; the group then waits."""
         self._ready.remove(group)
         self._steps[group] += 1
         message = Observe(
@@ -63,7 +63,7 @@ class ActionRequests:
         self._outbox.add(group, Send(message, body), RESEND_SECONDS)
 
     def answered(self, act: Act) -> bool:
-        """Whether these are the actions that their group waits for; then the group is ready."""
+        """Returns whether these are the actions that their group waits for; if so, the group becomes ready."""
         if act.group >= len(self._steps) or act.step != self._steps[act.group] or not self._outbox.remove(act.group):
             return False
         self._ready.append(act.group)

@@ -1,4 +1,4 @@
-"""The interface of a player towards the actor's core and daemon, whatever the run exchanges."""
+"""The interface that a player offers to the actor's core and daemon, whatever the run exchanges."""
 
 from typing import ClassVar
 
@@ -8,13 +8,13 @@ from common.wire.messages import AnyMessage, Gradient, Trajectory
 
 
 class Player:
-    """Environments of one run, and what is made of their steps: gradients, trajectories, or requests for actions.
+    """Plays the environments of one run, and makes gradients, trajectories or requests for actions of their steps.
 
-    The daemon calls `advance` and `close`; the core, which decides what is sent and when, calls all the others.
+    The daemon calls `advance` and `close`; the core, which decides what is sent and when, calls the other methods.
     """
 
     contribution: ClassVar[type[Gradient] | type[Trajectory]]
-    """The message that `pack` gives a body for."""
+    """The type of message whose body `pack` returns."""
 
     @property
     def ready(self) -> bool:
@@ -23,40 +23,40 @@ class Player:
 
     @property
     def pending(self) -> int:
-        """Rollouts that the next body would hold."""
+        """Number of rollouts that the next body would hold."""
         return 0
 
     def advance(self, until: float) -> bool:
         """Plays until a rollout or a step is complete, or until the time `until`.
 
-        True: it is complete, and all environments that failed before have played on. Raises UnavailableError when an
-        environment fails, NonFiniteError for a reward, an observation or a gradient that is not finite, and CodecError
-        for weights that do not decode.
+        True: it is complete, and all environments that failed before have played on since. Raises UnavailableError
+        when an environment fails, NonFiniteError for a reward, an observation or a gradient that is not finite, and
+        CodecError for weights that do not decode.
         """
         raise NotImplementedError
 
     def handle(self, message: AnyMessage, body: Buffer | None) -> None:
-        """A Welcome that keeps this player, or an Act. Raises CodecError for a body that does not decode."""
+        """Takes an Act, or a Welcome that keeps this player. Raises CodecError for a body that does not decode."""
 
-    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:  # noqa: ARG002  without a network
-        """Newer weights of this epoch; False: a delta against other weights than the whole ones that came last."""
+    def load(self, version: int, body: Buffer, *, delta: bool = False) -> bool:  # noqa: ARG002  no network here
+        """Takes newer weights of this epoch; False: a delta against weights other than the last whole ones."""
         return True
 
     def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:
-        """The pending rollouts, which are no longer pending.
+        """Returns the summary and the packed body of the pending rollouts; afterwards none is pending.
 
-        sequence: `answered` will be called with this number; None: nobody waits for an answer.
+        sequence: the number with which `answered` will be called; None: no answer is expected.
         """
         raise NotImplementedError
 
     def answered(self, sequence: int, *, dropped: bool) -> None:
-        """The learner has answered; dropped: what was packed under that number is in no step."""
+        """The learner has answered; dropped: no optimizer step includes what was packed with that number."""
 
     def restart(self) -> None:
-        """Something failed: drops the rollout under way; the next `advance` begins new episodes."""
+        """Drops the rollout under way after a failure; the next `advance` begins new episodes."""
 
     def forget(self) -> None:
-        """A new epoch: drops what is pending, and all weights and answers of the epoch before."""
+        """Starts a new epoch: drops the pending rollouts, and all weights and answers of the previous epoch."""
 
     def close(self) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The player for what a run exchanges: the one place where the actor compares its name."""
+"""Builds the player for a run's exchange; the only place where the actor looks at `exchange.kind`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.wire.frames import Buffer
 from common.wire.messages import Welcome
 
 if TYPE_CHECKING:
-    from common.rl.environments.base import MakeEnvironments  # loads numpy, which an actor does after its hello
+    from common.rl.environments.base import MakeEnvironments  # loads numpy, which an actor loads after its hello
 
 
 def build(
@@ -22,10 +22,10 @@ def build(
     *,
     make: MakeEnvironments | None = None,
 ) -> Player:
-    """The player for what the run exchanges; `body` holds weights, requests for actions go into `outbox`.
+    """Returns the player for the run's exchange; `body` holds its weights, and `outbox` takes requests for actions.
 
     make: makes the environments; None: `common.rl.environments.make`.
-    Raises EnvironmentMissingError where this host lacks the environment, RefusedError where its network differs.
+    Raises EnvironmentMissingError if this host lacks the environment, RefusedError if its network differs.
     """
     if settings.exchange.kind == "actions":
         from actor.players.environments import EnvironmentPlayer

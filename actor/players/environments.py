@@ -1,6 +1,6 @@
 """A player without a network: groups of environments whose actions come from the learner.
 
-While one group waits for its actions the next one steps, so that waiting costs nothing.
+While one group waits for its actions, the next one steps, so that the actor does not idle.
 """
 
 from typing import Any
@@ -25,12 +25,12 @@ from common.wire.messages import Act, AnyMessage, Welcome
 
 
 class EnvironmentPlayer(Player):
-    """The groups of one run, as its welcome describes them."""
+    """The groups of environments of one run, as its welcome describes them."""
 
     def __init__(
         self, welcome: Welcome, settings: Settings, outbox: Outbox, make: MakeEnvironments | None = None
     ) -> None:
-        """Raises EnvironmentMissingError where this host lacks the environment."""
+        """Raises EnvironmentMissingError if this host lacks the environment."""
         self._groups: list[_EnvironmentGroup] = []
         try:
             for number, num_envs in enumerate(group_sizes(settings.environment.num_envs, settings.exchange.groups)):
@@ -46,8 +46,8 @@ class EnvironmentPlayer(Player):
     def ready(self) -> bool:
         return self._requests.ready is not None
 
-    def advance(self, until: float) -> bool:  # noqa: ARG002  a step is over before any time
-        """One step of the group whose turn it is. If it fails, the group begins new episodes at its next turn."""
+    def advance(self, until: float) -> bool:  # noqa: ARG002  one step never waits for `until`
+        """Steps the group whose turn it is, once. If that fails, the group begins new episodes at its next turn."""
         number = self._requests.ready
         assert number is not None
         group = self._groups[number]
@@ -84,19 +84,19 @@ class _EnvironmentGroup:
 
     def __init__(self, section: Environment, num_envs: int, seed: int, make: MakeEnvironments) -> None:
         self.actions: NDArray[Any] | None = None
-        """For the next step."""
+        """The actions for the next step."""
         self._name = section.id
-        plain = msgspec.structs.replace(section, frame_stack=1)  # the learner stacks frames
+        plain = msgspec.structs.replace(section, frame_stack=1)  # because the learner stacks frames
         self.environments: Environments = make(plain, num_envs=num_envs, seed=seed)
         self.bodies = ObservationCodec(self.environments.observation, self.environments.action, num_envs)
         self._seeds = np.random.default_rng([seed, 3])
         self._tracker: EpisodeTracker | None = None
-        """None: new episodes are to be begun."""
+        """None: the group must begin new episodes."""
         self._started = False
         self._observations: NDArray[Any] = np.zeros(0)
 
     def show(self) -> tuple[bytes, RolloutSummary]:
-        """The observations as they are, or those of new episodes if the last step failed."""
+        """Packs the current observations, or those of new episodes if the last step failed."""
         if self._tracker is None:
             seed = int(self._seeds.integers(2**31)) if self._started else None
             self._started = True
@@ -109,9 +109,9 @@ class _EnvironmentGroup:
         return self.bodies.pack_seen(batch, begins=True), RolloutSummary()
 
     def step(self) -> tuple[bytes, RolloutSummary]:
-        """One step, with the actions that came."""
+        """Takes one step with the actions received, and packs its result."""
         assert self._tracker is not None and self.actions is not None
-        tracker, self._tracker = self._tracker, None  # until the step has gone well
+        tracker, self._tracker = self._tracker, None  # if the step fails, new episodes must begin
         valid = tracker.valid
         begun = self.environments.clock.perf_counter()
         step = self.environments.step(self.actions)

@@ -1,4 +1,4 @@
-"""A player that computes the gradient of each rollout and sends their packed sum."""
+"""A player that computes the gradient of each rollout, and packs their sum."""
 
 import math
 
@@ -32,7 +32,7 @@ class GradientPlayer(RolloutPlayer):
         self._algorithm = settings.algorithm
         self._epochs = settings.algorithm.epochs if METHODS[settings.algorithm.kind].repeats else 1
         self._again: tuple[Rollout, int] | None = None
-        """A rollout whose gradient is computed again (PPO), and how many times."""
+        """A rollout whose gradient is to be computed again (PPO), and how many more times."""
         exchange = settings.exchange
         self._codec = make_codec(welcome.codec, self.model.size, exchange.top_k)
         self._feedback: ErrorFeedback | None = None
@@ -41,7 +41,7 @@ class GradientPlayer(RolloutPlayer):
         self._sum = np.zeros(self.model.size, np.float32)
 
     def advance(self, until: float) -> bool:
-        """Plays a rollout and adds its gradient; PPO's later gradients of it take a call each."""
+        """Plays a rollout and adds its gradient; each further gradient of it (PPO) takes one more call."""
         repeated = self._again
         if repeated is None:
             played = self.play(until)
@@ -56,7 +56,7 @@ class GradientPlayer(RolloutPlayer):
         statistics = self._add_gradient(rollout)
         summary.statistics = statistics._asdict()
         if self._epochs > 1:
-            # The ratio is against the policy that acted, so the lag counts from the weights of this gradient.
+            # PPO's ratio already accounts for the policy that acted, so the lag counts from this gradient's weights.
             summary.version = self.weights.version
         self._again = (rollout, left) if left else None
         self._summary.add(summary)

@@ -1,4 +1,4 @@
-"""Playing rollouts with the network on the newest weights: what gradient and trajectory players share."""
+"""Plays rollouts with the network on the newest weights: the common part of gradient and trajectory players."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class RolloutPlayer(Player):
     def __init__(
         self, welcome: Welcome, settings: Settings, body: Buffer | None, make: MakeEnvironments | None = None
     ) -> None:
-        """Raises EnvironmentMissingError where this host lacks the environment, RefusedError where it differs."""
+        """Raises EnvironmentMissingError if this host lacks the environment, RefusedError if its network differs."""
         section, algorithm = settings.environment, settings.algorithm
         self._environments = (make or make_environments)(section, num_envs=section.num_envs, seed=welcome.seed)
         self.action = self._environments.action
@@ -39,11 +39,11 @@ class RolloutPlayer(Player):
         method = METHODS[algorithm.kind]
         per_step = method.has_target or (method.corrects and algorithm.correction == "vtrace")
         self._mixes = algorithm.refresh and per_step
-        """Whether one rollout may be of several versions: the loss uses each step's own probability, or none."""
+        """Whether one rollout may use several versions, because the loss uses each step's own probability, or none."""
         self._acted: list[int] = []
-        """Versions that played the rollout under way, one for each call of `play`."""
+        """Versions of the weights that played the rollout under way, one for each call of `play`."""
         self._foreign = False
-        """Whether the rollout under way was begun in the epoch before."""
+        """Whether the rollout under way began in the previous epoch."""
         self._failed = False
         self._summary = RolloutSummary()
         count = self._environments.count
@@ -67,10 +67,10 @@ class RolloutPlayer(Player):
         return self._summary.count
 
     def play(self, until: float) -> tuple[Rollout, RolloutSummary] | None:
-        """Plays until the rollout is complete or until the time `until`; its data is valid until the next call.
+        """Plays until the rollout is complete, or until the time `until` (None); its data is valid until the next call.
 
-        Newer weights are loaded before a rollout's first step, and before later ones only where the loss allows it.
-        Raises as `Player.advance`.
+        Newer weights are loaded before a rollout's first step, and before later steps only where the loss allows it.
+        Raises the errors of `Player.advance`.
         """
         if self._failed:
             self._collector.restart()
@@ -85,8 +85,8 @@ class RolloutPlayer(Player):
         played = self._collector.advance(until)
         if played is None:
             return None
-        # V-trace's ratios are clipped, so its correction is partial: the version is that of the policy that acted,
-        # even where the gradient uses newer weights.
+        # V-trace clips its ratios, so it corrects only in part: the version stays that of the policy that acted, even
+        # where the gradient uses newer weights.
         version = 0 if self._foreign else sum(self._acted) // len(self._acted)
         return played.data, RolloutSummary(
             version=version,
@@ -104,7 +104,7 @@ class RolloutPlayer(Player):
         self._failed = True
 
     def forget(self) -> None:
-        """The weights that began the rollout under way are no version of the new epoch: it counts as version 0."""
+        """Starts a new epoch; the rollout under way began with weights of the previous one, and counts as version 0."""
         self.weights.forget()
         self._foreign = True
         self._summary = RolloutSummary()

@@ -1,4 +1,4 @@
-"""A player that sends its rollouts as they are; the learner computes their gradients."""
+"""A player that packs its rollouts as they are; the learner computes their gradients."""
 
 from actor.players.rollouts import RolloutPlayer
 from actor.rollout_summary import RolloutSummary
@@ -35,7 +35,7 @@ class TrajectoryPlayer(RolloutPlayer):
         self._summary.add(summary)
         return True
 
-    def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:  # noqa: ARG002  nothing is lost in packing
+    def pack(self, sequence: int | None) -> tuple[RolloutSummary, bytes]:  # noqa: ARG002  packing is lossless
         body = self._format.pack(self._kept, self._codec)
         self._kept = []
         return self._take_summary(), body

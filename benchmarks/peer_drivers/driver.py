@@ -1,6 +1,6 @@
-"""What the drivers of all peers share: their arguments, the window of returns, and the one line that they print.
+"""The common part of all peers' drivers: their arguments, the window of returns, and the line that they print.
 
-A driver is run by its peer's own interpreter, which has Python, numpy and gymnasium but nothing of a3cd.
+A peer's own interpreter runs its driver; it has numpy and gymnasium, but a3cd is not installed there.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import gymnasium
 import numpy as np
 
 WINDOW = 100
-"""Episodes whose mean return is compared with the goal."""
+"""Number of episodes whose mean return is compared with the goal."""
 LONGEST_EPISODE = 27_000
-"""In steps, when the trained agent plays; as `a3cd evaluate` has it."""
+"""Cap on an episode of the trained agent, in steps, as in `a3cd evaluate`."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Order:
     seed: int
     seconds: float
     goal: float
-    """Mean training return that ends the training; infinity: none does."""
+    """Mean training return that ends the training; infinity: no return does."""
     episodes: int
-    """To play with the last weights and the likeliest actions."""
+    """Number of episodes to play with the last weights and the most likely actions."""
     threads: int
-    """Of torch, in each process."""
+    """Number of torch's threads in each process."""
 
 
 def read_order() -> Order:
@@ -51,19 +51,19 @@ def read_order() -> Order:
 
 
 class Progress:
-    """Of a training: when it began and ended, its frames, its newest returns."""
+    """Progress of a training: when it began and ended, its frames, its newest returns."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._returns: deque[float] = deque(maxlen=WINDOW)
         self._ended = 0.0
         self.began = 0.0
-        """In seconds since 1970, as all times here; 0: not yet."""
+        """When training began, in seconds since 1970 like all times here; 0: not yet."""
         self.frames = 0
         self.reached = False
 
     def begin(self) -> None:
-        """Right before the first frame."""
+        """Note the time; call this right before the first frame."""
         self.began = time.time()
 
     @property
@@ -71,11 +71,11 @@ class Progress:
         return self.began > 0.0
 
     def episode(self, total: float) -> None:
-        """One has ended with this return."""
+        """Note an episode that has ended with this return."""
         self._returns.append(total)
 
     def over(self) -> bool:
-        """Whether the goal is reached or the time is up; to be asked often, and until it says so."""
+        """Return whether the goal is reached or the time is up; call it often, until it returns True."""
         now = time.time()
         if not self._ended:
             self.reached = len(self._returns) == WINDOW and float(np.mean(self._returns)) >= self._order.goal
@@ -84,7 +84,7 @@ class Progress:
         return bool(self._ended)
 
     def report(self, packages: Sequence[str], played: Sequence[float]) -> None:
-        """Prints the line; packages: whose versions it tells; played: the returns of the trained agent."""
+        """Print the result line; packages: packages whose versions it states; played: returns of the trained agent."""
         ended = self._ended or time.time()
         result = {
             "versions": {
@@ -102,16 +102,16 @@ class Progress:
 
 
 def register() -> None:
-    """Makes the environments of other packages known, without window and sound."""
+    """Register the environments of other packages, without window and sound."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
     import ale_py
     import flappy_bird_gymnasium  # noqa: F401
 
-    if hasattr(gymnasium, "register_envs"):  # gymnasium 1.0 asks for it, and before it the package's entry point did
+    if hasattr(gymnasium, "register_envs"):  # needed since gymnasium 1.0; before, the package's entry point did it
         gymnasium.register_envs(ale_py)
 
 
 def options(environment: str) -> dict[str, bool]:
-    """FlappyBird's twelve features, as a3cd plays it, instead of 180 rays."""
+    """Return options with which FlappyBird shows its twelve features, as in a3cd, instead of 180 rays."""
     return {"use_lidar": False} if environment == "FlappyBird-v0" else {}

@@ -1,7 +1,7 @@
 """sample-factory's APPO, with the settings of its own examples (sf_examples: train_gym_env's command, atari_params).
 
-FlappyBird-v0 is not among these: the command for CartPole-v1 with rewards as they are. Two workers for two cores, where
-the examples have one for each logical core, or eight; their copies are as many.
+FlappyBird-v0 is not among the examples: it uses CartPole-v1's command, with unscaled rewards. There are two workers for
+two cores, where the examples have one per logical core, or eight; each has as many copies as in the examples.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ALE/Pong-v5": {"num_envs_per_worker": 4},
 }
 PONG = "PongOneFrame-v5"
-"""ALE/Pong-v5 for the example's own wrappers, which repeat actions themselves."""
+"""Name of ALE/Pong-v5 without repeated actions, because the example's own wrappers repeat them."""
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
     register_env(order.environment, make)
     with tempfile.TemporaryDirectory(prefix="a3cd-peer-") as folder:
         progress = train(order, folder)
-        os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # its own checkpoint holds numbers of numpy
+        os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # because its own checkpoint holds numpy's numbers
         _, played = enjoy(configuration(order, folder, evaluation=True))
     progress.report(["sample-factory"], [float(played)])
 
@@ -59,7 +59,7 @@ def train(order: Order, folder: str) -> Progress:
     skipped = SKIP if order.environment.startswith("ALE/") else 1
 
     def heard(runner: Any, message: dict[str, Any], _: int) -> None:
-        """The first frames were played a moment before the first message of them."""
+        """Handle a message. Training is taken to begin with the first one, a moment after the first frames."""
         if not progress.begun:
             progress.begin()
         if EPISODIC in message:
@@ -89,10 +89,10 @@ def configuration(order: Order, folder: str, *, evaluation: bool = False) -> Any
 
 
 def make(name: str, cfg: Any = None, env_config: Any = None, render_mode: str | None = None) -> Any:
-    """In each of its processes."""
+    """Make an environment; sample-factory calls this in each of its processes."""
     register()
     if not name.startswith("ALE/"):
-        limit = None if name == "CartPole-v1" else LONGEST_EPISODE  # CartPole has its own, shorter
+        limit = None if name == "CartPole-v1" else LONGEST_EPISODE  # CartPole has its own, shorter limit
         return gymnasium.make(name, max_episode_steps=limit, render_mode=render_mode, **options(name))
     if PONG not in gymnasium.registry:
         spec = copy.deepcopy(gymnasium.spec(name))

@@ -1,8 +1,8 @@
 """stable-baselines3's PPO, with the settings of rl-baselines3-zoo (hyperparams/ppo.yml: CartPole-v1, atari).
 
-FlappyBird-v0 is not among these: PPO's defaults, with eight copies as the zoo has for CartPole. The copies are stepped
-in one process (the zoo's and the documentation's choice for games this quick). The budgets of frames that step sizes
-decay over are the zoo's.
+FlappyBird-v0 is not in the zoo: it uses PPO's defaults, with eight copies as for CartPole. The copies are stepped in
+one process (the zoo's and the documentation's choice for games this quick). The numbers of frames over which learning
+rates decay are the zoo's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COPIES = 8
 
 
 def linear(start: float) -> Callable[[float], float]:
-    """The zoo's `lin_`: from `start` to 0 with the frames that are left."""
+    """Return the zoo's `lin_`: a schedule from `start` to 0, proportional to the share of frames that are left."""
     return lambda left: left * start
 
 

@@ -1,7 +1,7 @@
 """tianshou's PPO, with the settings of its own examples (test_ppo_discrete, atari_ppo).
 
-FlappyBird-v0 is not among these: the settings for CartPole-v1. The copies are stepped in one process, as the first
-example has them. The loop is what its documentation calls training without a trainer: collect, update, empty.
+FlappyBird-v0 is not among the examples: it uses the settings for CartPole-v1. The copies are stepped in one process, as
+in the first example. The loop is what the documentation calls training without a trainer: collect, update, empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Settings:
     copies: int = 20
     learning_rate: float = 3e-4
     collected: int = 2000
-    """Steps of all copies between updates."""
+    """Steps of all copies together between updates."""
     batch: int = 64
     repeats: int = 10
     entropy_coef: float = 0.0
@@ -41,7 +41,7 @@ class Settings:
 GYM = Settings()
 ATARI = Settings(10, 5e-5, 1000, 256, 4, 0.01, normalized_advantages=True)
 ATARI_FRAMES, ATARI_EPOCHS = 100_000, 100
-"""Of an epoch, and how many: the learning rate goes down to 0 with them."""
+"""Frames of an epoch, and the number of epochs over which the learning rate falls to 0."""
 
 
 def main() -> None:

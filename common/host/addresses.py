@@ -22,7 +22,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """From `tcp://host:port`; `tcp://` and the port (5555) may be left out. Raises ConfigurationError."""
+        """Read `tcp://host:port`; `tcp://` and the port (5555) may be left out. Raises ConfigurationError."""
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise ConfigurationError(
@@ -38,7 +38,7 @@ class Address:
         return Address(self.host, port)
 
     def to_connect(self) -> Address:
-        """This address; raises ConfigurationError for `*` and for port 0, to which nothing can connect."""
+        """Return this address; raises ConfigurationError for `*` and for port 0, to which nothing can connect."""
         if self.host == "*" or self.port == 0:
             raise ConfigurationError(f"{self} is no address to connect to: name the learner's host and port")
         return self

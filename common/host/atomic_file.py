@@ -28,8 +28,8 @@ def sync_folder(path: Path) -> None:
 def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
     """Replace the content of `path` in one step; raises OSError, with the old content unchanged.
 
-    keep_access: whoever could read the old file can read the new one, whatever umask and user this process has; a file
-    that was not there belongs to the owner of its folder, and can be read by whoever may look into that.
+    keep_access: the new file has the owner and mode of the old one, whatever umask and user this process has; a file
+    that did not exist gets the owner of its folder, and everyone who has access to the folder can read it.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:

@@ -2,7 +2,7 @@
 
 
 class Backoff:
-    """Pauses of which each is twice as long as the one before, from `first` up to `longest` seconds."""
+    """Pauses that double each time, from `first` up to `longest` seconds."""
 
     def __init__(self, first: float, longest: float) -> None:
         self._first = first
@@ -10,11 +10,11 @@ class Backoff:
         self._next = first
 
     def next(self) -> float:
-        """Seconds until the next try."""
+        """Return the seconds until the next try."""
         pause = self._next
         self._next = min(2 * pause, self._longest)
         return pause
 
     def reset(self) -> None:
-        """It went well: the next pause is the first again."""
+        """After a success, begin with the first pause again."""
         self._next = self._first

@@ -16,7 +16,7 @@ def lock(file: IO[Any], *, wait: bool) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds the lock of the file `path`; False where it cannot be told."""
+    """Return whether a process holds the lock of the file `path`; False if that cannot be known."""
     try:
         with path.open("rb") as file:
             lock(file, wait=False)

@@ -1,10 +1,10 @@
-"""Keeps a process about as small as what it uses: gives back what the C library keeps though it is free.
+"""Keeps a process about as small as the memory it uses, by giving back free memory that the C library keeps.
 
-glibc before 2.38 seldom finds a freed block again that was asked for with an alignment, as torch asks for its arrays
-(https://sourceware.org/bugzilla/show_bug.cgi?id=14581): an actor of pictures, whose network takes and frees some
-megabytes a hundred times a second, grew by as much a second. Blocks of their own from the kernel (M_MMAP_THRESHOLD)
-must be cleared each time, which takes a quarter of such an actor's frames; what is given back here is cleared once in
-some seconds.
+glibc before 2.38 seldom reuses a freed block that was allocated with an alignment, as torch allocates its arrays
+(https://sourceware.org/bugzilla/show_bug.cgi?id=14581). An actor with pictures, whose network allocates and frees some
+megabytes a hundred times a second, grew by as much each second. Blocks mapped by the kernel one by one
+(M_MMAP_THRESHOLD) must be cleared each time, which costs a quarter of such an actor's frames; memory that is given back
+here must be cleared only once in some seconds.
 """
 
 import math
@@ -12,21 +12,21 @@ import math
 from common.host.process import release_memory, resident_bytes
 
 LOOK_SECONDS = 5.0
-"""Between two looks at the memory."""
+"""Time between two looks at the memory."""
 GROWN_BYTES = 2**26
-"""Growth that is looked after: what is given back must be cleared again where it is needed, which takes a while."""
+"""Growth that is given back; less is not worth it, since memory must be cleared when it is needed again."""
 
 
 class Heap:
-    """Of this process; times are seconds of a monotonic clock."""
+    """The heap of this process; times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._look_due = -math.inf
         self._needed = 0
-        """Bytes that were left when memory was given back last, or fewer."""
+        """Resident bytes after memory was last given back, or fewer if the process has shrunk since."""
 
     def look(self, now: float) -> None:
-        """Gives free memory back if the process has grown; to be called often, it costs nothing in between."""
+        """Give free memory back if the process has grown. Call it often: it costs nothing between two looks."""
         if now < self._look_due:
             return
         self._look_due = now + LOOK_SECONDS

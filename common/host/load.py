@@ -1,18 +1,18 @@
-"""How busy this host is, all its processes together: as cheap to know as two files of the kernel are to read."""
+"""How busy this host is, all its processes together; measuring it means reading two files of the kernel."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 _STAT, _MEMORY = Path("/proc/stat"), Path("/proc/meminfo")
 _IDLE = slice(3, 5)
-"""Idle, and waiting for a disk."""
+"""Fields of the first line of /proc/stat: idle time, and waiting for a disk."""
 _TIMES = slice(0, 8)
-"""The two behind are of guests, and counted before."""
+"""All times; the two fields after these are times of guests, which are included in others."""
 
 
 class Load(NamedTuple):
     processor: float
-    """Part of the processors' time since the last look that was used, 0 to 1."""
+    """Fraction of the processors' time since the last look that was used, 0 to 1."""
     memory: int
     """Bytes in use, without what the kernel would give back."""
     memory_total: int
@@ -23,7 +23,7 @@ class LoadMeter:
         self._times = (0, 0)
 
     def look(self) -> Load | None:
-        """None where the system does not say; the first look is of the time since the host was started."""
+        """Return the load since the last look, at first since the host's start; None if the system does not say."""
         try:
             words = _STAT.read_bytes().partition(b"\n")[0].split()[1:]
             lines = (line.split() for line in _MEMORY.read_bytes().splitlines())

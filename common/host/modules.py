@@ -1,6 +1,6 @@
 """Names such as `module:Name` for environments and networks of users: their parts, importing the module, its errors.
 
-Without gymnasium and torch, which take seconds to load.
+This file needs no gymnasium and no torch, which take seconds to load.
 """
 
 import ast
@@ -18,26 +18,26 @@ from types import ModuleType
 from common.errors import A3cdError, ConfigurationError
 
 ROOMS = ("common", "actor", "learner", "relay", "deploy", "simulation")
-"""The packages of a3cd; a file of the user's with such a name is never imported."""
+"""The packages of a3cd; a user's file with such a name is never imported."""
 MOST_TRACEBACKS = 16
 _log = logging.getLogger(__name__)
 _logged: set[tuple[str, str, int]] = set()
 
 
 def module_of(named: str) -> str:
-    """`module` of `module:Name`; empty if there is none."""
+    """Return `module` of `module:Name`; empty if there is none."""
     return named.rpartition(":")[0]
 
 
 def bare(named: str) -> str:
-    """`Name` of `module:Name`."""
+    """Return `Name` of `module:Name`."""
     return named.rpartition(":")[2]
 
 
 def canonical(named: str) -> str:
-    """`module:Name` for `folder/file.py:Name`, of a file in the working folder or below; other names as they are.
+    """Return `module:Name` for `folder/file.py:Name`, a file in or below the working folder; other names unchanged.
 
-    Raises ConfigurationError for a file that is not there, or that could not be imported from there.
+    Raises ConfigurationError for a file that does not exist, or could not be imported from there.
     """
     file, colon, name = named.rpartition(":")
     if not colon and named.endswith(".py"):
@@ -64,7 +64,7 @@ def canonical(named: str) -> str:
 
 
 def classes_in(file: Path) -> list[str]:
-    """The classes that a file of Python defines, without importing it; none where it cannot be read."""
+    """Return the classes that a Python file defines, without importing it; none if it cannot be read."""
     try:
         found = ast.parse(file.read_bytes()).body
     except (OSError, ValueError, SyntaxError, RecursionError):
@@ -73,7 +73,7 @@ def classes_in(file: Path) -> list[str]:
 
 
 def in_files(name: str) -> str:
-    """What to write for a name that is of a file in the working folder, or of a class in one; empty: it is of none."""
+    """Return a hint if a file in the working folder, or a class in one, has this name; else an empty text."""
     here = {file: classes_in(file) for file in sorted(Path.cwd().glob("*.py"))}
     for file, classes in here.items():
         if file.stem == name and classes:
@@ -84,7 +84,7 @@ def in_files(name: str) -> str:
 
 
 def check_module(named: str, allowed: Collection[str]) -> None:
-    """Raises ConfigurationError if the module of `module:Name` is not allowed here.
+    """Raise ConfigurationError if the module of `module:Name` is not allowed here.
 
     The learner chooses the module, and importing it runs its code on this host.
     """
@@ -99,8 +99,9 @@ def check_module(named: str, allowed: Collection[str]) -> None:
 def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
     """Import a module that the operator has named; raises `problem(reason)` if that fails.
 
-    The working folder is searched after all others, for this module and from then on for what it imports. It never is
-    where nobody named such a module: a file there could take the place of a package that is not installed.
+    If the module is only in the working folder, that folder is searched after all others, from then on also for what
+    the module imports. Otherwise it is never searched: a file there could take the place of a package that is not
+    installed.
     """
     if file := _hidden(module):
         raise problem(file)
@@ -131,13 +132,16 @@ def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
 
 
 def findable(module: str) -> bool:
-    """Whether `load` would find the top of this module; without importing it."""
+    """Return whether `load` would find the top-level package of this module, without importing it."""
     top = module.partition(".")[0]
     return bool(top) and (_known(top) or _in_working_folder(top))
 
 
 def missing(module: ModuleType, name: str, what: str, there: Collection[str]) -> str:
-    """What to say of a module that has no such `what`, environment for instance; `there`: the names of those it has."""
+    """Return the error message for a module that lacks `name`.
+
+    what: the kind of thing, for instance "environment". there: the names of those that the module has.
+    """
     file = getattr(module, "__file__", None) or "built in"
     top = module.__name__.partition(".")[0]
     if _in_working_folder(top) and not Path(file).is_relative_to(Path.cwd()):
@@ -157,7 +161,7 @@ def _in_working_folder(top: str) -> bool:
 
 
 def _hidden(module: str) -> str:
-    """What to say of a file of the user's that would be this module, were its name not a3cd's; empty: nothing."""
+    """Return the error message for a user's file of this module's name, if a3cd has a package of that name; else ""."""
     top = module.partition(".")[0]
     if top not in ROOMS:
         return ""
@@ -170,7 +174,7 @@ def _hidden(module: str) -> str:
 
 
 def log_traceback(error: Exception) -> None:
-    """Logs in full where an exception of other people's code was raised; once for each line of that code."""
+    """Log the traceback of an exception that was raised in other people's code, once for each line of that code."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     place = (type(error).__name__, last.filename if last else "", (last.lineno or 0) if last else 0)
@@ -178,9 +182,9 @@ def log_traceback(error: Exception) -> None:
         return
     _logged.add(place)
     for line in "".join(traceback.format_exception(error)).splitlines():
-        _log.info("%s", line.replace("Traceback (most", "raised here (most"))  # a traceback is a fault of ours
+        _log.info("%s", line.replace("Traceback (most", "raised here (most"))  # "Traceback" means a fault of a3cd
 
 
 def error_text(error: Exception) -> str:
-    """An exception of other people's code, in one line."""
+    """Return an exception of other people's code as one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

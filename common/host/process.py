@@ -1,4 +1,4 @@
-"""What the kernel grants this process: descriptors, memory, and its turn on the processor."""
+"""What the kernel grants this process: descriptors, memory, and priority on the processors."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 MOST_DESCRIPTORS = 2**16
-"""More than any learner needs; some systems grant a thousand million."""
+"""More descriptors than any learner needs; some systems grant a thousand million."""
 DESCRIPTORS_UNKNOWN = 512
 _STATUS = Path("/proc/self/statm")
 _OPEN = Path("/proc/self/fd")
@@ -20,7 +20,7 @@ _AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def raise_descriptor_limit() -> int:
-    """Takes as many descriptors as this process may have (`ulimit -Hn`), and returns how many."""
+    """Raise the limit of open descriptors as far as this process may (`ulimit -Hn`), and return it."""
     if resource is None:
         return DESCRIPTORS_UNKNOWN
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -32,7 +32,7 @@ def raise_descriptor_limit() -> int:
 
 
 def open_descriptors() -> int:
-    """How many are in use; 0 where the system does not say."""
+    """Return the number of open descriptors; 0 if the system does not say."""
     try:
         return len(os.listdir(_OPEN))  # noqa: PTH208
     except OSError:
@@ -40,7 +40,7 @@ def open_descriptors() -> int:
 
 
 def resident_bytes() -> int:
-    """Memory of this process; 0 where the system does not say."""
+    """Return the resident memory of this process in bytes; 0 if the system does not say."""
     try:
         return int(_STATUS.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -48,10 +48,10 @@ def resident_bytes() -> int:
 
 
 def give_way(niceness: int) -> None:
-    """From now on others come first on the processors: the more so, the higher the niceness (0 to 19).
+    """Let other processes go first on the processors: the more so, the higher the niceness (0 to 19).
 
-    Where Linux weighs whole sessions against each other (autogroups, sched(7)), niceness counts inside a session alone.
-    Each child of `a3cd train` and of a launcher has one of its own, which therefore gives way as well.
+    If Linux weighs whole sessions against each other (autogroups, sched(7)), niceness counts only within a session.
+    Each child of `a3cd train` and of a launcher has a session of its own, so the niceness of that is raised as well.
     """
     if not niceness or not hasattr(os, "nice"):
         return
@@ -62,14 +62,14 @@ def give_way(niceness: int) -> None:
 
 
 def release_memory() -> None:
-    """Gives freed memory back to the system, where the C library can (glibc): as its own, it would count as in use."""
+    """Give freed memory back to the system, if the C library can (glibc); otherwise it counts as in use."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:
-    """Memory that this machine, or the container that this process runs in, still has."""
-    import psutil  # an actor has no need of it
+    """Return the bytes of memory that this machine, or the container of this process, still has."""
+    import psutil  # imported here, since an actor does not need it
 
     try:
         left = int((_GROUP / "memory.max").read_text()) - int((_GROUP / "memory.current").read_text())

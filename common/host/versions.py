@@ -17,12 +17,12 @@ GIT_SECONDS = 5.0
 
 @cache
 def own_version() -> str:
-    """Of a3cd."""
+    """Return the version of a3cd."""
     return versions().get("a3cd", "unknown")
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Of PACKAGES and `more`, without importing them; those that are not installed are left out."""
+    """Return the versions of Python, PACKAGES and `more`, without importing them; those not installed are left out."""
     found = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
@@ -33,9 +33,9 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def commit(source: Path = Path(__file__).parents[2]) -> str:
-    """The commit of a3cd's source, with `-dirty` where files were changed since; empty where nobody knows it.
+    """Return the commit of a3cd's source, with `-dirty` if files were changed since; empty if it is not known.
 
-    source: the folder that a3cd is imported from: a clone, or where pip has put what it installed from one.
+    source: the folder that a3cd is imported from: a clone, or the folder into which pip has installed one.
     """
     if (source / ".git").exists():
         with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -48,7 +48,7 @@ def commit(source: Path = Path(__file__).parents[2]) -> str:
 
 
 def _commit(source: Path) -> str:
-    """As git says, which takes no lock: it would be left behind if git were ended. `describe` takes one."""
+    """Ask git, without taking a lock, which would be left behind if git were killed. `git describe` takes one."""
     words = ["git", "--no-optional-locks", "-C", str(source)]
     words += ["status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--untracked-files=no"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=GIT_SECONDS, check=True)

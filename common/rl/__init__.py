@@ -1,1 +1,1 @@
-"""Reinforcement learning without a network of hosts: environments, networks, distributions, algorithms."""
+"""Reinforcement learning without any communication: environments, networks, distributions, algorithms."""

@@ -24,12 +24,13 @@ class ActionSpec:
 
     kind: Kind
     sizes: tuple[int, ...] = ()
-    """Number of choices of each number; empty for a box."""
+    """How many values each number can take; empty for a box."""
     shape: tuple[int, ...] = ()
     squashed: tuple[bool, ...] = ()
-    """Of a box: the numbers that are squashed by tanh; their log-probabilities are those of the tanh."""
+    """For a box: whether each number is squashed by tanh; its log-probability is then that of the squashed number."""
     log_std: LogStd = "parameter"
-    """Of a box: "parameter": log standard deviations that are parameters; "state": softplus of outputs of their own."""
+    """For a box. "parameter": log standard deviations are parameters. "state": standard deviations are the softplus of
+    outputs of the network."""
 
     @property
     def count(self) -> int:
@@ -43,7 +44,7 @@ class ActionSpec:
 
     @property
     def outputs(self) -> int:
-        """Those of `width` that depend on the state: all but log-stds that are parameters."""
+        """How many of `width` the layers compute from the state: all but log-stds that are parameters."""
         return self.count if self.kind == "box" and self.log_std == "parameter" else self.width
 
     @property
@@ -63,7 +64,7 @@ class ActionSpec:
 
     @property
     def suffix(self) -> str:
-        """Added to a network's architecture: the properties of the distribution that `width` does not tell."""
+        """Text for a network's architecture: the properties of the distribution that `width` does not determine."""
         if self.kind == "discrete":
             return ""
         if self.kind == "box":
@@ -72,7 +73,7 @@ class ActionSpec:
 
 
 def narrow(values: int) -> np.dtype[Any]:
-    """The smallest unsigned type that holds 0..values-1, little-endian."""
+    """Return the smallest unsigned type that holds 0..values-1, little-endian."""
     return np.dtype(np.min_scalar_type(values - 1)).newbyteorder("<")
 
 

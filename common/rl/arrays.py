@@ -1,9 +1,9 @@
 """Arrays of two kinds under one name: numpy's on the host, and those of a network's device.
 
-Distributions and losses are written once, with operators, slices and what is here. Where they compute is decided by
-where the network's outputs are: an actor's, and those of a learner on a CPU, are small arrays of numpy, whose calls
-cost a fraction of torch's; those of a learner on a GPU stay there. The second kind is `common.rl.networks.tensors`,
-which puts itself in place when it is imported: nothing here knows torch.
+Distributions and losses are written once, with operators, slices and the functions of `Arrays`. They compute where the
+network's outputs are. Outputs of an actor, and of a learner on a CPU, are small numpy arrays, since a call of numpy
+costs a fraction of a call of torch; outputs of a learner on a GPU stay there. The second kind is in
+`common.rl.networks.tensors`; `common.rl.networks.model` registers it by `put_in_place`, so nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ Function = Callable[..., Any]
 
 
 class Arrays(ABC):
-    """What one kind has no operator for. N rows, time first where it is (T, B)."""
+    """The functions of one kind of array. Arrays have N rows, or are (T, B), time first."""
 
     exp: ClassVar[Function]
     log: ClassVar[Function]
     tanh: ClassVar[Function]
     smaller: ClassVar[Function]
-    """Of two arrays, element by element."""
+    """The element-wise minimum of two arrays."""
     zeros_like: ClassVar[Function]
     copy: ClassVar[Function]
     number: ClassVar[Function]
-    """A figure for people: a float, or on a device what becomes one when it is fetched."""
+    """A scalar to be reported: a float or, on a device, a tensor that becomes one when it is fetched."""
 
     @abstractmethod
     def softplus(self, x: Array) -> Array:
-        """log(1 + exp(x))."""
+        """Return log(1 + exp(x))."""
 
     @abstractmethod
     def log_softmax(self, x: Array) -> Array:
-        """Along the last of two axes."""
+        """Return the logarithm of the softmax over each row of (N, width)."""
 
     @abstractmethod
     def largest(self, x: Array) -> Array:
-        """(N,), of (N, width)."""
+        """Return the largest element of each row: (N,) from (N, width)."""
 
     @abstractmethod
     def clipped(self, x: Array, low: float | None, high: float) -> Array: ...
     @abstractmethod
     def kept(self, where: Array, x: Array | float) -> Array:
-        """x, and 0 where not."""
+        """Return x where `where` is True, and 0 elsewhere."""
 
     @abstractmethod
     def concatenated(self, parts: Sequence[Array], axis: int) -> Array: ...
     @abstractmethod
     def columns(self, x: Array, chosen: Sequence[int]) -> Array:
-        """(N, n) of (N, width); chosen: rising."""
+        """Return (N, n), some columns of x (N, width). chosen: their numbers (n,), rising."""
 
     @abstractmethod
     def pick(self, x: Array, columns: Array) -> Array:
-        """(N,): the element in the column (int64) of each row."""
+        """Return (N,): from each row of x the element in its column. columns: (N,) int64."""
 
     @abstractmethod
     def add_at(self, x: Array, columns: Array, values: Array) -> None:
-        """Adds (N,) to the element in the column (int64) of each row."""
+        """Add values (N,) in place, each to the element of its row in its column. columns: (N,) int64."""
 
     @abstractmethod
     def mean_weights(self, counted: Array) -> Array:
-        """(N,): 1 / (how many are counted) for each that is counted (bool), 0 for the others."""
+        """Return (N,): 1 / (number of elements that are counted) where `counted` (bool) is True, 0 elsewhere."""
 
     @abstractmethod
     def accumulated(self, x: Array, decay: Array) -> Array:
-        """y (T, B) with y_t = x_t + decay_t * y_{t+1}, and y_T = 0 beyond the end."""
+        """Return y (T, B) with y_t = x_t + decay_t * y_{t+1}, and y_T = 0 beyond the end."""
 
 
 class NumpyArrays(Arrays):
@@ -117,7 +117,7 @@ class NumpyArrays(Arrays):
 
     def accumulated(self, x: Array, decay: Array) -> Array:
         y = x.copy()
-        if y.size == len(y):  # of one environment: numbers take a tenth of the time of arrays of one
+        if y.size == len(y):  # one environment: Python's numbers take a tenth of the time of arrays of one element
             column, factors = list(y.ravel()), list(decay.ravel())
             for t in range(len(column) - 2, -1, -1):
                 column[t] += factors[t] * column[t + 1]
@@ -133,10 +133,10 @@ _on_device: list[Arrays] = []
 
 
 def put_in_place(arrays: Arrays) -> None:
-    """For all arrays that are not numpy's."""
+    """Use `arrays` for all arrays that are not numpy's."""
     _on_device[:] = [arrays]
 
 
 def of(x: Array) -> Arrays:
-    """Those of the kind of `x`."""
+    """Return the functions for arrays of the kind of `x`."""
     return _NUMPY if isinstance(x, np.ndarray) else _on_device[0]

@@ -11,4 +11,4 @@ class Episode(msgspec.Struct, frozen=True, array_like=True):
     length: int
     """Steps of the agent."""
     seconds: float
-    """Its length times the time that a step of its batch takes by itself: without any waiting between steps."""
+    """Its length times the duration of one step of its batch, without any waiting between steps."""

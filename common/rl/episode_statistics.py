@@ -6,36 +6,37 @@ from collections.abc import Sequence
 import msgspec
 
 Z = 1.959963984540054
-"""The normal distribution's quantile 0.975."""
+"""The 0.975 quantile of the standard normal distribution."""
 _FEW = (math.inf, 12.706205, 4.302653, 3.182446)
-"""Student's quantile 0.975 for 0 to 3 degrees of freedom, where the expansion is not near enough."""
+"""The 0.975 quantile of Student's t for 0 to 3 degrees of freedom, where the expansion is not accurate enough."""
 TRIMMED = 0.25
-"""Of the returns, that the interquartile mean leaves out at either end."""
+"""Fraction of the returns that the interquartile mean leaves out at either end."""
 
 
 class ReturnStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Of undiscounted returns."""
+    """Statistics of undiscounted returns."""
 
     episodes: int
     mean: float
     low: float | None
-    """The 95 % confidence interval of the mean, by Student's t; None of one episode."""
+    """Lower end of the 95 % confidence interval of the mean, by Student's t; None for a single episode."""
     high: float | None
+    """Its upper end."""
     std: float
     """Standard deviation of the episodes' returns (not the error of their mean)."""
     median: float
     interquartile_mean: float
-    """The mean without the quarter of episodes with the lowest and that with the highest returns."""
+    """The mean without the lowest quarter and the highest quarter of the returns."""
     minimum: float
     maximum: float
 
 
 def return_statistics(returns: Sequence[float]) -> ReturnStatistics:
-    """Of one return or more, all finite.
+    """Return the statistics of one or more returns, all finite.
 
-    The interval is the one that holds the mean of all the agent's episodes in 95 of 100 evaluations, exactly so for
-    normal returns. For skewed ones it is too narrow: of 20 exponential returns in 92 (a percentile bootstrap: 90). Of
-    returns that are all alike it has no width. Interquartile mean: Agarwal et al. 2021,
+    For normal returns, the confidence interval contains the mean over all the agent's episodes in exactly 95 of 100
+    evaluations. For skewed returns it is too narrow: with 20 exponential returns it does so in 92 (a percentile
+    bootstrap: in 90). If all returns are equal, its width is 0. Interquartile mean: Agarwal et al. 2021,
     https://arxiv.org/abs/2108.13264.
     """
     values = sorted(returns)
@@ -59,9 +60,9 @@ def return_statistics(returns: Sequence[float]) -> ReturnStatistics:
 
 
 def student(freedom: int) -> float:
-    """The quantile 0.975 of Student's t with so many degrees of freedom, to 0.001.
+    """Return the 0.975 quantile of Student's t with `freedom` degrees of freedom, to 0.001.
 
-    Above three by the expansion 26.7.5 of Abramowitz and Stegun 1964.
+    Above three degrees it is computed by expansion 26.7.5 of Abramowitz and Stegun 1964.
     """
     if freedom < len(_FEW):
         return _FEW[freedom]

@@ -15,24 +15,24 @@ Array = NDArray[Any]
 class FrameStack:
     """The last `depth` frames joined along their first axis, oldest first.
 
-    (n,) becomes (depth * n,), (C, H, W) becomes (depth * C, H, W), a scalar becomes (depth,). A stack begins with an
-    episode's first frame repeated or, with `padded`, with zeros before it, as in ALE's own vector environment.
+    (n,) becomes (depth * n,), (C, H, W) becomes (depth * C, H, W), a scalar becomes (depth,). When an episode begins,
+    its stack holds the first frame repeated or, with `padded`, zeros before it, as in ALE's own vector environment.
     """
 
     depth: int
     padded: bool = False
 
     def push(self, stacks: Array, before: Array, frames: Array) -> None:
-        """Write into `stacks` (B, *shape) those of the step before without their oldest frame, then `frames` (B, ...).
+        """Write new stacks into `stacks` (B, *shape): those of `before` without their oldest frame, then `frames`.
 
-        before: (B, *shape), may be `stacks` itself.
+        before: (B, *shape), the stacks of the step before; may be `stacks` itself. frames: (B, ...).
         """
         parts = self._parts(stacks)
         parts[:, :-1] = self._parts(before)[:, 1:]
         parts[:, -1] = frames.reshape(parts[:, -1].shape)
 
     def begin(self, stacks: Array, frames: Array, fresh: NDArray[np.bool_]) -> None:
-        """Where `fresh` (B,) an episode begins with the frame in `frames` (B, ...)."""
+        """Write the first stack of an episode where `fresh` (B,) is True; `frames` (B, ...) has its first frame."""
         if fresh.any():
             parts = self._parts(stacks)
             newest = frames.reshape(parts[:, -1].shape)[fresh, None]
@@ -40,10 +40,11 @@ class FrameStack:
             parts[fresh, -1:] = newest
 
     def unstacked(self, first: Array, newest: Array, restarts: NDArray[np.bool_], older: Array) -> StackedFrames:
-        """The observations of T steps of B environments, time first, from their single frames.
+        """Return the observations of T steps of B environments, time first, as indices into their single frames.
 
-        first: (B, *stack). newest: (T, B, *frame): of each later observation. restarts: (T, B): those whose older
-        frames are not those of the observation before, but the next in `older` (R, depth - 1 frames joined).
+        first: (B, *stack), the first observations. newest: (T, B, *frame), the newest frame of each later one.
+        restarts: (T, B) bool, the later observations whose older frames are not those of the observation before; these
+        frames are in `older` (R, depth - 1 frames joined), in order.
         """
         steps, count = newest.shape[:2]
         begin, end = count * self.depth, count * (self.depth + steps)
@@ -57,19 +58,19 @@ class FrameStack:
         return StackedFrames((first, newest, older), index)
 
     def _parts(self, stacks: Array) -> Array:
-        """A view (B, depth, ...)."""
+        """Return a view (B, depth, ...) of the stacks."""
         count, *shape = stacks.shape
         return stacks.reshape(count, self.depth, shape[0] // self.depth, *shape[1:]) if shape else stacks[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class StackedFrames:
-    """Observations (T + 1, B, *stack), each of their frames once."""
+    """Observations (T + 1, B, *stack) in which each frame is stored once."""
 
     parts: tuple[Array, ...]
-    """Frames; those of each array one after the other, joined or not, then those of the next."""
+    """Arrays of frames, joined or not; frames are numbered through the first array, then on through the next."""
     index: NDArray[np.int32]
-    """(T + 1, B, depth): which of the frames each observation is made of."""
+    """(T + 1, B, depth): the numbers of the frames that make up each observation."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""From a rollout to a gradient, for every algorithm: outputs, the loss's derivative by them, and back-propagation."""
+"""From a rollout to a gradient, for every algorithm: outputs, the loss's derivative, and back-propagation."""
 
 from common.rl.algorithms.registry import METHODS
 from common.rl.algorithms.statistics import Statistics
@@ -11,9 +11,9 @@ from common.settings.sections import Algorithm
 def gradient(model: Model, rollout: Rollout, section: Algorithm, weights: Array | None = None) -> Statistics:
     """Set `model.gradient` to the clipped gradient of the algorithm's loss over a rollout.
 
-    The loss is a mean over the valid steps; without one the gradient is 0. weights: (B,), of
-    mean 1: those of the environments in the loss. With a rollout on the network's device everything stays there, the
-    statistics too, and nothing waits.
+    The loss is a mean over the valid steps; if there are none, the gradient is 0. weights: (B,) with mean 1, the weight
+    of each environment in the loss. If the rollout is on the network's device, everything stays there, the statistics
+    too, and the host does not wait for the device.
     """
     target = None if model.target is None else model.target.outputs(rollout)
     loss = METHODS[section.kind].loss(section, model.forward(rollout), rollout, model.action, target)

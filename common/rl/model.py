@@ -1,4 +1,4 @@
-"""A run's network as those use it who act and who compute gradients, whatever computes it: arrays in, arrays out."""
+"""The interface of a run's network for acting and for computing gradients, in numpy or torch: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Layout = tuple[tuple[str, tuple[int, ...]], ...]
 class Model(ABC):
     """A network with its parameters in one vector and their gradient in another.
 
-    Its outputs are (N, action.width + 1) for N observations: the policy's numbers, last the value.
+    Its outputs are (N, action.width + 1) for N observations: the policy's numbers, and last the value.
     """
 
     action: ActionSpec
-    """As the network decides them."""
+    """The spec of the actions, with the network's `log_std`."""
     state_size: int
     """Numbers carried from step to step of an episode; 0: feed-forward."""
     size: int
@@ -44,34 +44,34 @@ class Model(ABC):
         self.extras = extras
         """(E,): numbers that acting needs and no gradient changes; they travel with the parameters."""
         self.normalization = normalization
-        """The layout of the first of the extras."""
+        """The layout of the running statistics, which come first in the extras."""
         self.target = target
-        """The target network, of algorithms that have one; the learner sets its parameters."""
+        """The target network of an algorithm that has one, else None; the learner sets its parameters."""
 
     @property
     def statistics(self) -> Floats:
-        """Those of the normalization; a view."""
+        """The running statistics of the normalization, the first of the extras; a view."""
         return self.extras[: self.normalization.size]
 
     @property
     def frames(self) -> Floats:
-        """(1,), the last of the extras where there is a target network: frames of the run up to these weights."""
+        """(1,): frames of the run up to these weights. It is the last of the extras, only with a target network."""
         return self.extras[-1:]
 
     @property
     def vectors(self) -> tuple[Floats, ...]:
-        """The parameters as they travel: the network's, then the target network's. Views, of a network on the CPU."""
+        """The parameters that are sent: the network's, then the target network's. Views; only on the CPU."""
         return (self.vector,) if self.target is None else (self.vector, self.target.vector)
 
     @property
     @abstractmethod
     def vector(self) -> Floats:
-        """The parameters (size,); a view, of a network on the CPU."""
+        """The parameters (size,); a view. Only of a network on the CPU."""
 
     @property
     @abstractmethod
     def gradient(self) -> Floats:
-        """That of `backward`, (size,); a view, of a network on the CPU."""
+        """The gradient (size,) of the last `backward`; a view. Only of a network on the CPU."""
 
     @abstractmethod
     def step(self, observations: NDArray[Any], state: Floats) -> tuple[Floats, Floats]:
@@ -82,37 +82,40 @@ class Model(ABC):
 
     @abstractmethod
     def outputs(self, rollout: Rollout) -> Array:
-        """Return outputs ((T + 1) B, action.width + 1) on a rollout's observations, time first; no `backward` follows.
+        """Return outputs ((T + 1) B, action.width + 1) for a rollout's observations, time first; no `backward` follows.
 
-        They are where the rollout is: numpy's, or on the network's device. Raises ValueError where a recurrent network
-        is not told the state before the rollout.
+        They are where the rollout is: numpy arrays, or tensors on the network's device. Raises ValueError if a
+        recurrent network's rollout lacks the state before its first observation.
         """
 
     @abstractmethod
     def forward(self, rollout: Rollout) -> Array:
-        """As `outputs`, for `backward`: the rollout must not change until then."""
+        """Return the same as `outputs`, for a `backward` that follows; the rollout must not change until then."""
 
     @abstractmethod
     def backward(self, derivative: Array) -> None:
-        """Set `gradient` to that of a loss with this derivative by the outputs of the last `forward`; once for each."""
+        """Set `gradient`; call at most once after each `forward`.
+
+        derivative: of the loss, with respect to the outputs of the last `forward`.
+        """
 
     @abstractmethod
     def clip_gradient(self, max_norm: float) -> Any:
         """Scale `gradient` so that its L2 norm is at most `max_norm` (0: no limit); return the norm it had.
 
-        A float; after a `forward` on a device's rollout a tensor there.
+        The norm is a float or, after a `forward` on a rollout of tensors, a tensor on their device.
         """
 
 
 def fingerprint(architecture: str, layout: Layout) -> str:
-    """The hash of a network. architecture: what computes differently and has parameters of the same shapes."""
+    """Return the hash of a network. architecture: text that tells apart networks with parameters of equal shapes."""
     return hashlib.sha256(repr((architecture, layout)).encode()).hexdigest()[:16]
 
 
 def plan(
     settings: Settings, observation: ObservationSpec, action: ActionSpec
 ) -> tuple[ActionSpec, Normalization, Floats]:
-    """What a model of the run has whoever computes it: actions as the network decides them, normalization, extras.
+    """Return what numpy's and torch's model of a run have alike: actions with their `log_std`, normalization, extras.
 
     Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """

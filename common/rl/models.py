@@ -1,4 +1,4 @@
-"""The model that an actor uses: in numpy where the network is dense, which needs no torch; else in torch."""
+"""The model that an actor uses: in numpy if the network is dense, so that the actor needs no torch; else in torch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from common.settings.sections import Settings
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec, *, own_process: bool = True) -> Model:
-    """The model of a run; raises as `common.rl.networks.model.build`.
+    """Return the model of a run; raises as `common.rl.networks.model.build`.
 
-    own_process: nothing else computes here, so torch is set up for networks of this size.
-    Raises TorchMissingError as well where the network needs torch.
+    own_process: nothing else computes in this process, so torch is set up for networks of this size.
+    Also raises TorchMissingError if the network needs torch, which is not installed.
     """
     if resolve(settings.network.kind, observation) == "dense" and not settings.network.lstm:
         return dense.build(settings, observation, action)

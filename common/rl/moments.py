@@ -1,7 +1,7 @@
 """Counts, means and squared deviations, from which running means and variances are merged.
 
 Chan, Golub and LeVeque 1983, https://doi.org/10.1080/00031305.1983.10483115: exact in any order and, unlike sums of
-squares, without cancellation where a mean is large against its deviations.
+squares, without cancellation if the mean is large compared with the deviations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from common.errors import CodecError, ConfigurationError
 Plain = tuple[int, list[float], list[float]]
 """The form in headers and checkpoints: count, means, sums of squared deviations from them."""
 MAX_MEAN = 1e30
-"""Bound of a mean; its square is finite in float64."""
+"""Largest magnitude of a mean; its square is finite in float64."""
 _Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of `count` vectors of the same size."""
+    """The moments of `count` vectors of the same size."""
 
     count: int
     means: _Doubles
@@ -38,7 +38,7 @@ class Moments:
 
     @classmethod
     def from_rows(cls, values: NDArray[Any]) -> Moments:
-        """Of the rows of `values` (N, size)."""
+        """Return the moments of the rows of `values` (N, size)."""
         if not len(values):
             return cls.empty(values.shape[1])
         doubles = values.astype(np.float64, copy=False)
@@ -48,7 +48,7 @@ class Moments:
 
     @classmethod
     def parse(cls, plain: Plain, size: int) -> Moments:
-        """Of a peer or a file; raises CodecError if they cannot be the moments of vectors of `size` numbers."""
+        """Check moments from a peer or a file; raises CodecError if no vectors of `size` numbers can have them."""
         count, means, squares = plain
         if count < 1 or len(means) != size or len(squares) != size:
             raise CodecError(f"moments of {count} vectors of {len(means)} and {len(squares)} numbers, not of {size}")
@@ -59,7 +59,7 @@ class Moments:
 
     @classmethod
     def merge_all(cls, plains: Sequence[Plain], size: int, *, rollouts: int, steps: int) -> Moments:
-        """Of all rollouts of a gradient; raises CodecError unless they are of its `steps` steps."""
+        """Merge the moments of all rollouts of a gradient; raises CodecError unless they cover its `steps` steps."""
         if len(plains) > (rollouts if size else 0):
             raise CodecError(f"{len(plains)} moments of {rollouts} rollouts in a run that counts {size} numbers")
         merged = cls.empty(size)
@@ -71,7 +71,7 @@ class Moments:
 
     @classmethod
     def from_checkpoint(cls, state: Mapping[str, Any], size: int) -> Moments | None:
-        """From a checkpoint's state; None if it holds none. Raises ConfigurationError where they do not fit."""
+        """Return the moments in a checkpoint's state, None if it has none; raises ConfigurationError for a misfit."""
         plain = state.get("moments")
         if plain is None or not size:
             return None
@@ -87,7 +87,7 @@ class Moments:
 
     @property
     def usable(self) -> bool:
-        """Every number is finite, and every mean within MAX_MEAN."""
+        """Whether every number is finite, and every mean within MAX_MEAN."""
         most = np.max(np.abs(self.means), initial=0.0)
         return bool(most <= MAX_MEAN and np.isfinite(self.squares).all())
 
@@ -105,5 +105,5 @@ class Moments:
 
 
 def bytes_in_header(size: int) -> int:
-    """Most bytes that the moments of `size` numbers take in a header."""
+    """Return the most bytes that the moments of `size` numbers take in a header."""
     return 2 * 9 * size + 32

@@ -1,4 +1,4 @@
-"""The flat vector of a network's parameters as named tensors in the shapes of PyTorch's layers, and back to the bit."""
+"""A network's flat parameter vector as named tensors in the shapes of PyTorch's layers, and back, bit for bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_AXES = 8
 
 
 class NamedTensor(msgspec.Struct, frozen=True):
-    """Consecutive numbers of the vector: they are seen as `view`, transposed to `axes`, and reshaped to `shape`."""
+    """A tensor of consecutive numbers of the vector: viewed as `view`, transposed to `axes`, reshaped to `shape`."""
 
     name: str
     view: tuple[int, ...]
@@ -27,12 +27,12 @@ class NamedTensor(msgspec.Struct, frozen=True):
 
 
 def plain_tensor(name: str, *shape: int) -> NamedTensor:
-    """Whose numbers are in the vector as they are in the tensor."""
+    """Return a tensor whose numbers are in the same order in the vector."""
     return NamedTensor(name, shape, tuple(range(len(shape))), shape)
 
 
 def to_tensors(vector: Floats, layout: Iterable[NamedTensor]) -> dict[str, Floats]:
-    """Copies, by name. layout: of the whole vector, in its order."""
+    """Return copies of the tensors, by name. layout: of the whole vector, in its order; else raises ValueError."""
     found, first = {}, 0
     for one in layout:
         part = vector[first : first + one.size].reshape(one.view)
@@ -44,7 +44,7 @@ def to_tensors(vector: Floats, layout: Iterable[NamedTensor]) -> dict[str, Float
 
 
 def to_vector(tensors: Mapping[str, Floats], layout: Sequence[NamedTensor]) -> Floats:
-    """The inverse; raises ValueError where the tensors and the layout do not fit each other."""
+    """Return the vector of `to_tensors`; raises ValueError if the tensors and the layout do not fit each other."""
     if sorted(one.name for one in layout) != sorted(tensors):
         raise ValueError("other tensors than the layout names")
     parts = []

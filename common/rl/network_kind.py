@@ -1,4 +1,4 @@
-"""Which network a setting stands for; without torch, which many an actor does not need."""
+"""Which network a setting stands for. Without torch, which an actor with a dense network does not need."""
 
 from common.rl.observation_spec import ObservationSpec
 

@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Normalization:
-    """Which numbers are normalised, and the layout of the extras: means, then 1 / deviations, those of rewards last.
+    """Which numbers are normalised, and the layout of the extras: means, then 1 / deviations, that of rewards last.
 
     A reward is divided by the deviation of the discounted sum of the rewards up to it in its episode (Engstrom et al.
     2020, https://arxiv.org/abs/2005.12729, section 3).
@@ -33,11 +33,11 @@ class Normalization:
 
     @property
     def size(self) -> int:
-        """Numbers of `extras`."""
+        """Length of `extras`."""
         return self.observations + self.counted
 
     def extras(self, moments: Moments | None = None) -> Floats:
-        """float32 (size,), from the moments of `counted` numbers; without moments those that change nothing."""
+        """Return float32 (size,) from the moments of `counted` numbers; without moments, extras that change nothing."""
         if not self.counted:
             return np.zeros(0, np.float32)
         if moments is None or not moments.count:

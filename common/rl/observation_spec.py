@@ -20,13 +20,13 @@ class ObservationSpec:
     shape: tuple[int, ...]
     kind: Literal["box", "pixels", "discrete"]
     size: int
-    """Inputs of a dense layer: the number of elements of `shape`, or of values of a discrete observation."""
+    """Inputs of a dense layer: the number of elements, or of possible values of a discrete observation."""
     seen: ObservationSpec | None = None
-    """Where the last numbers say which actions are allowed (`common.rl.action_masks`): what is before them."""
+    """The spec of what precedes the action mask (`common.rl.action_masks`); None: there is no mask."""
 
     @property
     def bare(self) -> ObservationSpec:
-        """What a network's layers see."""
+        """The spec of what a network's layers see: the observation without its action mask."""
         return self.seen or self
 
     @property

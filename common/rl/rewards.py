@@ -17,7 +17,10 @@ NO_EXTRAS = np.zeros(0, np.float32)
 
 @dataclass(eq=False)
 class RewardTransform:
-    """For the consecutive rollouts of one batch of environments: discounted sums go on from one rollout to the next."""
+    """Scales and clips the rewards of one batch of environments.
+
+    It is applied to consecutive rollouts: discounted sums carry over from one rollout to the next.
+    """
 
     num_envs: int
     _: KW_ONLY
@@ -25,10 +28,10 @@ class RewardTransform:
     scale: float = 1.0
     """Rewards are multiplied by this and by the normalization's factor."""
     clip: float = 0.0
-    """Then they are clipped to +-this; 0: not."""
+    """After scaling, rewards are clipped to +-this; 0: not clipped."""
     normalization: Normalization = UNCHANGED
     extras: NDArray[np.float32] = field(default_factory=lambda: NO_EXTRAS)
-    """The model's, which may change in place."""
+    """The extras of the model; they may change in place."""
 
     def __post_init__(self) -> None:
         self._sums = np.zeros(self.num_envs)
@@ -40,7 +43,7 @@ class RewardTransform:
     def apply(
         self, observations: NDArray[Any], rewards: NDArray[np.float32], valid: NDArray[np.bool_]
     ) -> tuple[NDArray[np.float32], Moments | None]:
-        """Return the rewards to learn from (T, B), and the moments of the valid steps; None where there are none.
+        """Return the rewards to learn from (T, B), and the moments of the valid steps; None if there are none.
 
         observations: (T, B, *shape), before each step. rewards: (T, B), as the environment gave them. valid: (T, B).
         Raises NonFiniteError for a reward or an observation that is not finite; the next rollout is not affected.
@@ -64,16 +67,16 @@ class RewardTransform:
         columns = []
         if numbers := self.normalization.observations:
             rows = observations.reshape(*valid.shape, -1)[valid]
-            columns.append(rows[:, :numbers].astype(np.float64))  # masks of actions come behind them
+            columns.append(rows[:, :numbers].astype(np.float64))  # an action mask may follow
         if self.normalization.rewards:
             columns.append(self._discounted(rewards, valid)[valid][:, np.newaxis])
         return Moments.from_rows(np.concatenate(columns, axis=1)) if columns and valid.any() else None
 
     def _discounted(self, rewards: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(T, B): after each step, the sum of its episode's rewards so far, discounted by their age."""
+        """Return (T, B): after each step, the sum of its episode's rewards so far, discounted by their age."""
         sums = np.empty(rewards.shape)
         for t, row in enumerate(rewards):
-            # After a dummy step an episode begins.
+            # An episode begins after a dummy step.
             self._sums = np.where(valid[t], self.gamma * self._sums + row, 0.0)
             sums[t] = self._sums
         return sums
@@ -82,7 +85,7 @@ class RewardTransform:
 def reward_transform(
     settings: Settings, num_envs: int, normalization: Normalization, extras: NDArray[np.float32]
 ) -> RewardTransform:
-    """As the run has it; `normalization` and `extras` are those of its model."""
+    """Return the reward transform of a run; `normalization` and `extras` are those of its model."""
     environment = settings.environment
     return RewardTransform(
         num_envs,

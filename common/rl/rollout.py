@@ -29,21 +29,21 @@ class Rollout:
     rewards: NDArray[np.float32]
     """(T, B) float32, scaled and clipped for learning."""
     terminated: NDArray[np.bool_]
-    """(T, B) bool: the discount after this step is 0. After a lost life that counts as an end no dummy follows."""
+    """(T, B) bool: the discount after this step is 0. No dummy follows a lost life that counts as an end."""
     valid: NDArray[np.bool_]
     """(T, B) bool: False for a dummy step."""
     behaviour_log_probs: NDArray[np.float32]
     """(T, B) float32: log-probability of the action under the policy that acted."""
     state: NDArray[np.float32] | None = None
-    """(B, state_size) float32 of a recurrent network, before the first observation; None: it is feed-forward.
+    """(B, state_size) float32: a recurrent network's state before the first observation; None: it is feed-forward.
 
-    It is the acting policy's, not computed anew on newer weights (the "stored state" of Kapturowski et al. 2019, R2D2;
-    IMPALA does the same). The states within the rollout are, and are 0 after a dummy."""
+    It is the acting policy's state, not computed anew with newer weights (the "stored state" of Kapturowski et al.
+    2019, R2D2; IMPALA does the same). The states within the rollout are computed anew, and are 0 after a dummy."""
 
     targets: NDArray[np.float32] | None = None
-    """(1, N) float32, of `apart`: what the values are to learn."""
+    """(1, N) float32: what the values are to learn. Only in a rollout that `apart` returned."""
     advantages: NDArray[np.float32] | None = None
-    """(1, N) float32, with the targets."""
+    """(1, N) float32. Only together with the targets."""
 
     def __post_init__(self) -> None:
         steps, num_envs = self.actions.shape[:2]
@@ -59,17 +59,17 @@ class Rollout:
 
     @cached_property
     def steps(self) -> int:
-        """Valid ones."""
+        """Number of valid steps."""
         return int(np.count_nonzero(self.valid))
 
     def columns(self, chosen: NDArray[np.int64]) -> Rollout:
-        """The rollout of the environments `chosen` (n,)."""
+        """Return the rollout of the environments `chosen` (n,)."""
         return Rollout(**{name: part.take(chosen, _axis(name)) for name, part in self._parts().items()})
 
     def apart(self, targets: NDArray[np.float32], advantages: NDArray[np.float32]) -> Self:
-        """Its steps, each as one of an environment of its own: (1, T B), and no observation for bootstrapping.
+        """Return the steps as if each were in an environment of its own: (1, T B), without bootstrap observations.
 
-        Targets and advantages (T, B) are what a step knew of those after it. Of a feed-forward network.
+        targets, advantages: (T, B), all that a step's loss needs of the later steps. For feed-forward networks only.
         """
         parts = self._parts() | {"observations": self.observations[:-1], "targets": targets, "advantages": advantages}
         return replace(self, **{name: part.reshape(1, -1, *part.shape[2:]) for name, part in parts.items()})
@@ -82,7 +82,7 @@ class Rollout:
 
 
 def _axis(name: str) -> int:
-    """The axis of the environments."""
+    """Return the axis of the environments in the part `name`."""
     return 0 if name == "state" else 1
 
 

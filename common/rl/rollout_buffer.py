@@ -1,4 +1,4 @@
-"""The rollout under way of a batch of environments, in the actor or in a learner that acts for it."""
+"""Collects the current rollout of a batch of environments, in the actor or in a learner that acts for it."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ from common.rl.rollout import Rollout
 
 
 class RolloutBuffer:
-    """Arrays of `capacity` steps of B environments, filled in this order.
+    """Arrays of `capacity` steps of B environments, to be filled in this order.
 
-    `rows[0]` and `begin`; then for each step `acted`, `rows[t + 1]` and `stepped`; when enough steps are taken,
-    `finish`, and `carry_on` before anything else.
+    Write `rows[0]` and call `begin`; for each step call `acted`, write `rows[t + 1]` and call `stepped`; after enough
+    steps call `finish`, then `carry_on` before anything else.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class RolloutBuffer:
     ) -> None:
         self.num_envs = num_envs
         self.state = np.zeros((num_envs, state_size), np.float32)
-        """The network's, before `observations`; never changed in place."""
+        """The network's state before `observations`; never changed in place."""
         self._observation = observation
         self._action = action
         self._transform = rewards
@@ -45,23 +45,23 @@ class RolloutBuffer:
 
     @property
     def observations(self) -> NDArray[Any]:
-        """(B, *shape): those that the next actions are for; a view."""
+        """(B, *shape): the observations to act on next; a view."""
         row: NDArray[Any] = self.rows[self.t]
         return row
 
     def begin(self) -> None:
-        """Drop the rollout under way; `rows[0]` are the first observations of new episodes."""
+        """Drop the current rollout; `rows[0]` are the first observations of new episodes."""
         self.state = np.zeros_like(self.state)
         self._restart()
         self._transform.restart()
 
     def acted(self, actions: Actions, log_probs: Floats) -> None:
-        """actions: (B, *action.shape) for `observations`; log_probs: (B,) under the policy that acted."""
+        """Store actions (B, *action.shape) for `observations`, and log_probs (B,) under the policy that acted."""
         self._actions[self.t] = actions
         self._log_probs[self.t] = log_probs
 
     def stepped(self, rewards: NDArray[np.float32], terminated: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
-        """The step with these actions led to `rows[t + 1]`; (B,) each. valid: False where it was a dummy step."""
+        """Store the results (B,) of the step that led to `rows[t + 1]`. valid: False where it was a dummy step."""
         self._rewards[self.t] = rewards
         self._terminated[self.t] = terminated
         self._valid[self.t] = valid
@@ -69,9 +69,10 @@ class RolloutBuffer:
         self.t += 1
 
     def finish(self) -> tuple[Rollout, Moments | None]:
-        """The rollout of the steps taken, which shares this buffer's memory, and moments as `RewardTransform.apply`.
+        """Return the rollout of the steps taken, which shares this buffer's memory, and moments.
 
-        Raises NonFiniteError as that does: the rollout is lost, and the episodes go on.
+        The moments are those of `RewardTransform.apply`. Raises NonFiniteError as that does: the rollout is lost, and
+        the episodes go on.
         """
         self.finished = True
         t = self.t
@@ -88,7 +89,7 @@ class RolloutBuffer:
         return rollout, moments
 
     def carry_on(self, *, reuse: bool) -> None:
-        """Begin the next rollout with the last observations; `reuse`: in the same memory, which overwrites the last."""
+        """Begin the next rollout with the last observations. reuse: in the memory of the last rollout."""
         last = self.observations
         if not reuse:
             self._allocate(self.capacity)
@@ -104,7 +105,7 @@ class RolloutBuffer:
 
     def _restart(self) -> None:
         self.t = 0
-        """Steps taken of the rollout under way."""
+        """Steps taken of the current rollout."""
         self.finished = False
         """True between `finish` and `carry_on`."""
         self._first_state = self.state
@@ -113,7 +114,7 @@ class RolloutBuffer:
         self.capacity = capacity
         shape = (capacity, self.num_envs)
         self.rows = np.zeros((capacity + 1, self.num_envs, *self._observation.shape), self._observation.dtype)
-        """(capacity + 1, B, *shape): the observations, to be written."""
+        """(capacity + 1, B, *shape): the observations, written by the caller."""
         self._actions = np.zeros((*shape, *self._action.shape), self._action.dtype)
         self._log_probs = np.zeros(shape, np.float32)
         self._rewards = np.zeros(shape, np.float32)
@@ -125,7 +126,7 @@ class RolloutBuffer:
 
 
 def masked_state(state: Floats, valid: NDArray[np.bool_]) -> Floats:
-    """The state (B, state_size), 0 where `valid` (B,) is False: after a dummy step an episode begins."""
+    """Return the state (B, state_size), set to 0 where `valid` (B,) is False: an episode begins after a dummy step."""
     if state.shape[1] and not valid.all():
         return np.where(valid[:, np.newaxis], state, np.float32(0))
     return state

@@ -1,4 +1,4 @@
-"""Seeds of episodes that no actor trains on, since an agent is to be judged on others than those it was made by."""
+"""Seeds of held-out episodes: no actor trains on them, so that an agent is judged on episodes it did not learn from."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -7,17 +7,17 @@ from typing import Literal
 import numpy as np
 
 Purpose = Literal["selection", "report"]
-"""selection: episodes by which the best weights of a run are chosen. report: what is told of weights that are chosen,
-on other episodes again, since the chosen ones were lucky in those of the selection."""
+"""selection: episodes by which the best weights of a run are chosen. report: other episodes, for the figures that are
+reported of the chosen weights, since these were lucky in the episodes of the selection."""
 _KEYS: dict[Purpose, int] = {"selection": 1, "report": 2}
 BITS = 128
 
 
 def held_out_seeds(purpose: Purpose, *path: int) -> Iterator[int]:
-    """Seeds for one batch of environments after the other; each path (numbers, 0 or more) has its own.
+    """Yield seeds, each for one batch of environments; each path (numbers, 0 or more) has its own sequence.
 
-    They come of a spawn key that only this purpose has, and have 128 bits, the highest one set: actors' seeds have at
-    most 63, so what is hashed from the two never has the same origin.
+    They come from a spawn key that only this purpose has, and have 128 bits with the highest bit set. Actors' seeds
+    have at most 63 bits, so no environment's seed is hashed from the same number here and in training.
     """
     for number in count():
         sequence = np.random.SeedSequence(0, spawn_key=(_KEYS[purpose], *path, number))

@@ -1,1 +1,1 @@
-"""A run: its folder, its status, presets of settings."""
+"""A run: its folder, its status and metrics, presets of settings."""

@@ -1,4 +1,4 @@
-"""The folder of a run: the paths in it, and reading it. Without torch, and numpy only where weights are read.
+"""The folder of a run: its paths, and how it is read. No torch is needed, and numpy only to read weights.
 
 settings.toml     the run settings, resolved
 run.json          id, date and epoch of the run, and the version of a3cd that created it
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 _CHECKPOINT_NAME = re.compile(r"\d+(-\d+)?")
 _DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What reading a file of a checkpoint says when it is not there; any other OSError is the disk's, and may pass."""
+"""Errors of reading a file that does not exist; any other OSError comes from the disk, and may pass."""
 LAYOUT = "vector"
-"""The metadata of the weights that say how the vector is made of them."""
+"""The key in the metadata of the weights that says how the vector is made of the tensors."""
 _log = logging.getLogger(__name__)
 
 
@@ -53,10 +53,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     a3cd: str
     """The version of a3cd that created the folder."""
     commit: str = ""
-    """Of the source of the learner that began the newest epoch, as the following; empty: it is not known."""
+    """Commit of the source of the learner that began the newest epoch; empty: it is not known."""
     host: str = ""
+    """Host of that learner."""
     versions: dict[str, str] = {}
-    """Of Python, and of the packages that compute and play."""
+    """That learner's versions of Python, and of the packages that compute and play."""
 
 
 class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,22 +72,22 @@ class CheckpointState(msgspec.Struct, frozen=True, kw_only=True):
     checksums: dict[str, int]
     """CRC-32 of the other files, by name."""
     evaluation: EvaluationStatus | None = None
-    """Of these weights, if they were the best by it."""
+    """The evaluation of these weights, if it was the best so far."""
     last_evaluation: EvaluationStatus | None = None
-    """The run's last one when this was written, mostly of older weights."""
+    """The run's last evaluation when this was written, mostly of older weights."""
 
 
 def rank(score: float | None, evaluation: EvaluationStatus | None) -> tuple[float, ...]:
-    """The higher, the better a checkpoint is: an evaluation goes before any training return."""
+    """Return a checkpoint's rank, higher for a better one: any evaluation ranks above any training return."""
     if evaluation is not None:
         return 2.0, evaluation.mean
     return (0.0,) if score is None else (1.0, score)
 
 
 def outgrown(best: EvaluationStatus, newest: Checkpoint) -> bool:
-    """Whether the newest checkpoint of a run is taken for better than the one with the best evaluation.
+    """Return whether a run's newest checkpoint is taken to be better than the one with the best evaluation.
 
-    It is expected to play as well as the last evaluated one at least did, and better by what training has gained since.
+    Its expected return is the lower end of the last evaluation's interval, plus the gain in training return since then.
     """
     last = newest.last_evaluation
     if last is None or last.low is None or last.training is None or newest.score is None:
@@ -110,14 +111,14 @@ class CheckpointPaths:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.weights_file = folder / "weights.safetensors"
-        """float32: named tensors in the shapes of PyTorch's layers, and how the vector is made of them; or, of earlier
-        versions and of what has no such names, the vector itself, as `weights`."""
+        """float32: named tensors in the shapes of PyTorch's layers, and how the vector is made of them. Or, from older
+        versions and where there are no such names, the vector itself, named `weights`."""
         self.optimizer_file = folder / "optimizer.safetensors"
         self.state_file = folder / "state.json"
 
     @property
     def order(self) -> tuple[int, int]:
-        """Sorts checkpoints by version, then by the order in which they were written."""
+        """The sort key of checkpoints: by version, then in the order in which they were written."""
         version, _, number = self.folder.name.partition("-")
         return int(version), int(number or 0)
 
@@ -127,7 +128,7 @@ class CheckpointPaths:
         Raises DamagedCheckpointError if a file is missing, cut short or altered, or if a number is not finite;
         UnavailableError if the disk does not give a file.
         """
-        import numpy as np  # only who reads weights waits for it
+        import numpy as np  # imported here: only readers of weights wait for it
 
         head = self.read_state()
         weights = _vector(self.weights_file, *self._tensors(self.weights_file, head))
@@ -149,7 +150,7 @@ class CheckpointPaths:
             raise DamagedCheckpointError(f"{self.state_file}: {error}") from error
 
     def _tensors(self, file: Path, head: CheckpointState) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-        """Those in a file, and its metadata."""
+        """Return the tensors in a file, and its metadata."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -165,13 +166,13 @@ class CheckpointPaths:
 
 
 class _Header(msgspec.Struct):
-    """Of a file of tensors; there is no way to ask for it in memory."""
+    """The header of a file of tensors; safetensors cannot read it from memory."""
 
     metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
 def _vector(file: Path, tensors: dict[str, NDArray[Any]], metadata: dict[str, str]) -> NDArray[np.float32]:
-    """The flat vector of the weights."""
+    """Return the flat vector of the weights."""
     import numpy as np
 
     from common.rl.named_tensors import NamedTensor, to_vector
@@ -188,7 +189,7 @@ def _vector(file: Path, tensors: dict[str, NDArray[Any]], metadata: dict[str, st
 
 
 def _bytes(file: Path) -> bytes:
-    """The content of a file of a checkpoint."""
+    """Return the content of a file of a checkpoint."""
     try:
         return file.read_bytes()
     except _DAMAGE as error:
@@ -232,7 +233,7 @@ class RunFolder:
             raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
 
     def summary(self) -> dict[str, Any]:
-        """What the run came to, as its learner wrote it at the end (`status.summary`); empty while it goes on.
+        """Return the run's summary, which its learner wrote at the end (`status.summary`); empty while it goes on.
 
         Raises as `record`.
         """
@@ -248,7 +249,7 @@ class RunFolder:
         return found if found.get("epoch") == epoch else {}
 
     def holds_run(self) -> bool:
-        """Whether there is a run; raises UnavailableError if the disk does not tell."""
+        """Return whether there is a run; raises UnavailableError if the disk cannot tell."""
         try:
             self.run_file.stat()
         except _DAMAGE:
@@ -272,7 +273,7 @@ class RunFolder:
             raise
 
     def all_checkpoints(self) -> list[CheckpointPaths]:
-        """Every checkpoint, oldest first, judged by its name only: it may be damaged. Raises UnavailableError."""
+        """Return every checkpoint, oldest first, by its name only: it may be damaged. Raises UnavailableError."""
         try:
             names = [entry for entry in self.checkpoints.iterdir() if _CHECKPOINT_NAME.fullmatch(entry.name)]
         except FileNotFoundError:
@@ -282,24 +283,24 @@ class RunFolder:
         return sorted((CheckpointPaths(entry) for entry in names), key=lambda paths: paths.order)
 
     def newest(self) -> CheckpointPaths | None:
-        """The newest checkpoint that is whole; None if there is none at all. Warns and raises as `newest_read`."""
+        """Return the newest whole checkpoint, None if there is none at all. Warns and raises as `newest_read`."""
         newest = next(self._whole({}), None)
         return newest and newest[0]
 
     def newest_read(self, damaged: dict[str, DamagedCheckpointError]) -> Checkpoint | None:
         """Read the newest checkpoint that is whole; None if there is none at all.
 
-        Damaged ones that are newer are passed over with a warning, and added to `damaged` by their names. Raises
-        DamagedCheckpointError if none is whole; UnavailableError if the disk does not give one, for that may be whole.
+        Newer ones that are damaged are passed over with a warning, and added to `damaged` by their names. Raises
+        DamagedCheckpointError if none is whole; UnavailableError if the disk cannot read one, since it may be whole.
         """
         newest = next(self._whole(damaged), None)
         return newest and newest[1]
 
     def best(self) -> CheckpointPaths | None:
-        """The whole checkpoint with the best evaluation, unless the newest has `outgrown` it.
+        """Return the whole checkpoint with the best evaluation, or the newest if it has `outgrown` that.
 
-        Without an evaluation that of the highest score, the newer of two. The newest if none has a score, None if there
-        is none at all. Warns and raises as `newest_read`.
+        Without evaluations, it is the one with the highest score (of equal scores, the newest); without scores, it is
+        the newest. None if there is none at all. Warns and raises as `newest_read`.
         """
         whole = self._whole({})
         newest = next(whole, None)
@@ -310,7 +311,7 @@ class RunFolder:
         return newest[0] if evaluation is not None and outgrown(evaluation, newest[1]) else best[0]
 
     def _whole(self, damaged: dict[str, DamagedCheckpointError]) -> Iterator[tuple[CheckpointPaths, Checkpoint]]:
-        """From the newest on; an iterator that would be empty though there are checkpoints raises instead."""
+        """Yield the whole checkpoints, newest first; raises DamagedCheckpointError if all checkpoints are damaged."""
         every = self.all_checkpoints()
         for paths in reversed(every):
             try:
@@ -329,6 +330,6 @@ class RunFolder:
 
 
 def default_path(environment: str) -> Path:
-    """runs/ENV-DATE-TIME below the working folder: the default folder of a new run."""
+    """Return the default folder of a new run: runs/ENV-DATE-TIME below the working folder."""
     name = bare(environment).replace("/", "-")
     return Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"

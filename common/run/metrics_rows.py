@@ -1,7 +1,7 @@
-"""The rows of a run's metrics, each once, as its learner adds them.
+"""Reads the rows of a run's metrics, each once, while its learner adds them.
 
-The learner replaces the file now and then by one in which old rows are fewer, and after a resume rows of the past are
-left out: the place is then found again by the row itself, or where that is gone, by its time.
+The learner now and then replaces the file by one with fewer old rows, and after a resume some past rows are left out.
+The place is then found again by the last row that was read or, if that is gone, by its time.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ import msgspec
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Behind which row: all before it are told."""
+    """A place behind a row of the metrics; all rows before it have been read."""
 
     rows: int = 0
-    """How many that were."""
+    """Number of rows that have been read."""
     crc: int = 0
-    """Of the last one's bytes."""
+    """CRC-32 of the bytes of the last of them."""
     time: float = 0.0
-    """Of the last one: seconds since 1970."""
+    """Time of the last of them, in seconds since 1970."""
 
 
 START = Place()
 
 
 class MetricsRows:
-    """Behind a place in metrics.jsonl."""
+    """The rows behind a place in metrics.jsonl."""
 
     def __init__(self, file: Path, place: Place = START) -> None:
         self._file = file
         self._offset: int | None = None
-        """None: the place is to be looked for."""
+        """Offset of the next row in the file; None: it must be searched."""
         self._inode = 0
         self.place = place
-        """Behind the last row that was given."""
+        """The place behind the last row that `next` has returned."""
 
     def next(self, most: int) -> list[dict[str, Any]]:
-        """The next rows, at most so many; none if there are none yet. Raises OSError but where there is no file."""
+        """Return the next rows, at most `most`; none if there are none yet, or no file. Raises OSError."""
         try:
             with self._file.open("rb") as opened:
                 return self._read(opened, most)
@@ -61,7 +61,7 @@ class MetricsRows:
         return found
 
     def _find(self, opened: IO[bytes]) -> int:
-        """Where the first row stands that is not told yet."""
+        """Return the offset of the first row that has not been read."""
         opened.seek(0)
         if not self.place.rows:
             return 0
@@ -85,6 +85,6 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 def row_time(row: dict[str, Any]) -> float:
-    """Seconds since 1970; 0: it does not say."""
+    """Return the time of a row, in seconds since 1970; 0 if it has none."""
     time = row.get("time")
     return float(time) if isinstance(time, int | float) else 0.0

@@ -1,8 +1,8 @@
 """A run's status as metrics for Prometheus, named by its conventions (https://prometheus.io/docs/practices/naming/).
 
-Each series has the label `run`, and a counter `epoch` as well: a resumed run goes back to its last checkpoint, and a
-counter that falls is, for Prometheus, one that began at 0. However many peers there are, the series stay some hundreds:
-figures of a single peer are of the first PEERS_NAMED that joined.
+Each series has the label `run`, and each counter the label `epoch` as well: a resumed run goes back to its last
+checkpoint, and Prometheus takes a counter that falls for one that began at 0 again. There are never more than some
+hundred series, however many peers there are: only the first PEERS_NAMED that joined have figures of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sample = tuple[tuple[str, ...], float | None]
 
 class Family(NamedTuple):
     name: str
-    """Without a counter's `_total`."""
+    """The name of the metric, without a counter's `_total`."""
     help: str
     samples: Callable[[RunStatus], Iterable[Sample]]
     labels: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Family(NamedTuple):
 
 
 def families(statuses: Collection[RunStatus]) -> Iterator[Metric]:
-    """The metrics of runs at the moment of their `statuses`; no two are of one run."""
+    """Yield the metrics of runs at the moment of their `statuses`, each of which is of another run."""
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
     for family in FAMILIES if statuses else ():
@@ -51,7 +51,7 @@ def families(statuses: Collection[RunStatus]) -> Iterator[Metric]:
 
 
 class StatusCollector:
-    """What prometheus_client asks, at each scrape, for the metrics of the newest statuses."""
+    """Gives prometheus_client, at each scrape, the metrics of the newest statuses."""
 
     def __init__(self, newest: Callable[[], Collection[RunStatus]]) -> None:
         """`newest` is called on the thread that answers the scrape; without a status there is no metric."""
@@ -61,12 +61,12 @@ class StatusCollector:
         return families(self._newest())
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing: what there is depends on the status."""
+        """Return nothing: which metrics there are depends on the status."""
         return iter(())
 
 
 def registry_of(newest: Callable[[], Collection[RunStatus]], *, process: bool = False) -> CollectorRegistry:
-    """A registry of its own with the runs' metrics, and with `process` those of this process (memory, CPU, files).
+    """Return a new registry with the runs' metrics and, with `process`, those of this process (memory, CPU, files).
 
     Raises ConfigurationError where prometheus_client is not installed.
     """
@@ -86,7 +86,7 @@ def registry_of(newest: Callable[[], Collection[RunStatus]], *, process: bool = 
 
 
 def page(registry: CollectorRegistry, accept: str = "") -> tuple[str, bytes]:
-    """What a scrape is answered: the content type, in the format that its Accept header asks for, and the text."""
+    """Return the answer to a scrape: content type and text, in the format that the Accept header asks for."""
     from prometheus_client.exposition import choose_encoder
 
     try:
@@ -119,7 +119,10 @@ def _of_host(name: str, help: str, figure: Callable[[HostStatus], float]) -> Fam
 
 
 def _first(peers: Iterable[Any], figure: Callable[[Any], float]) -> Iterator[Sample]:
-    """Of each name on a host the one that joined first: Prometheus takes one series with the same labels."""
+    """Yield the figures of the first PEERS_NAMED peers, of those with equal labels only the first that joined.
+
+    Prometheus takes only one series with the same labels.
+    """
     seen: dict[tuple[str, ...], Any] = {}
     for peer in peers:
         seen.setdefault((peer.name, peer.host), peer)

@@ -8,14 +8,14 @@ from common.rl.episode_statistics import ReturnStatistics
 
 
 class SenderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Who sends what was played, as the learner sees it."""
+    """A peer that sends gradients or trajectories, as the learner sees it."""
 
     name: str
     host: str
     pid: int
     state: str
     last_error: str
-    """That it, or an actor of its site, recovered from."""
+    """The last error that it, or an actor of its site, recovered from."""
     frames: int
     frames_per_second: float
     gradients: int
@@ -23,7 +23,7 @@ class SenderStatus(msgspec.Struct, frozen=True, kw_only=True):
     stale: int
     refused: int
     lag: float
-    """Mean, of its recent gradients."""
+    """Mean lag of its recent gradients."""
     seen: float
     """Seconds since its last message."""
 
@@ -36,15 +36,16 @@ class PeerStatus(SenderStatus, frozen=True, kw_only=True):
 
 
 class RelayStatus(SenderStatus, frozen=True, kw_only=True):
-    """One relay, and what it tells of its site."""
+    """One relay, and what it reports of its site."""
 
     actors: int
-    """Of its site."""
+    """Actors of its site."""
     site_stale: int
-    """Gradients of its actors that it did not take, as `site_refused`; `stale` and `refused` are its own sums."""
+    """Gradients of its actors that were too old for it to take; `stale` and `refused` count its own sums."""
     site_refused: int
+    """Gradients of its actors that it could not use."""
     site: dict[str, float] = {}
-    """Frames per second of its actors by their names; of many those that joined first."""
+    """Frames per second of its actors by their names; if there are too many, of those that joined first."""
 
 
 class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,18 +62,18 @@ class FleetStatus(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     why: str
     retry_seconds: int = 0
-    """Until it tries again, where it gave up."""
+    """Seconds until it tries again, if it gave up."""
     restarts: dict[str, int] = {}
     """How often each of its actors ended without being told to, and was started again, since the launcher started."""
 
 
 class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One host, as those on it tell."""
+    """One host, as the peers on it report."""
 
     name: str
     actors: int
     processor: float
-    """Part of its processors' time that is used, 0 to 1, by all processes."""
+    """Fraction of its processors' time that all processes together use, 0 to 1."""
     memory: int
     """Bytes in use."""
     memory_total: int
@@ -84,9 +85,9 @@ class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     roles: list[str]
     peers: int
-    """In the run with it now."""
+    """Peers that are in the run with this key now."""
     seen: float | None
-    """Seconds since the last message under it; None: none since this learner began."""
+    """Seconds since the last message under this key; None: none since this learner began."""
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,19 +96,19 @@ class CheckpointStatus(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     """None: there is none yet."""
     age: float | None = None
-    """Seconds of training that it does not hold, as far as this learner knows: since it was made, or resumed from."""
+    """Seconds of training that it lacks, as far as this learner knows: since it was made, or was resumed from."""
     error: str = ""
     """Why the last attempt to write one failed; empty: it did not."""
 
 
 class EvaluationStatus(ReturnStatistics, frozen=True, kw_only=True):
-    """How the weights of one version played episodes that no actor plays, all their evaluations together."""
+    """How well the weights of one version played episodes that no actor plays, over all their evaluations."""
 
     version: int
     frames: int
-    """Of the run, when the weights were the newest."""
+    """Frames of the run when these weights were the newest."""
     seconds: float
-    """The same."""
+    """Seconds of the run when these weights were the newest."""
     training: float | None = None
     """The mean training return at that time; None: it was not known yet."""
 
@@ -117,7 +118,7 @@ class EvaluationStatus(ReturnStatistics, frozen=True, kw_only=True):
 
 
 class QuarantineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is kept out of the run for a while."""
+    """A peer that is kept out of the run for a while."""
 
     name: str
     place: str
@@ -152,7 +153,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     duplicates: int
     unknown: int = 0
-    """Sent to another run or epoch of this learner."""
+    """Gradients or trajectories that were meant for another run or epoch than the learner's."""
     gradient_bytes: int
     """Bytes of bodies that actors uploaded: gradients, trajectories or observations."""
     weight_bytes: int
@@ -160,19 +161,19 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     action_bytes: int = 0
     """Bytes of actions sent."""
     mean_return: float | None
-    """Training, over the last `limits.window` episodes; None before the first."""
+    """Mean training return over the last `limits.window` episodes; None before the first."""
     best_return: float | None
     """Highest mean over a full window."""
     evaluations: int = 0
     """Reports of evaluators."""
     evaluation: EvaluationStatus | None = None
-    """Of the weights that were evaluated last."""
+    """The evaluation of the weights that were evaluated last."""
     best_evaluation: EvaluationStatus | None = None
-    """Of the best weights, which two evaluations have confirmed."""
+    """The evaluation of the best weights, which two evaluations have confirmed."""
     returns_to_best: int = 0
     """Times that the run went back to its best checkpoint (checkpoint.return_to_best)."""
     learning_rate_factor: float = 1.0
-    """On optimizer.learning_rate, from these."""
+    """Factor on optimizer.learning_rate that results from these returns."""
     episode_length: float | None
     episode_seconds: float | None
     frames_per_second: float
@@ -196,25 +197,25 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     time: float = 0.0
     """The learner's clock, seconds since 1970."""
     versions: dict[str, str] = {}
-    """Of the learner's Python and packages."""
+    """Versions of the learner's Python and packages."""
     exchange: str = ""
     """exchange.kind, resolved: gradients, trajectories or actions."""
     warnings: list[str] = []
     """The last few errors that the learner recovered from."""
     checkpoint: CheckpointStatus = CheckpointStatus()
     health: list[str] = []
-    """What is wrong with the learning, or with an actor's gradients, now, and what to try."""
+    """What is wrong now with the learning, or with an actor's gradients, and what to try."""
     quarantined: list[QuarantineStatus] = []
-    """Who is kept out for a while."""
+    """Peers that are kept out for a while."""
     weights: str = ""
-    """SHA-256 of the final weights, which two runs of the same settings with reproducible = true share; empty: the run
+    """SHA-256 of the final weights, equal for two runs of the same settings with reproducible = true; empty: the run
     goes on."""
     disk_free: int | None = None
     """Bytes that the disk of the run folder has left for this user; None: not looked at yet."""
     hosts: list[HostStatus] = []
-    """Of actors, launchers and evaluators, and the learner's."""
+    """Hosts of actors, launchers and evaluators, and the learner's."""
     keys: list[KeyStatus] = []
-    """Of the learner's list; empty without keys."""
+    """Keys of the learner's list; empty without keys."""
     actors: list[PeerStatus] = []
     launchers: list[FleetStatus] = []
     relays: list[RelayStatus] = []
@@ -227,7 +228,7 @@ EVALUATED = {
     "best_evaluation_episodes": "episodes",
     "best_evaluation_version": "version",
 }
-"""Figures of the best weights by evaluation, each None where none are known."""
+"""Keys of the summary for the best weights by evaluation, and the figures they are; None if there are none."""
 SUMMARY_KEYS = (
     *("env", "algorithm", "network", "seed", "frames", "emulator_frames", "episodes", "seconds", "frames_per_second"),
     *("mean_return", "best_return", "reached", "gradients", "stale", "refused", "gradient_bytes", "weight_bytes"),
@@ -237,9 +238,9 @@ SUMMARY_KEYS = (
 
 
 def summary(status: RunStatus) -> dict[str, Any]:
-    """The run in one flat object, as printed by `--json`.
+    """Return the run as one flat object, as printed by `--json`.
 
-    frames_per_second is over the whole run, checkpoint is the version of the newest one, None if there is none.
+    frames_per_second is over the whole run; checkpoint is the version of the newest checkpoint, None if there is none.
     """
     plain = msgspec.to_builtins(status)
     plain["checkpoint"] = status.checkpoint.version

@@ -9,13 +9,13 @@ CODECS: tuple[CodecKind, ...] = get_args(CodecKind)
 STAGES: tuple[StageKind, ...] = get_args(StageKind)
 
 COARSE: tuple[CodecKind, ...] = ("top-k", "sign", "ternary")
-"""Codecs with so large and biased an error that learning needs error feedback."""
+"""Codecs whose error is so large and biased that learning needs error feedback."""
 TOP_K = 0.01
 """Default fraction of the elements that top-k sends."""
 
 
 def join(codec: CodecKind, stage: StageKind) -> str:
-    """("int8", "zstd") is "int8+zstd", ("int8", "none") is "int8"."""
+    """Return the name: ("int8", "zstd") gives "int8+zstd", ("int8", "none") gives "int8"."""
     return codec if stage == "none" else f"{codec}+{stage}"
 
 
@@ -25,5 +25,5 @@ NAMES: tuple[str, ...] = tuple(PARTS)
 
 
 def feeds_back(setting: bool | Literal["auto"], name: str) -> bool:
-    """Whether the codec of this name gets error feedback; `setting` is `exchange.error_feedback`."""
+    """Return whether the codec of this name gets error feedback; `setting` is `exchange.error_feedback`."""
     return PARTS[name][0] in COARSE if setting == "auto" else setting

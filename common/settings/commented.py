@@ -1,4 +1,4 @@
-"""Settings as a TOML file for a person to change: every setting, each with what it means and may be."""
+"""Settings as a TOML file for a person to change: every setting with its meaning and its allowed values."""
 
 import json
 import re
@@ -18,10 +18,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def commented(settings: Settings, preset: str = "") -> str:
-    """Every setting as TOML: those that differ from the defaults with their values, all others behind a `#`.
+    """Return every setting as TOML: those that differ from the defaults with their values, the others commented out.
 
-    preset: the text that values are from, if any; its comments stay beside these, and its tables for other algorithms
-    at the end, where `settings` are for its own. `common.settings.toml.parse` gives the same settings back.
+    preset: the text that the values come from, if any. Its comments stay beside the values; its tables for other
+    algorithms go to the end, if `settings` are for its own algorithm. `common.settings.toml.parse` gives the same
+    settings back.
     """
     original, own = parse(preset, "preset"), by_path(settings)
     base, others = _split(preset)
@@ -63,7 +64,7 @@ def _comment(text: str) -> list[str]:
 
 
 def toml(value: Any) -> str:
-    """A value on one line."""
+    """Return a value as TOML on one line."""
     match value:
         case dict():
             pairs = [f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {toml(its)}" for key, its in value.items()]
@@ -79,7 +80,7 @@ def toml(value: Any) -> str:
 
 
 def _reasons(preset: str) -> dict[str, str]:
-    """What a preset says behind its own values, by their paths."""
+    """Return the comments behind a preset's own values, by the paths of the values."""
     found, section = {}, ""
     for line in preset.splitlines():
         if header := re.match(r"\[([\w.-]+)\]", line):
@@ -90,6 +91,6 @@ def _reasons(preset: str) -> dict[str, str]:
 
 
 def _split(preset: str) -> tuple[str, str]:
-    """What a preset has for its own algorithm, and its tables for others."""
+    """Split a preset into what is for its own algorithm, and its tables for others."""
     begin = re.search(r"^(#.*\n)*\[for\.", preset, re.MULTILINE)
     return (preset[: begin.start()], preset[begin.start() :]) if begin else (preset, "")

@@ -1,4 +1,4 @@
-"""What settings may be, in words from the types of the sections, and what they mean, from the docstrings there."""
+"""The allowed values of settings in words, from the types of the sections, and their meanings, from the docstrings."""
 
 import ast
 from inspect import getsource
@@ -10,7 +10,7 @@ from common.settings import sections
 
 
 def describe(kind: inspect.Type) -> str:
-    """Such as `one of fixed, load`, `a number above 0`, `a list, each a whole number ...`."""
+    """Return words for a type, such as `one of fixed, load`, `a number above 0`, `a list, each a whole number ...`."""
     match kind:
         case inspect.Metadata(extra_json_schema={"description": str(words)}):
             return words
@@ -40,7 +40,7 @@ def describe(kind: inspect.Type) -> str:
 
 
 def choices(path: str) -> list[str]:
-    """The words that a setting may be; empty where all of a kind are allowed, or where there is no such setting."""
+    """Return the words that a setting may be; empty if any value of its type is allowed, or no such setting exists."""
     kind: inspect.Type = inspect.type_info(sections.Settings)
     for name in path.split("."):
         fields = {field.name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
@@ -51,7 +51,7 @@ def choices(path: str) -> list[str]:
 
 
 def words_of(kind: inspect.Type) -> list[str]:
-    """The same of a type."""
+    """Return the words that a value of this type may be; empty if there is no such list."""
     match kind:
         case inspect.Metadata(extra_json_schema={"description": str(words)}) if words.startswith("one of "):
             return [word for word in words.removeprefix("one of ").split(", ") if not word.startswith("or ")]
@@ -66,7 +66,7 @@ def words_of(kind: inspect.Type) -> list[str]:
 
 
 def meanings() -> dict[str, str]:
-    """What each section and setting is for, by paths such as `algorithm` and `algorithm.gamma`: their docstrings."""
+    """Return the docstring of each section and setting, by paths such as `algorithm` and `algorithm.gamma`."""
     found: dict[str, str] = {}
     kinds: dict[str, type[sections.Section]] = {"": sections.Settings, **sections.SECTIONS}
     classes = {node.name: node for node in ast.parse(getsource(sections)).body if isinstance(node, ast.ClassDef)}

@@ -1,13 +1,13 @@
-"""What actors send to the learner, and whether it waits for all of them: what each algorithm can use, and `auto`."""
+"""What actors send to the learner, and whether it waits for all: what each algorithm can use, what `auto` means."""
 
 from common.settings.sections import Settings
 
 ADAMS_BETA1 = 0.9
-"""Kingma and Ba 2014, https://arxiv.org/abs/1412.6980."""
+"""Adam's usual beta1 (Kingma and Ba 2014, https://arxiv.org/abs/1412.6980)."""
 MAX_LIST_ITEMS = 2**16
 """Entries of a list in the header of a message; more episodes than this cannot end in one gradient."""
 MOST_SUMMED = 16
-"""Rollouts in one sum of a relay, unless one gradient has more: with more per step, learning is short of steps."""
+"""Most rollouts in one sum of a relay, unless a single gradient has more: with more, steps are too few."""
 
 EXCHANGES: dict[str, tuple[str, ...]] = {
     "a3c": ("gradients", "trajectories", "actions"),
@@ -18,19 +18,19 @@ EXCHANGES: dict[str, tuple[str, ...]] = {
     "vtrace": ("trajectories", "actions"),
     "ppo": ("trajectories", "gradients"),
 }
-"""Values of exchange.kind that each algorithm can use, its usual one first."""
+"""Values of exchange.kind that each algorithm can use, the usual one first."""
 
 SYNCHRONOUS = ("a2c", "ppo")
 """Algorithms without a correction for actors that play on while the learner learns."""
 
 
 def resolve(settings: Settings, network: str, device: str) -> str:
-    """The exchange.kind of a run, decided once before its first frame.
+    """Return the exchange.kind of a run, which is decided once, before its first frame.
 
     "auto" is the algorithm's usual kind, with one exception: an algorithm whose usual kind is gradients, and which can
-    use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense: a GPU
+    use trajectories (a3c), uses trajectories if the learner's device is a GPU and the network is not dense, since a GPU
     computes the gradients of such a network faster than the actors' CPUs. `a3cd bench exchange` measures both. It
-    stays with gradients where other settings ask for what only these have.
+    stays with gradients if other settings need what only gradients have.
     network, device: resolved network.kind and optimizer.device.
     """
     kind = settings.exchange.kind
@@ -55,7 +55,7 @@ def _asks_for_gradients(settings: Settings) -> bool:
 
 
 def staleness_policy(settings: Settings) -> str:
-    """The staleness.policy of a run: "auto" is synchronous for algorithms whose batch is of one policy."""
+    """Return the staleness.policy of a run: "auto" is synchronous for algorithms whose batch is from one policy."""
     policy = settings.staleness.policy
     if policy == "auto":
         return "synchronous" if settings.algorithm.kind in SYNCHRONOUS else "scale"
@@ -63,7 +63,7 @@ def staleness_policy(settings: Settings) -> str:
 
 
 def momentum(settings: Settings, kind: str) -> float:
-    """The optimizer.beta1 of a run; kind: its resolved exchange.kind."""
+    """Return the optimizer.beta1 of a run. kind: its resolved exchange.kind."""
     beta1 = settings.optimizer.beta1
     if beta1 is not None:
         return beta1
@@ -71,12 +71,12 @@ def momentum(settings: Settings, kind: str) -> float:
 
 
 def most_accumulated(settings: Settings) -> int:
-    """Rollouts that an actor adds up while it waits for an answer; none where each step waits for it."""
+    """Return the most rollouts that an actor adds up while it waits for an answer; 0 if each step waits for it."""
     return 0 if staleness_policy(settings) == "synchronous" else settings.exchange.accumulate
 
 
 def why_no_relay(settings: Settings) -> str:
-    """Why no relay can stand between this run's learner and its actors; empty: one can. `settings` are resolved."""
+    """Return why no relay can stand between learner and actors of a run; empty if one can. settings: resolved."""
     kind, credit = settings.exchange.kind, settings.exchange.credit
     if kind != "gradients":
         return f'a relay adds gradients up, and this run\'s actors send none: exchange.kind = "{kind}"'
@@ -88,12 +88,12 @@ def why_no_relay(settings: Settings) -> str:
 
 
 def most_in_sum(settings: Settings) -> int:
-    """Rollouts in one gradient of a relay."""
+    """Return the most rollouts in one gradient of a relay."""
     return max(MOST_SUMMED, settings.exchange.accumulate)
 
 
 def possible(settings: Settings) -> set[str]:
-    """What `resolve` may give when network.kind and optimizer.device may still be "auto"."""
+    """Return what `resolve` may return; network.kind and optimizer.device may still be "auto"."""
     network, device = settings.network.kind, settings.optimizer.device
     networks = ("dense", "conv-a3c") if network == "auto" else (network,)
     devices = ("cpu", "cuda") if device == "auto" else (device,)

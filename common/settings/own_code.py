@@ -1,4 +1,4 @@
-"""Which settings may name code of the user's, as `module:Name`, or as `file.py:Name` where they are written."""
+"""Which settings may name the user's code: as `module:Name` or, where a person writes them, as `file.py:Name`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from common.host import modules
 from common.settings.sections import Settings
 
 PLACES = (("environment", "id"), ("environment", "wrappers"), ("network", "kind"))
-"""Sections and keys; the value is a text, or a list of such."""
+"""Sections and keys; the value is a text, or a list of texts."""
 
 
 def own_code(settings: Settings) -> list[str]:
-    """Every `module:Name` in the settings: whoever plays or learns by them imports that module."""
+    """Return every `module:Name` in the settings: a process that plays or learns by them imports that module."""
     found: list[str] = []
     for section, key in PLACES:
         value = getattr(getattr(settings, section), key)
@@ -21,7 +21,7 @@ def own_code(settings: Settings) -> list[str]:
 
 
 def canonical(document: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """A document of settings with `module:Name` for each `file.py:Name`; raises ConfigurationError."""
+    """Return a document of settings with `module:Name` in place of each `file.py:Name`; raises ConfigurationError."""
 
     def read(value: object) -> object:
         if isinstance(value, list):

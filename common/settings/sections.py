@@ -17,7 +17,7 @@ Named = Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", descripti
 Widths = Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)]
 
 MAX_ACTORS = 4096
-"""That may be asked for, by a setting or an operator."""
+"""Most actors that a setting or an operator may ask for."""
 NETWORKS = ("auto", "dense", "conv-a3c", "conv-students", "conv-nature", "conv-impala")
 
 
@@ -35,7 +35,7 @@ class Environment(Section, frozen=True):
     observation: Literal["auto", "state", "frames"] = "auto"
     """`frames`: rendered pictures, grey, square, stacked (always so for ALE games). `auto`: the environment's own."""
     frame_size: Annotated[int, Meta(ge=20, le=512)] = 84
-    """Pixels along each side of a frame (frames only). Half of them take a conv network a quarter of the time."""
+    """Pixels along each side of a frame (frames only). With half as many a conv network takes a quarter of the time."""
     frame_skip: Amount = 0
     """Times each action is repeated, rewards summed; 0: 4 for ALE games, else 1."""
     frame_stack: Amount = 0
@@ -59,9 +59,9 @@ class Environment(Section, frozen=True):
     options: dict[str, Scalar] = msgspec.field(default_factory=dict)
     """Keyword arguments for the environment."""
     wrappers: list[Named] = msgspec.field(default_factory=list)
-    """Classes of gymnasium wrappers, each `module:Class` or `file.py:Class`, put round it in this order."""
+    """Classes of gymnasium wrappers, each `module:Class` or `file.py:Class`, to put around it in this order."""
     wrapper_options: dict[str, dict[str, Scalar]] = msgspec.field(default_factory=dict)
-    """Keyword arguments for the wrappers, a table for each by its class's name."""
+    """Keyword arguments for the wrappers: a table for each, with the name of its class."""
 
 
 class Network(Section, frozen=True):
@@ -79,12 +79,12 @@ class Network(Section, frozen=True):
     hidden: Widths = msgspec.field(default_factory=lambda: [128])
     """Units of the dense layers (dense only)."""
     activation: Literal["relu", "tanh"] = "tanh"
-    """Between dense layers (dense only)."""
+    """Activation after each dense layer (dense only)."""
     input_scale: Positive = 1.0
     """Box observations are multiplied by this before the first layer (dense only)."""
     normalize: bool = False
-    """Observations get mean 0 and deviation 1: numbers (Box) by their running statistics over all actors, clipped to
-    +-10; each picture before a conv network by its own pixels, instead of being divided by 255."""
+    """Observations get mean 0 and deviation 1. Numbers (Box): by their running statistics over all actors, clipped to
+    +-10. Pictures before a conv network: each by its own pixels, instead of being divided by 255."""
     log_std: Literal["parameter", "state"] = "parameter"
     """Standard deviations of Box actions: one learnt parameter each, or softplus of the network's outputs."""
     shared: bool = True
@@ -113,7 +113,7 @@ class Algorithm(Section, frozen=True):
     """Coefficient of the squared value error."""
     max_grad_norm: NonNegative = 0.5
     """Largest L2 norm of one gradient, a mean over the rollout's steps (A3C's 40 is of their sum); 0: not clipped. An
-    actor clips that of each rollout, a learner that of its batch."""
+    actor clips the gradient of each rollout, a learner that of its batch."""
     normalize_advantages: bool = False
     """Standardise the advantages of a rollout before the policy loss."""
     refresh: bool = True
@@ -151,18 +151,18 @@ class Optimizer(Section, frozen=True):
     learning_rate: Positive = 1e-3
     """Length of an optimizer step, before anneal and staleness shorten it."""
     anneal: Literal["constant", "linear"] = "constant"
-    """linear: to 0 at limits.frames."""
+    """linear: the learning rate falls to 0 at limits.frames."""
     beta1: Share | None = None
     """Adam's momentum. Not set: 0.9, but 0 where gradients of actors are applied as they come: asynchrony by itself
     acts as momentum (Mitliagkas et al. 2016, https://arxiv.org/abs/1605.09774)."""
     beta2: Share = 0.999
-    """How slowly Adam's mean of the squared gradients moves."""
+    """Decay of Adam's mean of the squared gradients."""
     decay: Share = 0.99
     """RMSProp's alpha."""
     momentum: Share = 0.0
     """SGD's momentum."""
     epsilon: Positive = 1e-5
-    """Outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
+    """Added outside the root (adam) or inside it (rmsprop, where 1e-10 corresponds to 1e-5 outside)."""
     device: Annotated[
         str,
         Meta(
@@ -171,13 +171,13 @@ class Optimizer(Section, frozen=True):
         ),
     ] = "auto"
     """Device of the learner's weights, optimizer and training: cpu, cuda, cuda:N, or auto (one GPU if there is one).
-    cuda:0,cuda:1: these share out the environments of each batch (not with gradients of actors). Actors compute on the
-    CPU."""
+    cuda:0,cuda:1: the environments of each batch are split between these (not with gradients of actors). Actors compute
+    on the CPU."""
     threads: Annotated[int, Meta(ge=1, le=256)] = 1
-    """With which the learner computes on a CPU: more are faster where actors wait for it (a2c, ppo)."""
+    """Threads with which the learner computes on a CPU: more are faster if actors wait for it (a2c, ppo)."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the network's layers where the learner computes gradients; all else stays float32. bfloat16: for GPUs and CPUs
-    that multiply in it."""
+    """Precision of the network's layers when the learner computes gradients; all else stays float32. bfloat16: for GPUs
+    and CPUs that multiply in it."""
     compile: bool = False
     """The learner compiles these layers with torch.compile, which takes a minute at its start (not measured yet)."""
 
@@ -194,7 +194,7 @@ class Exchange(Section, frozen=True):
     top_k: Annotated[float, Meta(gt=0, le=0.25)] = 0.01
     """Fraction of the elements that codec = top-k sends."""
     entropy_coder: Literal["auto", "none", "lz4", "zstd"] = "auto"
-    """What packs the codec's bytes once more, without loss; auto: as the codec and the link suggest."""
+    """Lossless compression of the codec's bytes; auto: as the codec and the link suggest."""
     error_feedback: bool | Literal["auto"] = "auto"
     """Actors add the error of packing to the next gradient; auto: with top-k, sign and ternary."""
     weights: Literal["auto", "fp32", "fp16", "delta"] = "auto"
@@ -211,8 +211,8 @@ class Exchange(Section, frozen=True):
     """Most gradients added into one optimizer step; the number used is clamp(actors / 5, 1, this). A learner on a GPU
     takes all rollouts that wait."""
     drain_ms: Positive = 5.0
-    """Longest time that the learner reads before it looks at what else is due; a step that is not full waits for what
-    there is to read."""
+    """Longest time that the learner reads messages before it looks at what else is due; a step that is not full waits
+    for messages that can be read."""
     broadcast_ms: Positive = 5.0
     """Shortest time between two broadcasts of weights."""
     egress_mbit: Positive = 800.0
@@ -270,11 +270,11 @@ class Scaling(Section, frozen=True):
     unit: Literal["relative", "seconds"] = "relative"
     """What episodes are compared with: the mean length of the run's first episodes, or seconds (docs/scaling.md)."""
     thresholds_relative: list[Positive] = msgspec.field(default_factory=lambda: [2.0, 4.0, 6.0])
-    """In multiples of the first episodes."""
+    """Thresholds of form steps, in multiples of the first episodes."""
     thresholds_seconds: list[Positive] = msgspec.field(default_factory=lambda: [20.0, 40.0, 60.0])
     """The same in seconds."""
     additions: list[Count] = msgspec.field(default_factory=lambda: [1, 2, 3])
-    """Actors for each threshold."""
+    """Actors added at each threshold."""
     first_relative: Positive = 2.0
     """`first` of form linear, in multiples of the first episodes."""
     first_seconds: Positive = 20.0
@@ -288,11 +288,11 @@ class Scaling(Section, frozen=True):
     busy_limit: Annotated[float, Meta(gt=0, le=1)] = 0.8
     """The learner's busy fraction above which no actor is added, under every policy."""
     interval_seconds: Positive = 1.0
-    """Between two decisions; a fleet is measured over two to twenty of them."""
+    """Time between two decisions; a fleet is measured over two to twenty such intervals."""
 
     @property
     def most(self) -> int:
-        """Actors that there may ever be."""
+        """The most actors that there may ever be."""
         return self.minimum if self.policy == "fixed" else self.maximum
 
 
@@ -300,7 +300,7 @@ class Checkpoint(Section, frozen=True):
     """When checkpoints are saved, and which are kept."""
 
     every_seconds: NonNegative = 20.0
-    """Between two checkpoints; 0: only at the end."""
+    """Time between two checkpoints; 0: only at the end."""
     keep: Count = 3
     """Number of newest checkpoints; the best is kept as well."""
     best: bool = True
@@ -315,7 +315,7 @@ class Evaluation(Section, frozen=True):
     """How an agent is evaluated: on episodes that no actor plays, with weights and statistics that stand still."""
 
     episodes: Annotated[int, Meta(ge=0, le=1000)] = 20
-    """Of one evaluation by `a3cd evaluator`; 0: the learner lets none in."""
+    """Episodes of one evaluation by `a3cd evaluator`; 0: the learner lets no evaluator in."""
     every_seconds: Annotated[float, Meta(ge=1)] = 30.0
     """Least time from one evaluation's weights to the next one's; all evaluators together."""
     sampled: bool | Literal["auto"] = "auto"
@@ -341,18 +341,18 @@ class Limits(Section, frozen=True):
     seconds: NonNegative = 0.0
     """Time that the learner has worked at the run."""
     until_return: float | None = None
-    """Goal: a mean return; of what, `until_return_of` says."""
+    """The goal, a mean return; `until_return_of` says which."""
     until_return_of: Literal["training", "evaluation"] = "training"
     """training: the last `window` episodes. evaluation: two evaluations of the same weights (needs an evaluator)."""
     window: Annotated[int, Meta(ge=1, le=100_000)] = 100
-    """Episodes that the mean training return is of."""
+    """Number of last episodes in the mean training return."""
 
 
 class Settings(Section, frozen=True):
     """All settings of a run."""
 
     seed: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-    """Of the network's first weights, the episodes and the drawn actions."""
+    """Seed of the network's first weights, the episodes and the drawn actions."""
     reproducible: bool = False
     """The same settings give the same weights to the last bit, with the same versions on the same kind of machine: a
     fixed number of actors (scaling.minimum), and a step when each of them has sent (docs/operating.md)."""

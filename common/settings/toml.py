@@ -34,7 +34,7 @@ RENAMED = {
     "algorithm.kl_limit": "algorithm.target_kl",
     "optimizer.step_size": "optimizer.learning_rate",
 }
-"""Keys of earlier versions, which are refused, and their names now."""
+"""Keys of earlier versions, which are refused, and their present names."""
 RENAMED_KEYS = {old.rpartition(".")[2]: new for old, new in RENAMED.items()}
 REMOVED = {"exchange.learner_delay_ms"}
 ELSEWHERE = {
@@ -54,7 +54,7 @@ ELSEWHERE = {
     "total_timesteps": "limits.frames",
     "steps": "limits.frames",
 }
-"""Keys as other libraries call them."""
+"""Names of keys in other libraries, and the keys here."""
 NICKNAMES = {
     "cnn": "conv-a3c",
     "conv": "conv-a3c",
@@ -67,14 +67,14 @@ NICKNAMES = {
     "impala": "vtrace",
     "gpu": "cuda",
 }
-"""Values as other libraries call them."""
+"""Names of values in other libraries, and the values here."""
 
 _NAMED = ("environment", "id")
-"""Written also where it is the default: a file of settings says what it is for."""
+"""This setting is written even if it is the default: a file of settings says what it is for."""
 
 
 def read(path: Path, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}) -> Settings:
-    """Read the settings file at `path`, with tables for an algorithm as `parse`; raises ConfigurationError."""
+    """Read the settings file at `path`, with its tables for an algorithm as in `parse`; raises ConfigurationError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -90,8 +90,9 @@ def parse(
 ) -> Settings:
     """Read settings from TOML `text`; `source` names it in errors. Missing keys keep their defaults.
 
-    Tables `[for.NAME.SECTION]` apply only with the algorithm NAME: `algorithm`, or the one in `text`. Below them,
-    `wanted` has such tables by algorithm; it applies if `algorithm` is not the one in `text`.
+    Tables `[for.NAME.SECTION]` apply only if the run's algorithm, `algorithm` or else the one in `text`, is NAME.
+    wanted: such tables by algorithm, which give way to those in `text`; they apply only if `algorithm` is not the one
+    in `text`.
     """
     try:
         document = tomllib.loads(text)
@@ -103,7 +104,7 @@ def parse(
 def _chosen(
     document: dict[str, Any], source: str, algorithm: str | None, wanted: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The document with its tables for one algorithm merged into its sections."""
+    """Return the document with its tables for one algorithm merged into its sections."""
     tables = _table(document.pop("for", {}), source, "for")
     for name, sections in tables.items():
         _refuse_wrong({"algorithm": {"kind": name}}, Settings, "", f"{source}: for.{name}")
@@ -129,7 +130,7 @@ def _table(value: object, source: str, name: str) -> dict[str, Any]:
 
 
 def dump(settings: Settings) -> str:
-    """Every setting as TOML, sections in the order of the classes; a value of None is left out."""
+    """Return every setting as TOML, sections in the order of the classes; a value of None is left out."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
     for name, section in plain.items():
         if isinstance(section, dict):
@@ -138,7 +139,7 @@ def dump(settings: Settings) -> str:
 
 
 def dump_changed(settings: Settings) -> str:
-    """The environment's id and what differs from the defaults as TOML, as a preset has it; `parse` gives it back."""
+    """Return the environment's id and what differs from the defaults as TOML, like a preset; `parse` gives it back."""
     usual: dict[str, Any] = msgspec.to_builtins(Settings())
     plain: dict[str, Any] = {}
     for name, value in msgspec.to_builtins(settings).items():
@@ -166,7 +167,7 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
 
 
 def replace_at(settings: Settings, values: Mapping[str, object], source: str = "settings") -> Settings:
-    """The settings with other values at dotted paths, such as {"limits.frames": 5}; checked like a file."""
+    """Return the settings with other values at dotted paths, such as {"limits.frames": 5}; checked like a file."""
     document: dict[str, Any] = msgspec.to_builtins(settings)
     for path, value in values.items():
         *tables, key = path.split(".")
@@ -180,7 +181,7 @@ def replace_at(settings: Settings, values: Mapping[str, object], source: str = "
 
 
 def by_path(settings: Settings) -> dict[str, Any]:
-    """Each setting's plain value by its dotted path; a table within a section, such as environment.options, is one."""
+    """Return each setting's plain value by its dotted path; a table such as environment.options is one value."""
     found: dict[str, Any] = {}
     for name, value in msgspec.to_builtins(settings).items():
         found |= {f"{name}.{key}": its for key, its in value.items()} if isinstance(value, dict) else {name: value}
@@ -196,7 +197,7 @@ def _build(document: Mapping[str, Any], source: str) -> Settings:
 
 
 def _refuse_wrong(document: Mapping[str, Any], section: type[Section], above: str, source: str) -> None:
-    """`above`: what stands before the section's keys in their paths, such as `algorithm.`."""
+    """Raise ConfigurationError for an unknown key or a wrong value. above: prefix of the keys, such as `algorithm.`."""
     kinds = {field.name: field.type for field in msgspec.structs.fields(section)}
     for key, value in document.items():
         name = above + key
@@ -215,7 +216,7 @@ def _refuse_wrong(document: Mapping[str, Any], section: type[Section], above: st
 
 
 def _suggestion(key: str, known: list[str], above: str) -> str:
-    """The new name of an old key, the nearest key here, the same key in another section, or all keys here."""
+    """Suggest the new name of an old key, the nearest key here, the same key in another section, or all keys here."""
     name = above + key
     if name in RENAMED:
         return f"; it is {RENAMED[name]} now"
@@ -229,7 +230,7 @@ def _suggestion(key: str, known: list[str], above: str) -> str:
 
 
 def named_like(key: str) -> str:
-    """The path of the setting of this name in any section, or that other libraries call so; empty if there is none."""
+    """Return the path of the setting with this name, in any section or in another library; empty if there is none."""
     if key in ELSEWHERE:
         return ELSEWHERE[key]
     paths = by_path(Settings())
@@ -237,7 +238,7 @@ def named_like(key: str) -> str:
 
 
 def _nearest(value: object, kind: inspect.Type) -> str:
-    """The allowed value that was probably meant, if any."""
+    """Suggest the allowed value that was probably meant, if any."""
     if isinstance(kind, inspect.ListType) and not isinstance(value, list):
         return f"; did you mean [{_shown(value)}]?" if isinstance(value, int | float) else ""
     if not isinstance(value, str):

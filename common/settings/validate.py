@@ -47,7 +47,7 @@ def _problems(settings: Settings) -> Iterator[str]:
 
 
 def _unusable_numbers(path: str, value: object) -> Iterator[str]:
-    """Infinities, which no setting allows, and integers that msgpack cannot carry to the actors."""
+    """Yield problems with infinities, which no setting allows, and with integers that msgpack cannot carry."""
     match value:
         case dict():
             for key, inner in value.items():
@@ -144,7 +144,7 @@ def _ppo(settings: Settings, named: str) -> Iterator[str]:
 def _episodes(settings: Settings) -> Iterator[str]:
     num_envs, accumulate = settings.environment.num_envs, settings.exchange.accumulate
     rollout_length = settings.algorithm.rollout_length
-    # An episode takes at least one step, and the environment's reset another.
+    # An episode takes at least one step, and its environment's reset another.
     most = num_envs * math.ceil(rollout_length / 2) * accumulate
     if settings.algorithm.whole_episodes and num_envs != 1:
         yield (
@@ -225,7 +225,7 @@ def _return_to_best(settings: Settings) -> Iterator[str]:
 
 
 def _reproducible(settings: Settings) -> Iterator[str]:
-    """Whatever lets the clock, or who comes first, decide what is learnt."""
+    """Yield settings that let the clock, or the order of arrival, decide what is learnt."""
     needs = "reproducible = true needs"
     staleness, scaling, limits = settings.staleness, settings.scaling, settings.limits
     if settings.exchange.kind == "actions":

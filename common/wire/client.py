@@ -22,7 +22,8 @@ from common.wire.messages import MAX_NAME, PROTOCOL, AnyMessage, Heartbeat, Hell
 MAX_REPLY_BYTES = 2**30
 """Longest message that a peer takes from a learner: it does not know the model's size before the welcome."""
 MAX_FAILED_HANDSHAKES = 50
-"""Without a reason and in a row, about five seconds, before it is believed; one or two occur when a learner stops."""
+"""Failed handshakes in a row, without a reason, that count as a refusal: about five seconds; one or two occur when a
+learner stops."""
 _WATCHED = (
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -34,7 +35,7 @@ _WATCHED = (
 
 
 def unanswered(where: object, seconds: float) -> UnavailableError:
-    """What to say where no learner has answered at this address for so long."""
+    """Return the error to raise if no learner has answered at this address for this many seconds."""
     return UnavailableError(
         f"no learner answers at {where} (waited {seconds:g} s): is it running there? "
         f"`a3cd doctor --learner {where}` checks the connection"
@@ -50,7 +51,7 @@ def introduce(
     launcher: str = "",
     codecs: tuple[str, ...] = (),
 ) -> Hello:
-    """The hello of this process; `name` defaults to host and process id. Raises ConfigurationError for a long name."""
+    """Return this process's hello; `name`: by default host and process id. Raises ConfigurationError if it is long."""
     host = platform.node() or "unknown"
     name = access.name(name or f"{host}-{os.getpid()}")
     if len(name) > MAX_NAME:
@@ -73,7 +74,7 @@ class LearnerLink:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], access: LearnerEndpoint, load: LoadMeter | None = None
     ) -> None:
-        """`load`: each heartbeat says how busy this host is."""
+        """load: measures how busy this host is, for each heartbeat."""
         self._access = access
         self._load = load
         self.connected = False
@@ -83,12 +84,12 @@ class LearnerLink:
         self._reconnects = Backoff(HELLO_SECONDS, REFUSED_SECONDS)
         self._descriptor = -1
         self._counted = (0, 0)
-        """Bytes of the connection both ways, when they were last looked at."""
+        """Bytes received, and bytes sent and acknowledged, when the connection was last looked at."""
         self._arrived = 0
         self._connect_due = math.inf
         """When a connection that was refused is tried again."""
         self._unreadable = ""
-        """Why the last message was none."""
+        """Why a message from the learner could not be read; empty: there was none, or it has been reported."""
         self.socket = sockets.dealer(
             context, str(access.address), MAX_REPLY_BYTES, access.credential, monitored=_WATCHED
         )
@@ -96,9 +97,10 @@ class LearnerLink:
         """Readable when `watch` has something to do."""
 
     def send(self, message: AnyMessage, body: Buffer | None = None) -> bool:
-        """Send without waiting; False: there is no connection now, or `watch` has not seen it yet. Nothing was queued.
+        """Send without waiting; return False, with nothing queued, if there is no connection that `watch` has seen.
 
-        A hello on a connection that is seen only later would be answered, and its peer then take itself for unknown.
+        A hello sent before `watch` sees the connection would be answered, but the peer would then take itself for
+        unknown to the learner.
         """
         if not self.connected:
             return False
@@ -113,7 +115,7 @@ class LearnerLink:
         return True
 
     def receive(self) -> Iterator[tuple[AnyMessage, Buffer | None]]:
-        """Up to `MAX_DRAIN` messages that have arrived; anything that is not a message is dropped."""
+        """Yield up to `MAX_DRAIN` messages that have arrived; drop anything that is not a message."""
         for _ in range(MAX_DRAIN):
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK, copy=False)
@@ -125,10 +127,10 @@ class LearnerLink:
                 self._unreadable = str(error)
 
     def watch(self, now: float, membership: Membership) -> bool:
-        """Tells `membership` what keeps this peer out, and that bytes go on; True: there is a new connection.
+        """Tell `membership` what keeps this peer out, and whether bytes move; return whether there is a new connection.
 
-        Raises RefusedError if the peer is not patient and the keys of the two ends do not match. A patient one connects
-        again, ever more slowly.
+        Raises RefusedError if the peer is not patient and the keys of the two ends do not match. A patient peer
+        connects again, with growing pauses.
         """
         connected = False
         for event, value in sockets.events_with_values(self.monitor):
@@ -160,12 +162,12 @@ class LearnerLink:
         return connected
 
     def arrived(self) -> int:
-        """Bytes that the learner's host has received since the last call; 0 where the system does not say."""
+        """Return the bytes that the learner's host has received since the last call; 0 if the system does not say."""
         arrived, self._arrived = self._arrived, 0
         return arrived
 
     def _failed(self, now: float, event: int, membership: Membership) -> None:
-        """A handshake failed: at once believed with a reason; without one, which a network may cause, when it lasts."""
+        """Note a failed handshake. With a reason it counts at once; without, which a network may cause, if it lasts."""
         self._failures += 1
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and self._failures < MAX_FAILED_HANDSHAKES:
             return

@@ -1,7 +1,7 @@
 """Messages to frames and back: the header in frame 0 (msgpack), the body, if there is one, in frame 1.
 
-Input is untrusted until it is a `Message`: its length is limited before anything is decoded, and it is decoded straight
-into the fields of a message, so that nothing is built which no message holds.
+Input is untrusted until it is a `Message`: its length is limited before anything is decoded, and it is decoded directly
+into the fields of a message, so that nothing is built that no message can hold.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ MAX_HEADER_BYTES = 4 * 2**20
 MAX_DETAIL = 300
 """Characters quoted of a decoder's error, which may repeat what a peer wrote."""
 MAX_QUOTED = 64
-"""Bytes of another protocol's number that are quoted."""
+"""Most bytes that are quoted of a foreign protocol number."""
 _LIMITS = {
     "max_str_len": 2**16,
     "max_bin_len": 0,
@@ -32,7 +32,7 @@ _LIMITS = {
     "max_map_len": 2**12,
 }
 _FREE = {"welcome": Welcome, "status": Status}
-"""Messages with a map of anything in it, which only a learner sends: msgpack reads them, within `_LIMITS`."""
+"""Messages that contain a map of arbitrary values, and that only a learner sends: msgpack reads them, by `_LIMITS`."""
 _encode = msgspec.msgpack.Encoder().encode
 _to_learner = [kind for kind, rule in RULES.items() if set(PEERS) & set(rule.senders)]
 _decode_learner: Any = msgspec.msgpack.Decoder(Union[tuple(_to_learner)]).decode  # noqa: UP007
@@ -40,7 +40,7 @@ _decode_peer: Any = msgspec.msgpack.Decoder(Union[tuple(set(RULES) - {*_FREE.val
 
 
 class _Kind(msgspec.Struct):
-    """What can be known of a header that is no message here; its other fields are passed over."""
+    """What can be read of a header that is no message here; its other fields are ignored."""
 
     type: str = ""
     protocol: msgspec.Raw = msgspec.Raw(b"\xc0")
@@ -50,10 +50,10 @@ _decode_kind = msgspec.msgpack.Decoder(_Kind).decode
 
 
 def pack(message: AnyMessage) -> bytes:
-    """The header frame of `message`; texts longer than MAX_TEXT, such as a long error, are cut."""
+    """Return the header frame of `message`; texts longer than MAX_TEXT, such as a long error, are cut."""
     try:
         header = _encode(message)
-    except UnicodeEncodeError:  # a text that is no Unicode, such as the name of a file
+    except UnicodeEncodeError:  # a text that is not valid Unicode, such as the name of a file
         return _pack_cut(message)
     return _pack_cut(message) if len(header) > MAX_TEXT and _has_long_text(message) else header
 
@@ -72,9 +72,9 @@ def _pack_cut(message: AnyMessage) -> bytes:
 
 
 def unpack(header: Buffer, limit: int = MAX_HEADER_BYTES, *, by_learner: bool = False) -> AnyMessage:
-    """The message in a header frame of at most `limit` bytes; raises ProtocolError or WireError, and nothing else.
+    """Return the message in a header frame of at most `limit` bytes; raises ProtocolError, WireError and nothing else.
 
-    by_learner: only what peers may send is a message.
+    by_learner: accept only messages that peers may send.
     """
     if len(header) > limit:
         raise WireError(f"a header of {len(header)} bytes, at most {limit} are read")
@@ -121,7 +121,7 @@ def _no_msgpack(error: Exception) -> WireError:
 
 
 def _quoted(protocol: msgspec.Raw) -> str:
-    """What a hello has for the number of its protocol, which may be anything."""
+    """Return what a hello has as its protocol number, as text; it may be anything."""
     if len(protocol) > MAX_QUOTED:
         return f"of {len(protocol)} bytes"
     try:
@@ -142,7 +142,7 @@ def _foreign_hello(protocol: msgspec.Raw, error: Exception | None = None) -> Pro
 def split(
     frames: Sequence[Buffer], limit: int = MAX_HEADER_BYTES, *, by_learner: bool = False
 ) -> tuple[AnyMessage, Buffer | None]:
-    """The message and body in the frames of one multipart message, without the routing id; raises as `unpack` does."""
+    """Return the message and body in the frames of a multipart message, without the routing id; raises as `unpack`."""
     if not 1 <= len(frames) <= 2:
         raise WireError(f"{len(frames)} frames, a message has one or two")
     return unpack(frames[0], limit, by_learner=by_learner), frames[1] if len(frames) == 2 else None

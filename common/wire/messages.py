@@ -17,15 +17,15 @@ PROTOCOL = 3
 """Raised by one whenever a header or a body changes its meaning; peers with unequal numbers do not talk."""
 
 MAX_NAME = 128
-"""Characters of a name."""
+"""Most characters of a name."""
 MAX_TEXT = 4096
-"""Characters of a text for people."""
+"""Most characters of a text for people."""
 MAX_EVALUATED = 1000
-"""Episodes of one evaluation."""
+"""Most episodes of one evaluation."""
 MAX_ACTORS_NAMED = 256
-"""In one report of a launcher or a relay, and in one order to a launcher."""
+"""Most actors named in one report of a launcher or a relay, and in one order to a launcher."""
 MAX_STEPS, MAX_FRAMES = 10**9, 10**11
-"""Of one contribution."""
+"""Most steps and most emulator frames of one contribution."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Label = Annotated[str, Meta(max_length=MAX_NAME)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -54,9 +54,9 @@ class Hello(Message, frozen=True):
     host: Name
     pid: Natural
     versions: Annotated[dict[Name, Label], Meta(max_length=32)] = {}
-    """Of Python and the packages that matter."""
+    """Versions of Python and of the packages that matter."""
     codecs: Annotated[list[Name], Meta(max_length=64)] = []
-    """Codecs that the peer has (actors and relays)."""
+    """Codecs that the peer has (from actors and relays)."""
     launcher: Label = ""
     """Name of the launcher that started this actor; empty: started by hand."""
     slots: Natural = 0
@@ -74,7 +74,7 @@ class Welcome(Message, frozen=True):
     a3cd: Label = ""
     """The learner's version of a3cd."""
     settings: dict[str, Any] = {}
-    """The run settings, resolved (actors, evaluators and relays)."""
+    """The run settings, resolved (for actors, evaluators and relays)."""
     codec: Label = ""
     """Codec for the peer's gradients or trajectories."""
     credit: Natural = 0
@@ -82,23 +82,23 @@ class Welcome(Message, frozen=True):
     model: Label = ""
     """Hash of the network that both ends build."""
     parameters: Annotated[int, Meta(ge=0, le=2**30)] = 0
-    """Of that network (relays, which do not build it)."""
+    """Number of parameters of the network (for relays, which do not build it)."""
     counted: Annotated[int, Meta(ge=0, le=MAX_LIST_ITEMS)] = 0
-    """Numbers whose moments come with each gradient (relays)."""
+    """Numbers whose moments come with each gradient (for relays)."""
     longest_episode: Natural = 0
-    """In steps of the agent; 0: not known (relays)."""
+    """The longest episode, in steps of the agent; 0: not known (for relays)."""
     weights_port: Natural = 0
     weights_format: Label = ""
     """fp32 or fp16: the format of whole weights."""
     version: Natural = 0
-    """Of the weights in the body."""
+    """Version of the weights in the body."""
     actors: Natural = 0
     """Actors in the run now."""
     seed: Natural = 0
     """Seed for this peer's environments and sampling: different for every actor, and for every evaluator."""
     relay: Label = ""
-    """Incarnation of the relay that says this; empty: the learner. What another one left unanswered is dropped: it may
-    have been applied, and a new relay does not know."""
+    """Incarnation of the relay that sends this; empty: the learner. A gradient that another relay left unanswered is
+    dropped: it may have been applied, which a new relay does not know."""
 
 
 class Refused(Message, frozen=True):
@@ -116,7 +116,7 @@ class Contribution(Message, frozen=True):
     sequence: Natural
     """1, 2, ... per incarnation; a number seen before is a duplicate."""
     version: Natural
-    """Of the weights that acted, on average over the rollout; the lag is counted from it."""
+    """Version of the weights that acted, averaged over the rollout; the lag is counted from it."""
     model: Name
     codec: Name
     steps: Annotated[int, Meta(ge=0, le=MAX_STEPS)]
@@ -134,11 +134,12 @@ class Gradient(Contribution, frozen=True):
     """A gradient, summed over `count` rollouts."""
 
     statistics: Annotated[dict[Name, float], Meta(max_length=64)] = {}
-    """Of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl, explained_variance, clip_fraction."""
+    """Figures of the loss: policy_loss, value_loss, entropy, gradient_norm, ratio, kl, explained_variance,
+    clip_fraction."""
     summed: bool = False
-    """It is a relay's: the sum of gradients that were packed before."""
+    """It is a relay's: the sum of gradients that had been packed before."""
     players: Annotated[list[Natural], Meta(max_length=MAX_LIST_ITEMS)] = []
-    """Of a relay: which of its actors played each of the episodes, by number."""
+    """From a relay: for each of the episodes, the number of the actor that played it."""
 
 
 class Trajectory(Contribution, frozen=True):
@@ -151,7 +152,7 @@ class Acknowledgement(Message, frozen=True):
     sequence: Natural
     verdict: Verdict
     version: Natural
-    """Of the newest weights."""
+    """Version of the newest weights."""
     credit: Natural
     actors: Natural
     why: Text = ""
@@ -180,7 +181,7 @@ class Evaluation(Message, frozen=True):
     run: Name
     epoch: Natural
     version: Natural
-    """Of these weights."""
+    """Version of these weights."""
     episodes: Annotated[list[Episode], Meta(max_length=MAX_EVALUATED)]
     """As many as evaluation.episodes says: return, length in steps, seconds (0)."""
 
@@ -191,11 +192,11 @@ class Observe(Message, frozen=True):
     run: Name
     epoch: Natural
     group: Annotated[int, Meta(ge=0, le=255)]
-    """Of the actor's groups, counted from 0."""
+    """Number of the group among the actor's groups, from 0."""
     step: Natural
     """1, 2, ... for each group of an incarnation; a number seen before gets the same answer again."""
     begins: bool = False
-    """A new rollout begins: the learner drops what it has of the group's, and the body has no rewards and flags."""
+    """A new rollout begins: the learner drops the group's rollout so far, and the body has no rewards and flags."""
     steps: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Environment steps in which the agent acted, in the last step."""
     emulator_frames: Annotated[int, Meta(ge=0, le=10**8)] = 0
@@ -231,14 +232,15 @@ class FleetReport(Message, frozen=True):
     gave_up: bool = False
     """No actor can run; `why` says why."""
     exit_code: Natural = 0
-    """Of the actor that made the launcher give up."""
+    """Exit code of the actor that made the launcher give up."""
     retry_seconds: Natural = 0
-    """Until the launcher starts one actor again, where it gave up."""
+    """Seconds until a launcher that gave up starts one actor again."""
     why: Text = ""
     names: Annotated[list[Name], Meta(max_length=MAX_ACTORS_NAMED)] = []
-    """Of the actors that run, without the names of keys: one that never joins the run hangs."""
+    """Names of the actors that run, without the names of keys; an actor that never joins the run hangs."""
     restarts: Annotated[dict[Name, Natural], Meta(max_length=MAX_ACTORS_NAMED)] = {}
-    """How often each actor ended without being told to, since the launcher started; of many those with most."""
+    """How often each actor ended without being told to, since the launcher started; if there are too many, of those
+    with the most."""
 
 
 class SiteReport(Message, frozen=True):
@@ -246,28 +248,28 @@ class SiteReport(Message, frozen=True):
 
     actors: Actors
     by_hand: Actors = 0
-    """Those of them that no launcher started."""
+    """Actors among these that no launcher started."""
     stale: Natural = 0
-    """Gradients that the relay did not take since they were too old, since it started."""
+    """Gradients that the relay, since it started, did not take because they were too old."""
     refused: Natural = 0
-    """Gradients that it could not use."""
+    """Gradients that the relay could not use."""
     named: Annotated[list[tuple[Natural, Name, Figure]], Meta(max_length=MAX_ACTORS_NAMED)] = []
-    """Number, name and frames per second of each actor; of many those that joined first."""
+    """Number, name and frames per second of each actor; if there are too many, of those that joined first."""
 
 
 class Heartbeat(Message, frozen=True):
     """Sign of life, sent from the working loop."""
 
     state: Annotated[str, Meta(max_length=64)] = ""
-    """What the peer does now."""
+    """What the peer is doing now."""
     last_error: Text = ""
     """The last error that the peer recovered from, such as an environment that raised."""
     processor: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Part of the time of its host's processors that is used."""
+    """Fraction of its host's processor time that is used."""
     memory: Natural = 0
     """Bytes of its host's memory in use."""
     memory_total: Natural = 0
-    """Bytes of that memory; 0: none of the three is known."""
+    """Bytes of its host's memory; 0: this, `memory` and `processor` are not known."""
 
 
 class Inspect(Message, frozen=True):
@@ -294,17 +296,17 @@ class Saved(Message, frozen=True):
 
     version: Natural
     path: Text = ""
-    """On the learner's host."""
+    """Where it is on the learner's host."""
     error: Text = ""
-    """Why it is not on the disk; empty: it is."""
+    """Why the checkpoint is not on the disk; empty: it is."""
 
 
 class Scale(Message, frozen=True):
-    """Other bounds on the number of actors, for this run, in the place of those in its settings."""
+    """Sets bounds on the number of actors for this run, in place of those in its settings."""
 
     minimum: Actors
     maximum: Actors
-    """Not below `minimum`. Equal: so many actors, whatever scaling.policy says."""
+    """Not below `minimum`. If it is equal, exactly this many actors are wanted, whatever scaling.policy says."""
 
 
 class Scaled(Message, frozen=True):
@@ -319,7 +321,7 @@ class Scaled(Message, frozen=True):
 
 
 class Stop(Message, frozen=True):
-    """The learner stops. Final: the run is over. Not final: peers wait for the learner to come back."""
+    """The learner stops. `final`: the run is over; otherwise peers wait for the learner to come back."""
 
     reason: Text
     final: bool

@@ -11,7 +11,7 @@ from common.wire import messages
 from common.wire.messages import Acknowledgement, Message, RefusalCode, Refused, Role, Welcome
 
 State = Literal["joining", "member"]
-"""Of a peer towards the learner. It is over when the peer sends goodbye or is refused for good."""
+"""State of a peer towards the learner. It ends when the peer sends goodbye or is refused for good."""
 Side = Role | Literal["learner"]
 PEERS: tuple[Role, ...] = ("actor", "launcher", "observer", "evaluator", "relay", "operator")
 ACTOR: tuple[Role, ...] = ("actor",)
@@ -21,7 +21,7 @@ EVALUATOR: tuple[Role, ...] = ("evaluator",)
 OPERATOR: tuple[Role, ...] = ("operator",)
 RELAY: tuple[Role, ...] = ("relay",)
 SENDERS: tuple[Role, ...] = ("actor", "relay")
-"""Of what becomes of rollouts; they hear the broadcast."""
+"""Roles that send gradients or rollouts, and receive the broadcast."""
 PULLERS: tuple[Role, ...] = ("actor", "evaluator", "relay")
 LEARNER: tuple[Side, ...] = ("learner",)
 EVERYONE: tuple[Side, ...] = (*PEERS, *LEARNER)
@@ -34,9 +34,9 @@ class Rule:
     senders: tuple[Side, ...]
     receivers: tuple[Side, ...]
     state: State | None = "member"
-    """Of the peer, at either end; None: any."""
+    """State that the peer, whichever end it is, must be in; None: any."""
     answers: tuple[type[Message], ...] = ()
-    """What the receiver may answer with; a peer that is not a member is always answered with Refused."""
+    """Messages that may answer this one; a peer that is not a member is always answered with Refused."""
     body: str = ""
     """Content of frame 1; empty: there is no such frame."""
 
@@ -82,9 +82,9 @@ class Refusal:
 
     meaning: str
     error: type[A3cdError] | None
-    """What ends a command that a person waits for; None: also that says hello again."""
+    """The error that ends a command that a person waits for; None: even such a command says hello again."""
     passes: bool = True
-    """Whether it may hold for a while only, so that a daemon says hello again, ever more slowly."""
+    """Whether it may hold only for a while, so that a daemon says hello again, with growing pauses."""
 
 
 REFUSALS: dict[RefusalCode, Refusal] = {

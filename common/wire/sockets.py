@@ -16,7 +16,7 @@ HIGH_WATER_MARK = 8
 _Options = dict[int, int | bytes]
 _COMMON: _Options = {
     zmq.LINGER: 0,
-    zmq.RCVHWM: 0,  # never a mark: whoever reaches it can abort this process (docs/protocol.md)
+    zmq.RCVHWM: 0,  # no mark: a peer that reaches one can abort this process (docs/protocol.md)
     zmq.HEARTBEAT_IVL: 0,
     zmq.TCP_KEEPALIVE: 1,
     zmq.TCP_KEEPALIVE_IDLE: 5,
@@ -31,16 +31,16 @@ _CONNECTING: _Options = {zmq.RECONNECT_IVL: 100, zmq.RECONNECT_IVL_MAX: 5_000, z
 _BACKLOG = 512
 _PAIR_TRIES = 50
 _EVENT = struct.Struct("=hi")
-"""Kind and value. pyzmq reads them too (zmq.utils.monitor), but loads asyncio for it, in every process of ours."""
+"""Kind and value of an event. zmq.utils.monitor reads them too, but would load asyncio in every process of a3cd."""
 
 
 def router(context: zmq.Context[zmq.Socket[bytes]], max_bytes: int) -> zmq.Socket[bytes]:
-    """The learner's socket for messages. Sending to a peer that is gone raises instead of losing the message."""
+    """Return the learner's socket for messages. Sending to a peer that is gone raises instead of losing the message."""
     return _socket(context, zmq.ROUTER, max_bytes, {zmq.ROUTER_MANDATORY: 1, zmq.SNDHWM: HIGH_WATER_MARK, **_LISTENING})
 
 
 def publisher(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-    """The learner's socket for broadcasts. A slow subscriber misses versions instead of queueing them."""
+    """Return the learner's socket for broadcasts. A slow subscriber misses versions instead of queueing them."""
     return _socket(context, zmq.PUB, 1024, {zmq.SNDHWM: 2, **_LISTENING})
 
 
@@ -52,9 +52,9 @@ def dealer(
     *,
     monitored: int = 0,
 ) -> zmq.Socket[bytes]:
-    """A peer's socket for messages. Nothing is queued while there is no connection; the learner names each connection.
+    """Return a peer's socket for messages. Nothing is queued without a connection; the learner names each connection.
 
-    `monitored`: the events (`zmq.EVENT_...`) that the monitor socket of this one reports.
+    monitored: the events (`zmq.EVENT_...`) that this socket's monitor reports.
     """
     options: _Options = {zmq.IMMEDIATE: 1, zmq.SNDHWM: HIGH_WATER_MARK, **_CONNECTING}
     zsocket = _socket(context, zmq.DEALER, max_bytes, options, credential)
@@ -66,7 +66,7 @@ def dealer(
 def subscriber(
     context: zmq.Context[zmq.Socket[bytes]], address: str, max_bytes: int, credential: Credential | None = None
 ) -> zmq.Socket[bytes]:
-    """An actor's socket for broadcasts. CONFLATE keeps the newest frame only."""
+    """Return an actor's socket for broadcasts. CONFLATE keeps the newest frame only."""
     options: _Options = {zmq.CONFLATE: 1, zmq.SUBSCRIBE: b"", **_CONNECTING}
     return _connect(_socket(context, zmq.SUB, max_bytes, options, credential), address)
 
@@ -99,22 +99,22 @@ def _connect(zsocket: zmq.Socket[bytes], address: str) -> zmq.Socket[bytes]:
 
 
 def events(monitor: zmq.Socket[bytes]) -> Iterator[int]:
-    """The events that a monitor socket has received (`zmq.EVENT_...`)."""
+    """Yield the events (`zmq.EVENT_...`) that a monitor socket has received."""
     for event, _ in events_with_values(monitor):
         yield event
 
 
 def events_with_values(monitor: zmq.Socket[bytes]) -> Iterator[tuple[int, int]]:
-    """The same, each with its value: of a connection its descriptor."""
+    """Yield the events with their values; the value of a connection's event is its descriptor."""
     while monitor.poll(0):  # 4 us without events; a non-blocking receive would raise, which takes 7
         yield _EVENT.unpack(monitor.recv_multipart()[0])
 
 
 def reserve(address: Address, option: str = "--bind") -> socket.socket:
-    """A listening TCP socket for `bind` to give to ZeroMQ; peers that connect before wait.
+    """Return a listening TCP socket for `bind` to give to ZeroMQ; peers that connect earlier wait.
 
-    The learner takes its ports first, since loading torch and building the model take seconds. `option` is what the
-    operator may choose another address with.
+    The learner takes its ports first, since loading torch and building the model take seconds. option: the
+    command-line option with which the operator can choose another address.
     Raises UnavailableError for a port in use, ConfigurationError for an address that is not this machine's.
     """
     if address.port > LAST_PORT:
@@ -132,7 +132,7 @@ def reserve(address: Address, option: str = "--bind") -> socket.socket:
 
 
 def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
-    """`reserve` the port of `address` and the next one; port 0: any two neighbouring ports."""
+    """Reserve the port of `address` and the next one; port 0: any two neighbouring ports. Raises as `reserve`."""
     for _ in range(_PAIR_TRIES):
         first = reserve(address)
         port = first.getsockname()[1]
@@ -146,7 +146,7 @@ def reserve_pair(address: Address) -> tuple[socket.socket, socket.socket]:
 
 
 def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
-    """The pair that the parent process reserved; `descriptors` are their file descriptors, as "5,6".
+    """Return the pair that the parent process reserved; `descriptors` are their file descriptors, as "5,6".
 
     Raises ConfigurationError for anything but two listening sockets.
     """

@@ -10,20 +10,20 @@ _COUNTED = struct.Struct("=QQ")
 _COUNTED_AT = 120
 """Offset in Linux' struct tcp_info of tcpi_bytes_acked and tcpi_bytes_received."""
 _TCP_INFO: int = getattr(socket, "TCP_INFO", 0) if sys.platform == "linux" else 0
-"""Others that have the name have another struct."""
+"""0 except on Linux: other systems that have TCP_INFO have another struct."""
 
 counts_bytes = _TCP_INFO > 0
 
 
 def plain(address: str) -> str:
-    """Without what IPv6 sockets add: the mark of an IPv4 address, and the interface of a link-local one."""
+    """Strip what IPv6 sockets add: the prefix of an IPv4 address, and the interface of a link-local one."""
     return address.removeprefix("::ffff:").partition("%")[0]
 
 
 @contextlib.contextmanager
 def borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """The connection as a socket of Python's, which leaves it open."""
-    # This family has room for addresses of both; with AF_INET Python cuts the others off.
+    """Yield the connection as a Python socket, and leave it open afterwards."""
+    # This family has room for both kinds of address; with AF_INET, Python would truncate those of IPv6.
     tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
     try:
         yield tcp
@@ -32,7 +32,7 @@ def borrowed(descriptor: int) -> Iterator[socket.socket]:
 
 
 def peer(descriptor: int) -> tuple[str, int] | None:
-    """Address and port at the other end; None: it is closed, or another kind of file by now."""
+    """Return address and port of the other end; None if the descriptor is closed, or another kind of file by now."""
     try:
         with borrowed(descriptor) as tcp:
             host, port = tcp.getpeername()[:2]
@@ -42,12 +42,12 @@ def peer(descriptor: int) -> tuple[str, int] | None:
 
 
 def counted(descriptor: int) -> tuple[int, int] | None:
-    """Bytes that came, and bytes that the other end has; None: the system does not say, or it is closed."""
+    """Return the bytes received, and those that the other end has acknowledged; None if closed, or not known here."""
     if not counts_bytes:
         return None
     try:
         tcp = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
-        try:  # without `borrowed`, which takes as long again: a learner asks for thousands
+        try:  # without `borrowed`, which would double the time: a learner asks for thousands of connections
             info = tcp.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _COUNTED_AT + _COUNTED.size)
         finally:
             tcp.detach()

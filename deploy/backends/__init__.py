@@ -1,1 +1,1 @@
-"""Ways to start actors, a file each; `base` says what each of them can do."""
+"""Ways to start actors, one in each file; `base` has their common interface."""

@@ -11,14 +11,14 @@ from deploy.backends.base import Ended, Observation, Place, Requests
 from deploy.backends.runner import ToolError
 
 CLOSE_SECONDS = 5.0
-"""For the last requests when the launcher ends."""
+"""Time for the last requests when the launcher ends."""
 MOST_SAID = 20
-"""Different errors whose tracebacks are logged."""
+"""Most different errors whose tracebacks are logged."""
 _log = logging.getLogger(__name__)
 
 
 def backoff(failures: int, first: float = 1.0) -> float:
-    """Seconds to wait after so many failures in a row: `first`, 2, 4, 8, ... times that, at most 30."""
+    """Returns the seconds to wait after `failures` failures in a row: `first` times 1, 2, 4, 8, ..., at most 30."""
     return min(first * 2.0 ** min(failures - 1, 16), 30.0)  # 16: a larger exponent would overflow in the end
 
 
@@ -31,14 +31,14 @@ class Report:
 
 
 class BackgroundLoop:
-    """Takes turns: carries out requests, observes, reports, and waits until the report is answered with requests.
+    """Works in turns. In each it carries out requests, observes, reports, and waits for new requests as the answer.
 
     So a report always shows the effect of the requests before it, and a request is always decided on a fresh
     observation: a start whose answer got lost is never made twice.
     """
 
     def __init__(self, place: Place, reported: Callable[[], None] = lambda: None) -> None:
-        """reported: called on the loop's thread when there is a report."""
+        """`reported`: called on the loop's thread when there is a report."""
         self.place = place
         self._reported = reported
         self._backend = place.backend
@@ -49,16 +49,16 @@ class BackgroundLoop:
         self._awake = threading.Event()
         self._closing = False
         self._known: frozenset[int] = frozenset()
-        """Actors that were seen or started, and whose end was not reported."""
+        """Slots of actors that were seen or started, and whose end has not been reported."""
         self._failures = 0
         """Turns in a row in which something failed."""
         self._said: set[str] = set()
-        """Errors of our own that were logged with their traceback."""
+        """Errors other than ToolError that have been logged with their traceback."""
         self._thread = threading.Thread(target=self._run, name="backend", daemon=True)
         self._thread.start()
 
     def report(self) -> Report | None:
-        """The report that waits for an answer, once."""
+        """Returns the report that waits for an answer, once; None if there is none."""
         try:
             return self._reports.get_nowait()
         except Empty:
@@ -81,7 +81,7 @@ class BackgroundLoop:
         self.wake()
 
     def close(self, seconds: float) -> None:
-        """After `leave`: ends the backend; a tool that runs for longer than `seconds` is left alone."""
+        """Closes the backend, after `leave`; a tool that still runs after `seconds` is left alone."""
         self._thread.join(max(0.0, seconds))
         self._backend.close()
 
@@ -113,7 +113,7 @@ class BackgroundLoop:
                 ended = tuple(self._exit_status(slot) for slot in sorted(self._known - alive))
                 seen = replace(observed, alive=alive, starting=observed.starting & self._slots)
                 self._known = alive
-                if surplus := observed.alive - self._slots:  # a launcher with more slots started them
+                if surplus := observed.alive - self._slots:  # an earlier launcher with more slots started them
                     self._backend.stop(sorted(surplus))
         except Exception as error:
             problems.append(self._problem(error))
@@ -129,7 +129,7 @@ class BackgroundLoop:
             return Ended(slot, 1, self._problem(error))
 
     def _problem(self, error: Exception) -> str:
-        """In one line; the traceback of one that is no tool's goes to the log, once."""
+        """The error in one line. The traceback of any error but a ToolError is logged, once."""
         if isinstance(error, ToolError):
             return str(error)
         text = f"{type(self._backend).__name__} failed: {type(error).__name__}: {str(error) or 'no message'}"

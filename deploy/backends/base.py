@@ -21,9 +21,9 @@ class Observation:
     """Slots by the state of their actor."""
 
     alive: frozenset[int] = frozenset()
-    """It exists, perhaps in a queue."""
+    """Slots whose actor exists, perhaps in a queue."""
     starting: frozenset[int] = frozenset()
-    """Those of them that do not work yet."""
+    """Those of `alive` whose actor is not at work yet."""
     note: str = ""
     """One line for the operator; empty: nothing to say."""
 
@@ -36,7 +36,7 @@ class Requests:
     stop: frozenset[int] = frozenset()
     kill: frozenset[int] = frozenset()
     planned: int | None = None
-    """Actors wanted in all; None: the learner has not ordered any number yet."""
+    """Number of actors wanted in all; None: the learner has not ordered any number yet."""
 
     @property
     def slots(self) -> frozenset[int]:
@@ -53,12 +53,12 @@ class Backend(ABC):
     interval: float = 1.0
     """Seconds between two observations."""
     changed: Callable[[], None] = staticmethod(lambda: None)
-    """Set by the owner, called from any thread: an observation may be worth its while now."""
+    """Set by the owner; the backend calls it, on any thread, when an observation may be worthwhile at once."""
     outlives = False
     """Whether the actors go on when the launcher ends, so that the next launcher finds them."""
 
     def request(self, requests: Requests) -> None:
-        """An observation after the last request has shown which actors exist."""
+        """Carries out requests, which rest on an observation made after the requests before them."""
         if requests.stop:
             self.stop(sorted(requests.stop))
         if requests.kill:
@@ -75,14 +75,14 @@ class Backend(ABC):
 
     @abstractmethod
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:
-        """Asks these actors to leave, or kills them (a manager that kills by itself is asked again)."""
+        """Asks these actors to leave, or kills them; a service manager that kills by itself is only asked again."""
 
     @abstractmethod
     def observe(self) -> Observation: ...
 
     @abstractmethod
     def exit_status(self, slot: int) -> Ended:
-        """How the actor ended that the last observation does not show any more."""
+        """Says how an actor ended that the last observation does not show any more."""
 
     def close(self) -> None:  # noqa: B027
         """Kills the actors, unless they outlive the launcher."""
@@ -95,7 +95,7 @@ class Place:
     backend: Backend
     slots: int
     name: str = ""
-    """Of the host, where there are several."""
+    """Name of the host, where there are several; else empty."""
     actors: str = ""
     """What the names of its actors begin with, as in `actor_name`; empty: others name them."""
 

@@ -22,7 +22,7 @@ class CommandBackend(Backend):
         self._command = [word.replace("{learner}", learner) for word in command]
         self._running: set[int] = set()
         self._told: int | None = None
-        """The number that the program took; None: it took none yet, or failed halfway."""
+        """The number that the program was last told with success; None: none yet, or it failed at the last one."""
 
     def request(self, requests: Requests) -> None:
         if requests.planned not in (None, self._told):

@@ -1,7 +1,8 @@
 """Actors as pods of Kubernetes, one for each slot.
 
-The launcher is their controller, not a Job, Deployment or StatefulSet: it knows which slot is to shrink, which actor
-hangs, and when another start is of no use; each of those would choose a pod itself, and start failures for ever.
+The launcher controls the pods itself, instead of a Job, Deployment or StatefulSet: it knows which slot to give up,
+which actor hangs, and when another start is of no use. Each of those would choose the pod to delete itself, and would
+start failing pods again for ever.
 """
 
 import contextlib
@@ -23,10 +24,10 @@ from deploy.backends.runner import ToolError, last_line
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT = (5.0, 20.0)
-"""To connect, and for an answer, in seconds."""
+"""Timeouts to connect and for an answer, in seconds."""
 _GONE, _EXISTS = 404, 409
 STUCK_SECONDS = 60.0
-"""A pod for which its node makes no container for so long lacks something, and its status does not say what."""
+"""A pod whose node makes no container for so long lacks something, although its status does not say what."""
 _CURES = {
     401: "its credential has expired or is wrong: does `kubectl get pods` work here?",
     403: "deploy/kubernetes/launcher.yaml has the rights that a launcher needs",
@@ -48,9 +49,9 @@ class KubernetesBackend(Backend):
         image: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`api`: the client's CoreV1Api; `group`: the label of the pods; `manifest` of a pod for a slot and an image.
+        """`api`: the client's CoreV1Api; `group`: the label of the pods.
 
-        Without an `image` that of the pod in which this launcher runs.
+        `manifest`: makes a pod from a slot and an image. `image`: empty: that of the pod in which this launcher runs.
         """
         self._image = image
         self._clock = clock
@@ -59,11 +60,11 @@ class KubernetesBackend(Backend):
         self._group = group
         self._manifest = manifest
         self._pods: dict[int, Pod] = {}
-        """By the last observation, with those that ended."""
+        """Pods by slot as last observed, including those that ended."""
         self._asked: set[int] = set()
         """Slots whose pod this launcher deleted."""
         self._waiting: dict[str, float] = {}
-        """Pods that do not run, and since when they were seen so."""
+        """Names of pods that do not run, each with the time since when it was seen so."""
 
     def shown(self, slot: int) -> str:
         pod = self._manifest(slot, self._image or "OWN-IMAGE")
@@ -72,7 +73,7 @@ class KubernetesBackend(Backend):
         return shlex.join([*words, *container["args"]])
 
     def start(self, slots: Sequence[int]) -> None:
-        """A pod that exists is left alone: the next observation shows it."""
+        """Creates pods. One that exists is left alone: the next observation shows it."""
         self._image = self._image or self._own_image()
         for slot in slots:
             if slot in self._pods and self._pods[slot].ended:  # its name is still taken
@@ -82,7 +83,7 @@ class KubernetesBackend(Backend):
                 self._call(self._api.create_namespaced_pod, self._namespace, self._manifest(slot, self._image))
 
     def stop(self, slots: Sequence[int], kill: bool = False) -> None:
-        """Asked twice to kill, the pod is taken out of the list: its node may never answer again."""
+        """Deletes pods. The second request to kill a pod deletes it at once, since its node may never answer again."""
         for slot in slots:
             pod = self._pods.get(slot)
             again = pod is not None and pod.grace is not None and pod.grace <= 1
@@ -143,14 +144,14 @@ class KubernetesBackend(Backend):
         except ApiException as error:
             if error.status:
                 raise _Refusal(error.status, error.body or error.reason or "no message") from None
-            why = str(error.reason)  # no certificate that it takes
+            why = str(error.reason)  # for example a certificate that is not accepted
         except (HTTPError, OSError) as error:
             why = str(error)
         raise ToolError(f"kubernetes: {self._api.api_client.configuration.host} does not answer: {last_line(why)}")
 
 
 class _Refusal(ToolError):
-    """The API answered that it will not."""
+    """The API answered that it refuses a request."""
 
     def __init__(self, status: int, body: str) -> None:
         self.status = status
@@ -164,7 +165,7 @@ class _Refusal(ToolError):
 
 @contextlib.contextmanager
 def _accepting(status: int) -> Iterator[None]:
-    """Lets one refusal pass."""
+    """Ignores a refusal with this status."""
     try:
         yield
     except _Refusal as refusal:
@@ -193,9 +194,9 @@ def _own_namespace() -> str:
 
 
 def connect(context: str = "", namespace: str = "") -> tuple[Any, str]:
-    """The API, and the namespace to use: by the account of the pod that this runs in, else by a kubeconfig.
+    """Returns the API and the namespace to use, by the account of the pod that this runs in, else by a kubeconfig.
 
-    Raises ConfigurationError if there is neither, or no such `context` in it.
+    Raises ConfigurationError if there is neither, or if the kubeconfig has no such `context`.
     """
     from kubernetes import client, config
     from kubernetes.config.config_exception import ConfigException

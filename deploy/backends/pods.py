@@ -29,10 +29,10 @@ _CURES = {
 
 @dataclass(frozen=True)
 class PodOptions:
-    """What the operator says about pods."""
+    """What the operator asks of the pods."""
 
     secret: str = ""
-    """With the actors' credential; empty: no keys."""
+    """Name of the Secret with the actors' credential; empty: no keys."""
     requests: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class PodOptions:
 
 
 def label(group: str) -> str:
-    """What `group_name` gives, as the value of a label and the beginning of a pod's name."""
+    """Returns a name from `group_name` in a form that may be a label's value and the beginning of a pod's name."""
     name, _, digest = group.rpartition("-")
     return f"{re.sub('[^a-z0-9]+', '-', name.lower())[:40].strip('-')}-{digest}"
 
@@ -50,15 +50,15 @@ def pod_name(group: str, slot: int) -> str:
 
 
 def manifest(group: str, slot: int, image: str, words: Sequence[str], options: PodOptions) -> dict[str, Any]:
-    """A pod for the actor in a slot; `words`: the arguments of a3cd.
+    """Returns a pod for the actor in a slot; `words`: the arguments of a3cd.
 
-    It is not started again by its kubelet: the launcher does that, and knows when it is of no use. What it last wrote
+    Its kubelet does not start it again: the launcher does, and knows when that is of no use. What the actor last wrote
     is kept as its termination message, so that nobody needs the right to read logs.
     """
     volumes: list[dict[str, Any]] = [{"name": "tmp", "emptyDir": {}}]
     mounts: list[dict[str, Any]] = [{"name": "tmp", "mountPath": "/tmp"}]
     if options.secret:
-        # a3cd takes no secret that others may read
+        # 0o440, since a3cd takes no secret that others may read
         volumes.append({"name": "keys", "secret": {"secretName": options.secret, "defaultMode": 0o440}})
         mounts.append({"name": "keys", "mountPath": _FOLDER, "readOnly": True})
         words = [*words, "--credential", f"{_FOLDER}/{CREDENTIAL}"]
@@ -89,7 +89,7 @@ def manifest(group: str, slot: int, image: str, words: Sequence[str], options: P
         },
         "containers": [container],
         "volumes": volumes,
-        # From a lost node others take over after half a minute, not after five.
+        # When a node is lost, other pods take over after half a minute instead of five.
         "tolerations": [
             {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
             for what in ("not-ready", "unreachable")
@@ -117,15 +117,15 @@ class Pod:
     name: str
     running: bool = False
     ended: Ended | None = None
-    """None: it exists, perhaps in a queue, or on its way out."""
+    """How the actor ended; None: the pod still exists, perhaps in a queue or on its way out."""
     trouble: str = ""
     """Why it does not run, or was taken away; empty: nothing that a person need know."""
     grace: int | None = None
-    """Seconds that it was given to leave; None: nobody asked it to."""
+    """Seconds that the pod was given to leave; None: nobody asked it to leave."""
 
 
 def read(pod: Any) -> Pod | None:
-    """From the client's V1Pod; None if it has no slot."""
+    """Reads the client's V1Pod; returns None for a pod without a slot."""
     slot = (pod.metadata.labels or {}).get(SLOT_LABEL, "")
     if not slot.isdecimal():
         return None
@@ -141,7 +141,10 @@ def read(pod: Any) -> Pod | None:
 
 
 def _ended(slot: int, name: str, status: Any, terminated: Any, taken: bool) -> Ended:
-    """By the container's exit code; a pod that its node or the scheduler took away is no failure of the actor."""
+    """How an actor ended, by the container's exit code.
+
+    `taken`: its node or the scheduler took the pod away, which is no failure of the actor.
+    """
     reason = status.reason or (terminated.reason if terminated else "") or status.phase
     cure = f" ({_CURES[reason]})" if reason in _CURES else ""
     message = (terminated.message if terminated else "") or status.message or ""
@@ -152,7 +155,7 @@ def _ended(slot: int, name: str, status: Any, terminated: Any, taken: bool) -> E
 
 
 def _waiting(status: Any, waiting: Any) -> str:
-    """Why a pod does not run, if it will not pass by itself."""
+    """Why a pod does not run; empty if the reason passes by itself."""
     if waiting is not None and (waiting.reason or "") not in _ORDINARY:
         return _told(waiting.reason, waiting.message)
     unplaced = _condition(status, "PodScheduled", "False")

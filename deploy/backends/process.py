@@ -12,14 +12,14 @@ from deploy.children import Child, Children
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 """An actor uses one core and no GPU."""
 ENDING_SECONDS = 0.02
-"""Between two observations while an actor has closed its output, which most likely ends; others need none."""
+"""Time between two observations while an actor has closed its output, most likely because it is about to end."""
 
 
 class ProcessBackend(Backend):
-    """Children that end with this process; what they write goes to stderr, line by line, under their name."""
+    """Children that end with this process; what they write goes to stderr, each line after the actor's name."""
 
     def __init__(self, command: Callable[[int], list[str]], name: Callable[[int], str]) -> None:
-        """`command` and `name` of the actor in a slot."""
+        """`command`, `name`: give the command line and the name of the actor in a slot."""
         self._command = command
         self._name = name
         self._children = Children()

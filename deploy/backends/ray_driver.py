@@ -1,7 +1,7 @@
-"""The process beside a launcher that is connected to Ray: asked for actors in lines of JSON, it answers what it sees.
+"""The driver: a process beside the launcher that is connected to Ray. Requests and answers are lines of JSON.
 
-A process of its own, since Ray ends whoever is connected when its head is gone, and has threads and signals of its own.
-When it ends, by whatever, Ray ends what it started.
+It is a process of its own because Ray ends every connected process when its head is gone, and has threads and signal
+handlers of its own. When the driver ends, for whatever reason, Ray ends the actors that it started.
 """
 
 import os
@@ -24,16 +24,16 @@ from deploy.backends.ray_seat import Seat
 from deploy.backends.runner import last_line
 
 PATIENCE_SECONDS = 30.0
-"""Actors that wait for room longer than this are told of."""
+"""Actors that have waited for room longer than this are reported."""
 _RESULT_SECONDS = 10.0
 _WORDS = 200
 _NUMBER = re.compile(r"\b(?=\w*\d)[0-9a-f]{16,}\b")
 _FOREIGN = ("ModuleNotFoundError", "failed to import on the worker")
-"""In Ray's words: the worker has no a3cd."""
+"""Phrases in Ray's errors which mean that the worker has no a3cd."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The first line: where Ray is, and how actors are started there."""
+    """The first line that the driver reads: where Ray is, and how actors are started there."""
 
     address: str
     launcher: str
@@ -47,7 +47,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Slots to start, stop and kill actors in."""
+    """A request: the slots in which to start, stop and kill actors."""
 
     start: tuple[int, ...] = ()
     stop: tuple[int, ...] = ()
@@ -60,21 +60,21 @@ class Answer(msgspec.Struct, frozen=True):
     ended: tuple[Ended, ...] = ()
     note: str = ""
     refused: str = ""
-    """Why there is no connection; this process ends."""
+    """Why there is no connection to Ray, so that the driver ends; empty: there is one."""
 
 
 @dataclass
 class _Taken:
-    """A seat at Ray."""
+    """A seat that Ray was asked for."""
 
     handle: Any
     placed: Any
-    """Reference to its host's name."""
+    """Ray's reference to the name of the seat's host."""
     played: Any
-    """Reference to how the actor ended."""
+    """Ray's reference to how the actor ended."""
     since: float
     host: str = ""
-    """Empty: Ray has found no room yet."""
+    """The name of its host; empty: Ray has found no room yet."""
     killed: bool = False
 
 
@@ -109,7 +109,10 @@ class Seats:
         return _Taken(handle, placed, handle.run.remote([*self._plan.words, "--name", name]), now)
 
     def _stop(self, slots: Sequence[int], kill: bool) -> Iterator[Ended]:
-        """One without room yet is gone at once, as is one that was to be killed before: its host may never answer."""
+        """Stops or kills actors, and yields those that are gone at once.
+
+        These are actors without room yet, and those that were to be killed before, whose host may never answer.
+        """
         for slot in slots:
             seat = self._taken.get(slot)
             if seat is None:
@@ -139,7 +142,7 @@ class Seats:
         return set(self._ray.wait(references, num_returns=len(references), timeout=0)[0])
 
     def _result(self, slot: int, seat: _Taken) -> Ended:
-        """What Ray loses, with a host or by its own choice, is no failure of the actor."""
+        """How an actor ended. One that Ray lost, with a host or by its own choice, counts as no failure."""
         errors = self._ray.exceptions
         try:
             code, words = self._ray.get(seat.played, timeout=_RESULT_SECONDS)
@@ -160,7 +163,7 @@ class Seats:
         self._ray.kill(self._taken.pop(slot).handle)
 
     def _note(self, now: float) -> str:
-        """What was lost since the last note, and who waits for room."""
+        """What was lost since the last note, and how many actors wait for room."""
         notes = [f"{count} x {text}" if count > 1 else text for text, count in self._lost.items()]
         self._lost.clear()
         waiting = sum(not seat.host and now - seat.since >= PATIENCE_SECONDS for seat in self._taken.values())
@@ -177,12 +180,12 @@ class Seats:
 
 
 def _said(error: Exception) -> str:
-    """Ray's words in one line, without the numbers of its parts: so what was lost alike is counted together."""
+    """Ray's words in one line, without the ids in them, so that equal losses are counted together."""
     return logs.printable(" ".join(_NUMBER.sub("", str(error)).split()))[:_WORDS]
 
 
 def connect(plan: Plan) -> Seats:
-    """Raises what Ray raises."""
+    """Connects to Ray; raises whatever Ray raises."""
     import ray
 
     ray.init(
@@ -191,7 +194,7 @@ def connect(plan: Plan) -> Seats:
         log_to_driver=False,
         logging_level="ERROR",
     )
-    # SPREAD: a host more is of no use to actors that share one. Never again by Ray: the launcher knows when.
+    # SPREAD: actors that share a host gain nothing from an idle one. No restarts by Ray: the launcher decides on them.
     make = ray.remote(Seat).options(
         num_cpus=plan.cpus,
         memory=plan.memory or None,
@@ -229,4 +232,4 @@ def serve(channel: socket.socket, connect: Callable[[Plan], Seats] = connect) ->
 def ray_driver(channel: int) -> None:
     """Connect to Ray for a launcher, which speaks through an inherited socket."""
     code = serve(socket.socket(fileno=channel))
-    os._exit(code)  # Ray's threads may hold it up; its cluster sees the end by the connection
+    os._exit(code)  # Ray's threads may delay a usual exit; the cluster notices the closed connection

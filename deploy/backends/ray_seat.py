@@ -1,4 +1,4 @@
-"""What runs in a worker of Ray: the actor as a process of its own, so that Ray's worker imports nothing of it."""
+"""What runs in a worker of Ray. It starts the actor as a process of its own, so the worker imports nothing of it."""
 
 import platform
 import sys
@@ -20,11 +20,14 @@ class Seat:
         self._stopped = False
 
     def host(self) -> str:
-        """The first call: its answer says that Ray has found room."""
+        """Returns the host's name. It is the first call: its answer shows that Ray has found room."""
         return platform.node()
 
     def run(self, words: list[str]) -> tuple[int, str]:
-        """Plays until it ends: exit code and last lines. With this worker, whatever ends it, the actor ends too."""
+        """Runs the actor until it ends; returns its exit code and last lines.
+
+        When this worker ends, for whatever reason, the actor ends, too.
+        """
         quiet = threading.Event()
         with Children() as children:
             with self._lock:

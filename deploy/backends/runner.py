@@ -14,7 +14,7 @@ class ToolError(Exception):
 
 
 def run(*words: str, stdin: str = "", seconds: float = 10.0) -> str:
-    """Standard output of a tool; raises ToolError if it is not there, fails, or takes too long."""
+    """Runs a tool and returns its standard output; raises ToolError if it cannot be run, fails, or takes too long."""
     program = Path(words[0]).name
     try:
         process = subprocess.Popen(

@@ -13,12 +13,12 @@ from deploy.backends.process import ONE_THREAD
 from deploy.backends.runner import ToolError, last_line, run
 
 SET_HERE = frozenset({"array", "job-name", "parsable", "wrap", "test-only", "wait", "help", "version"})
-"""Options of sbatch that an operator cannot give."""
+"""Options of sbatch that an operator may not give."""
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"})
 _ORDINARY = frozenset({"None", "Priority", "Resources", "BeginTime", ""})
 """Reasons for waiting that pass by themselves."""
 _TASK = re.compile(r"^ *(\d+)\|(\d+)\|([^|\n]*)\|([^|\n]*?) *$", re.MULTILINE)
-"""Job, slot, state, reason of a task of an array; a job that is none does not match."""
+"""A line of squeue: job, slot, state and reason of a task of an array. Other jobs do not match."""
 _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
@@ -34,7 +34,7 @@ def script(program: str, words: Sequence[str], launcher: str) -> str:
 class SlurmBackend(Backend):
     """Grows by one sbatch for all new slots, shrinks by scancel of single tasks."""
 
-    interval = 30.0  # shorter is a burden to a cluster; each request is followed by a look at once
+    interval = 30.0  # a shorter one would burden the cluster; an observation follows each request at once
     outlives = True
 
     def __init__(self, name: str, script: str, options: Sequence[str] = (), run: Callable[..., str] = run) -> None:
@@ -84,7 +84,10 @@ class SlurmBackend(Backend):
         self._run("scancel", *(self._tasks[slot] for slot in slots))
 
     def exit_status(self, slot: int) -> Ended:
-        """By what Slurm still knows of the task (some minutes, without accounting), and its output if it is here."""
+        """Says how the task ended, by what Slurm still knows of it and by its output, if this host sees the file.
+
+        Without accounting, Slurm knows a task for some minutes after its end.
+        """
         task = self._tasks.pop(slot, "")
         try:
             told = self._run("scontrol", "--oneliner", "show", "job", task) if task else ""
@@ -98,7 +101,7 @@ class SlurmBackend(Backend):
         exit_code = 128 + int(number) if number not in ("", "0") else int(code) or 1
         why = f"{state or 'gone from the queue'} ({fields.get('Reason', 'no reason given')})"
         words = [f"slurm task {task or slot}: {why}"]
-        output = Path(fields.get("StdOut", ""))  # perhaps this host sees the file
+        output = Path(fields.get("StdOut", ""))  # this host may see the file
         with contextlib.suppress(OSError), output.open(encoding="utf-8", errors="replace") as file:
             words += [last_line(line) for line in deque(file, 10)]
         return Ended(slot, exit_code, "\n".join(words))

@@ -1,6 +1,7 @@
 """Actors on another host, reached by ssh: units of its systemd, or children of ssh where no systemd keeps them.
 
-Keys only, and no host whose key is unknown. No secret is on a command line: each host has its own credential.
+ssh logs in by key only, and to no host whose key is unknown. No secret is on a command line: each host has its own
+credential.
 """
 
 import logging
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 class SshBackend(Backend):
     """The actors on one host. The first observation asks the host whether a systemd there can keep them.
 
-    It can where root logs in to a host with systemd, or a user whose manager lingers (`loginctl enable-linger`).
+    It can if the login is root's on a host with systemd, or a user's whose manager lingers (`loginctl enable-linger`).
     """
 
     outlives = True
@@ -43,12 +44,12 @@ class SshBackend(Backend):
         self._actor = f"{program} {shlex.join(['actor', learner, *words, '--launcher', launcher])}"
         self._ssh = ssh
         self._kept: Backend | None = None
-        """None: the host has not been asked yet."""
+        """The backend for this host; None: the host has not been asked yet."""
         self._lost = False
         """Whether a child's connection broke since the host last answered."""
 
     def shown(self, slot: int) -> str:
-        """Without ssh's options, which are many; the host has not been asked yet how its actors are kept."""
+        """The command without ssh's many options; how actors are kept there is not known before the host was asked."""
         return f"ssh {self._ssh[-1]} {self._command(slot)}"
 
     def start(self, slots: Sequence[int]) -> None:
@@ -64,7 +65,7 @@ class SshBackend(Backend):
         return self._backend.observe()
 
     def exit_status(self, slot: int) -> Ended:
-        """A connection that broke is no failure of the actor."""
+        """Says how the actor ended; a broken connection is no failure of the actor."""
         ended = self._backend.exit_status(slot)
         if not self._backend.outlives and ended.exit_code == SSH_FAILED:
             self._lost = True
@@ -106,11 +107,15 @@ class SshBackend(Backend):
         return ProcessBackend(partial(self._child, lock), partial(actor_name, self.launcher))
 
     def _command(self, slot: int) -> str:
-        """A line for the host's shell."""
+        """The command of the actor in a slot, a line for the host's shell."""
         return f"{self._actor} --name {shlex.quote(actor_name(self.launcher, slot))}"
 
     def _child(self, lock: str, slot: int) -> list[str]:
-        """The lock: after a broken connection the actor before may live on until its sshd notices."""
+        """The ssh command for an actor as a child.
+
+        `lock`: beginning of the names of lock files; empty: none. The new actor waits for its slot's lock, since after
+        a broken connection the previous actor may live on until its sshd notices.
+        """
         wait = ["flock", "-w", "600", f"{lock}-{slot}"] if lock else []
         before = shlex.join(("env", *(f"{name}={value}" for name, value in ONE_THREAD.items()), *wait))
         return [*self._ssh, f"exec {before} {self._command(slot)} --nice 10 --lifeline"]

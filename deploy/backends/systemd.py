@@ -12,7 +12,7 @@ UNIT = "a3cd-actor@"
 _ALIVE = frozenset({"active", "reloading", "refreshing", "activating", "deactivating"})
 _PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,Job,InvocationID"
 _EXITED = "1"
-"""CLD_EXITED of waitid(2): the status is an exit code, else a signal."""
+"""CLD_EXITED of waitid(2): with this ExecMainCode, ExecMainStatus is an exit code, with others a signal."""
 _TRANSIENT = (
     *("--quiet", "--no-block", "--no-ask-password", "--slice=a3cd.slice", "--service-type=notify", "--nice=10"),
     *(f"--setenv={name}={value}" for name, value in ONE_THREAD.items()),
@@ -21,14 +21,15 @@ _TRANSIENT = (
     *("--property=TimeoutStartSec=300", "--property=WatchdogSec=60", "--property=SyslogIdentifier=a3cd-actor"),
     *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),
 )
-"""The properties are those of deploy/units/system/a3cd-actor@.service, which says why; after 78 the launcher tries."""
+"""Options of systemd-run. The properties are those of deploy/units/system/a3cd-actor@.service, which explains them;
+after exit code 78 it is the launcher that tries again."""
 
 
 class SystemdBackend(Backend):
     """Starts and stops the units NAME0.service, NAME1.service, ... with systemctl, and shows all of them in one call.
 
-    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it; one
-    that says that it cannot play is stopped, so that the learner orders it elsewhere.
+    systemd starts a crashed actor again by itself. A unit has ended when systemd gave it up or somebody stopped it. A
+    unit whose exit code says that it cannot play is stopped, so that the learner orders the actor elsewhere.
     """
 
     outlives = True
@@ -38,7 +39,7 @@ class SystemdBackend(Backend):
         self._run = run
         self._scope = "--user" if user else "--system"
         self._unit = unit
-        # By name those that no one has loaded yet, by pattern those of a launcher with more slots.
+        # Names also show units that are not loaded yet; the pattern shows those of a launcher that had more slots.
         self._shown_units = [*self.names(range(slots)), f"{unit}*.service"]
         self._shown: dict[int, Mapping[str, str]] = {}
 
@@ -57,7 +58,7 @@ class SystemdBackend(Backend):
         self._systemctl("stop", "--no-block", "--", *self.names(slots))
 
     def observe(self) -> Observation:
-        """A unit with a waiting job counts as started."""
+        """Shows the units; one with a waiting job counts as started."""
         shown = self._systemctl("show", f"--property={_PROPERTIES}", "--", *self._shown_units)
         self._shown = {}
         for block in shown.strip().split("\n\n"):
@@ -78,7 +79,7 @@ class SystemdBackend(Backend):
         return Observation(frozenset(alive), frozenset(starting), "; ".join(map(_restarts, failing)))
 
     def exit_status(self, slot: int) -> Ended:
-        """By the unit's result; its last words are in the journal, if that may be read."""
+        """Says how an actor ended by its unit's result, with its last words from the journal, if that may be read."""
         unit = self._shown.get(slot, {})
         result = unit.get("Result", "success")
         if result == "success":
@@ -89,7 +90,7 @@ class SystemdBackend(Backend):
         return Ended(slot, exit_code or 1, "\n".join((what, *self._journal(unit.get("InvocationID", "")))))
 
     def _journal(self, invocation: str) -> list[str]:
-        """The last lines of the unit's processes, without those of systemd about it."""
+        """The last lines that the unit's processes wrote, without systemd's own about the unit."""
         options = ("--no-pager", "--quiet", "--output=cat", "--lines=10", f"_SYSTEMD_INVOCATION_ID={invocation}")
         try:
             return [last_line(line) for line in self._run("journalctl", self._scope, *options).splitlines()]
@@ -101,22 +102,22 @@ class SystemdBackend(Backend):
 
 
 class TransientBackend(SystemdBackend):
-    """Units that systemd-run makes, on a host where none are installed.
+    """Units that systemd-run makes, on a host where no unit files are installed.
 
-    systemd-run refuses a unit that exists, so no actor is doubled. One that ended well is forgotten by systemd.
+    systemd-run refuses a unit that exists, so no actor is started twice. systemd forgets a unit that ended well.
     """
 
     interval = 10.0
 
     def __init__(self, unit: str, *, user: bool, run: Callable[..., str], command: Callable[[int], str]) -> None:
-        """`command` of the actor in a slot, a line for the shell."""
+        """`command`: gives the actor's command in a slot, a line for the shell."""
         super().__init__(0, user=user, unit=unit, run=run)
         self._command = command
 
     def start(self, slots: Sequence[int]) -> None:
-        """One line for all, so that a host is reached once."""
+        """Starts all of them by one command line, so that the host is reached only once."""
         names = self.names(slots)
-        account = () if self._scope == "--user" else ("--uid=0",)  # sets HOME
+        account = () if self._scope == "--user" else ("--uid=0",)  # so that systemd sets HOME
         forget = shlex.join(("systemctl", self._scope, "reset-failed", "--", *names))
         options = shlex.join((self._scope, *account, *_TRANSIENT))
         units = zip(slots, names, strict=True)
@@ -125,7 +126,7 @@ class TransientBackend(SystemdBackend):
 
 
 def _is_hopeless(unit: Mapping[str, str]) -> bool:
-    """Whether systemd is about to start it again although its last exit code said that this cannot help."""
+    """Whether systemd is about to start a unit again although its last exit code says that this cannot help."""
     waits = unit.get("SubState", "").startswith("auto-restart") and unit.get("ExecMainCode") == _EXITED
     return waits and int(unit.get("ExecMainStatus") or 0) in HOPELESS
 

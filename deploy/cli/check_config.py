@@ -12,9 +12,9 @@ from learner.record.run_lock import fitted
 
 
 def check(file: Path, run_dir: Path | None, *, parse_only: bool) -> None:
-    """Print what the settings are good for. Raises ConfigurationError for what a learner would refuse.
+    """Check settings and print what they are. Raises ConfigurationError for what a learner would refuse.
 
-    file: `-` is standard input; run_dir: if it holds a run, the settings must be such that it can go on with them.
+    file: `-` is standard input. run_dir: if it holds a run, that run must be able to go on with the settings.
     """
     settings = parse(sys.stdin.read(), "standard input") if str(file) == "-" else read(file)
     if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
@@ -26,7 +26,7 @@ def check(file: Path, run_dir: Path | None, *, parse_only: bool) -> None:
 
 
 def _build(file: Path, settings: Settings) -> None:
-    from learner.build import check as build  # torch, which takes seconds
+    from learner.build import check as build  # loads torch, which takes seconds
     from learner.scaling import unreachable
 
     spec = build(settings)

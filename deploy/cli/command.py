@@ -57,7 +57,7 @@ _ELSEWHERE = {
     "train": "deploy.cli.training",
     "tune": "deploy.cli.tune.command",
 }
-"""Commands by the module that has them: only who asks for one waits until it is loaded."""
+"""Module of each command; it is loaded only when that command is asked for."""
 _INTERNAL = {"ray-driver": "deploy.backends.ray_driver"}
 """The same, for commands that only a3cd runs."""
 _SECTIONS = {
@@ -67,7 +67,7 @@ _SECTIONS = {
     "Run folders": ("runs", "curve", "evaluate", "play", "record", "export", "replay"),
     "Machines": ("doctor", "keys", "deploy", "completion"),
 }
-"""Of the commands, as help shows them."""
+"""Commands by section, as the help shows them."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -117,7 +117,7 @@ def cli() -> None:
     `a3cd launcher` with its address on the others.
     """
     logs.setup("a3cd")
-    # More threads do not speed up networks this small, and slow down the other daemons; read when numpy is loaded.
+    # More threads do not speed up networks this small, and slow down the other daemons. Numpy reads this when loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -14,13 +14,13 @@ from click.shell_completion import (
 
 NAME = "a3cd"
 VARIABLE = "_A3CD_COMPLETE"
-"""In the environment where a shell asks; click looks for it."""
+"""Environment variable that a shell sets when it asks for completions; click looks for it."""
 SHELLS = {
     "bash": '~/.bashrc: eval "$(a3cd completion bash)"',
     "zsh": '~/.zshrc: eval "$(a3cd completion zsh)"',
     "fish": "~/.config/fish/completions/a3cd.fish: a3cd completion fish | source",
 }
-"""Each with the file and the line in it that turns completion on."""
+"""Shells, each with the file and the line in it that turns completion on."""
 
 
 BREAKS = frozenset("=:")
@@ -28,14 +28,15 @@ BREAKS = frozenset("=:")
 
 
 class Bash(BashComplete):
-    """Bash takes `section.key=value` and `file.py:Class` for three words each, of which it replaces the last."""
+    """Completion for bash, which takes `section.key=value` and `file.py:Class` for three words each, and replaces only
+    the last of them."""
 
     source_template = BashComplete.source_template.replace(
         "COMPREPLY+=($value)", 'COMPREPLY+=("$value")\n            [[ $value == *= ]] && compopt -o nospace'
     )
 
     def source(self) -> str:
-        return self.source_template % self.source_vars()  # without asking which bash this host has
+        return self.source_template % self.source_vars()  # click's own would first ask which bash this host has
 
     def get_completion_args(self) -> tuple[list[str], str]:
         words, at = split_arg_string(os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
@@ -58,7 +59,7 @@ class Bash(BashComplete):
 
 
 def install() -> None:
-    """To be called where a shell asks, before click answers."""
+    """Make click use `Bash`; to be called before click answers a shell."""
     add_completion_class(Bash, "bash")
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 PORT = 8265
 MIN_PASSWORD = 8
-"""Characters: a guess a second all year has then no chance."""
+"""Fewest characters of a password, so that a guess a second for a year has no chance."""
 ASK_SECONDS = 1.0
-"""Between two questions to a learner."""
+"""Time between two questions to a learner."""
 
 
 class WatchedType(LearnerType):
@@ -106,7 +106,7 @@ def dashboard(
 
 
 def _require_extra() -> None:
-    """Raises ConfigurationError."""
+    """Raise ConfigurationError where a library of the dashboard is missing."""
     try:
         import bokeh
         import tornado  # noqa: F401
@@ -118,7 +118,7 @@ def _require_extra() -> None:
 
 
 def _door(listen: Address, file: Path | None) -> Door | None:
-    """None: everybody on this machine may look. Raises ConfigurationError."""
+    """What asks for the password; None: everybody on this machine may look. Raises ConfigurationError."""
     from deploy.dashboard.door import Door
 
     if file is None:
@@ -157,7 +157,7 @@ def _hosts(listen: Address, names: tuple[str, ...]) -> Hosts:
 
 
 def _watched(runs: tuple[Path | Address | str, ...], security: dict[str, Any]) -> list[Watched]:
-    """Each run, and what fills it until an event. Raises ConfigurationError."""
+    """Each run with the function that fills it until an event is set. Raises ConfigurationError."""
     from deploy.cli.observer import Observer
     from deploy.dashboard.folder import FolderReader
     from deploy.dashboard.following import follow_folder, follow_learner

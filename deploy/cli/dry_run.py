@@ -1,4 +1,4 @@
-"""What `a3cd train --dry-run` prints: everything that would be started, which is all it does."""
+"""`a3cd train --dry-run`: print everything that would be started, and start nothing."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from deploy.cli.request import USUAL, TrainRequest
 
 
 def training(request: TrainRequest, *, as_json: bool) -> None:
-    """Print settings, run folder and commands of a training; raises as `preflight.check` where it would be refused."""
+    """Print settings, run folder and commands of a training; raises as `preflight.check` if it would be refused."""
     folder = RunFolder(request.run_dir)
     preflight.check(request.settings, folder, request.resume)
     scaling = request.settings.scaling

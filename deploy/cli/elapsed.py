@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def since_start() -> float:
-    """Seconds; right to 20 ms on Linux.
+    """Seconds since this process was started; right to 20 ms on Linux.
 
-    There both readings are in seconds since boot: psutil adds the time of boot (btime), which is in whole seconds and
-    wrong by as much as the wall clock has been set since.
+    On Linux both readings are in seconds since boot. psutil would add the time of boot (btime), which is in whole
+    seconds, and wrong by as much as the wall clock has been set since.
     """
     if sys.platform != "linux":
-        import psutil  # of no use elsewhere
+        import psutil  # needed only here
 
         return time.time() - psutil.Process().create_time()
     stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")

@@ -10,28 +10,29 @@ from common.settings.sections import Settings
 from deploy.children import Child
 
 AFTER_SECONDS = 45.0
-"""Of training: a shorter one would pay for the start of a process, and one that ends soon after its first evaluation
-would keep those weights as its best, however far it came since."""
+"""Seconds of training before the evaluator starts. A shorter training would pay for the start of a process; one that
+ended soon after its first evaluation would keep those weights as its best, however far it had come since."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
-"""Before one that ended is started again; twice as long each time."""
+"""Pause before an evaluator that ended is started again; twice as long each time."""
 NICENESS = "19"
-"""It takes what learner and actors leave of the processors."""
+"""The evaluator takes what learner and actors leave of the processors."""
 
 
 def words(address: Address, modules: Sequence[str]) -> list[str]:
-    """Of `a3cd`; `modules` are options that allow it to import."""
+    """The arguments of `a3cd` for an evaluator; `modules`: options that allow it to import modules."""
     return ["evaluator", str(address), "--name", "here", "--nice", NICENESS, *modules]
 
 
 class Evaluating:
-    """Nobody waits for its end: it has nothing to lose, and whoever owns the children ends it with them."""
+    """Starts the evaluator. Nobody waits for its end: it has nothing to lose, and the owner of the children ends it."""
 
     def __init__(
         self, start: Callable[..., Child], settings: Settings, address: Address, modules: Sequence[str], now: float
     ) -> None:
-        """`start` starts `a3cd` with the words given, `modules` are options that allow it to import.
+        """`start`: starts `a3cd` with the arguments given. `modules`: options that allow it to import modules.
 
-        Nothing is ever started where evaluation.episodes is 0; at once where the run is to end by an evaluation.
+        With evaluation.episodes = 0 nothing is ever started. If the run is to end by an evaluation, the evaluator
+        starts at once.
         """
         self._start = start
         self._words = words(address, modules)

@@ -36,7 +36,7 @@ class Guest:
         self._context.term()
 
     def _hear(self, now: float) -> Iterator[AnyMessage]:
-        """What has come. Raises RefusedError where the learner will not have this guest."""
+        """Yields the messages that have come. Raises RefusedError if the learner refuses this guest."""
         if self._link.watch(now, self.membership):
             self.membership.connected(now)
         for message, _ in self._link.receive():
@@ -44,11 +44,11 @@ class Guest:
             yield message
 
     def _keep(self, now: float, state: str = "") -> None:
-        """Says hello, or that it is still there, when that is due."""
+        """Sends hello or a heartbeat when it is due."""
         due = self.membership.tick(now, state=state)
         if due is not None and not self._link.send(due):
             self.membership.unsent(now)
 
     def _wait(self, now: float, until: float) -> None:
-        """Until something comes, or that time."""
+        """Waits until something comes, or until the time `until`."""
         self._poller.poll(max(1, math.ceil(1000 * (until - now))))

@@ -1,4 +1,4 @@
-"""`a3cd learner`: read its command line, and what a learner is to begin or to go on with."""
+"""`a3cd learner`: read its command line, and the settings with which a learner begins or goes on."""
 
 import os
 from pathlib import Path
@@ -65,11 +65,11 @@ def learner(
         resume = resume or RunFolder(run_dir).holds_run()
     settings = None
     if source is not None:
-        load()  # the settings come when they are found to be good
+        load()  # the settings come once they have been checked
         with os.fdopen(source, encoding="utf-8") as pipe:
             text = pipe.read()
         if not text:
-            finish(EXIT_DONE)  # they are not, or there is nobody any more
+            finish(EXIT_DONE)  # they were refused, or the sender is gone
         settings = parse(text, "settings")
     elif config is not None:
         settings = override(read(config), assignments)

@@ -14,7 +14,7 @@ from common.wire.messages import Inspect, Status, Stop
 from deploy.cli.guest import Guest
 
 ASK_SECONDS = 0.5
-"""Between two questions."""
+"""Time between two questions."""
 LOST_SECONDS = 5.0
 """After a question was unanswered for this long, the observer joins again: the learner has probably restarted."""
 LOOK_SECONDS = 0.2
@@ -77,7 +77,7 @@ class Observer(Guest):
 
 
 def fetch(access: LearnerEndpoint, timeout: float, say: Callable[[str], None]) -> RunStatus:
-    """The status of the run at `access`, the first of `watch`; raises alike."""
+    """The status of the run at `access`: the first one of `watch`; raises as `watch`."""
     with closing(watch(access, timeout, say)) as statuses:
         return next(statuses)
 

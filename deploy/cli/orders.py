@@ -1,4 +1,4 @@
-"""An order to a learner, from anywhere: an operator joins its run, says one thing, and waits for what became of it."""
+"""An order to a learner, from any host: an operator joins the run, sends one order, and waits for the answer."""
 
 import time
 
@@ -9,14 +9,15 @@ from common.wire.messages import Halt, Save, Saved, Scale, Scaled, Stop
 from deploy.cli.guest import Guest
 
 ANSWER_SECONDS = 90.0
-"""For a checkpoint to reach the disk of the learner's host; at its end a learner gives it a minute."""
+"""Time for a checkpoint to reach the disk of the learner's host; a learner that ends gives it a minute."""
 
 
 def give(access: LearnerEndpoint, order: Halt | Save | Scale, timeout: float) -> Saved | Scaled:
-    """The learner's answer to an order, which is said at most once: another learner may be there after this one.
+    """Send an order, and return the learner's answer.
 
-    Raises RefusedError if the learner does not take it, and UnavailableError if it does not answer: it has `timeout`
-    seconds to let this operator in, and then ANSWER_SECONDS.
+    The order is sent at most once, since another learner may be there after this one. Raises RefusedError if the
+    learner does not take it, and UnavailableError if it does not answer: it has `timeout` seconds to let this operator
+    in, and then ANSWER_SECONDS.
     """
     with _Operator(access, order) as operator:
         return operator.run(timeout)
@@ -56,7 +57,7 @@ class _Operator(Guest):
         return None
 
     def _speak(self, now: float) -> bool:
-        """Whether the order was said."""
+        """Sends what is due; returns whether the order was sent just now."""
         self._keep(now)
         if self._said or not self.membership.member:
             return False

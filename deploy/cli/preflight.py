@@ -1,4 +1,4 @@
-"""What can be seen to be wrong with a training before anything of it is started. Without torch, which takes seconds."""
+"""Finds what is wrong with a training before anything of it is started. Without torch, which takes seconds to load."""
 
 import contextlib
 
@@ -24,7 +24,7 @@ def check(settings: Settings, folder: RunFolder, resume: bool) -> None:
 
 def why_over(settings: Settings, folder: RunFolder) -> str:
     """Why the run in the folder would end as soon as it is resumed; empty if it would go on, or cannot be read."""
-    from learner import limits  # only who resumes waits for these
+    from learner import limits  # only a resumed run waits until these are loaded
     from learner.run_stats import Counters, RunStats
 
     try:

@@ -1,4 +1,4 @@
-"""What `a3cd train` was asked for: its command line over the preset, a file, or the settings of a resumed run."""
+"""The request to `a3cd train`: its command line put over the preset, a file, or the settings of a resumed run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ REPRODUCIBLE: dict[str, Any] = {
     "checkpoint.return_to_best": False,
     "reproducible": True,
 }
-"""What --reproducible puts over a preset; what the command line says beside it is refused where it does not fit."""
+"""Settings that --reproducible puts over a preset; other options that do not fit them are refused."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TrainRequest:
     metrics: Address | None = None
     """Where to listen for Prometheus."""
     trackers: tuple[str, ...] = ()
-    """That are told while it goes on."""
+    """Trackers that are told of the run while it goes on."""
 
     @property
     def slots(self) -> int:
@@ -50,7 +50,7 @@ class TrainRequest:
         return [word for module in named for word in ("--allow-module", module)]
 
     def learner(self, address: Address) -> list[str]:
-        """Of `a3cd`, but for where its settings come from."""
+        """The arguments of `a3cd` for the learner, except where its settings come from."""
         words = ["learner", "--bind", str(address), "--run-dir", str(self.run_dir), "--no-curve"]
         words += ["--resume"] if self.resume else []
         if self.metrics is not None:
@@ -59,7 +59,7 @@ class TrainRequest:
         return words
 
     def launcher(self, address: Address) -> list[str]:
-        """Of `a3cd`."""
+        """The arguments of `a3cd` for the launcher."""
         prestart = min(self.settings.scaling.minimum, self.slots)
         words = ["--slots", str(self.slots), "--prestart", str(prestart), "--name", "here"]
         return ["launcher", str(address), *words, *self.modules]
@@ -113,7 +113,7 @@ def request(
 def asked(
     settings: Settings, *, actors: tuple[int, int] | None, assignments: tuple[str, ...], **options: Any
 ) -> Settings:
-    """The settings with what a command line says, as `request`; raises ConfigurationError."""
+    """The settings with what a command line says, in the arguments of `request`; raises ConfigurationError."""
     given: dict[str, Any] = {
         "algorithm.kind": options["algorithm"],
         "network.kind": options["network"],

@@ -96,7 +96,7 @@ def _group(env: str, name: str, rows: Sequence[Any]) -> dict[str, str]:
 
 
 def _mean(values: Iterable[float | None], *, interval: bool = True) -> str:
-    """Of those that are there."""
+    """The mean of the values that are known, with its interval."""
     from common.rl.episode_statistics import return_statistics
 
     known = [value for value in values if value is not None]

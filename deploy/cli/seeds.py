@@ -29,10 +29,10 @@ from deploy.cli.sweep import seeds_of
 from learner.record.run_lock import require_empty
 
 END_SECONDS = 10.0
-"""For a training to end by itself, which takes it five at most; then it is killed."""
+"""Time for a training to end by itself, which takes five seconds at most; then it is killed."""
 LOOK_SECONDS = 0.1
 _OURS = {"--seeds": True, "--run-dir": True, "--json": False, "--resume": False, "--dry-run": False}
-"""Options that are not handed on as they are, and whether they have a value."""
+"""Options that are not passed on as they are, and whether they have a value."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class One:
     seed: int
     folder: Path
     words: list[str]
-    """Of its `a3cd`."""
+    """The arguments of its `a3cd`."""
     exit_code: int | None = None
     """None: it has not ended."""
 
@@ -61,8 +61,8 @@ def plan(
 ) -> list[One]:
     """The trainings in their order; `resume`: those that have begun go on, the others begin.
 
-    words: those of the command line after `train`; the rest is what they say, as `request` takes it. Raises
-    ConfigurationError for what one of them would be refused for, as far as it is seen without starting it.
+    words: the command line after `train`; the other arguments are its values, as `request` takes them. Raises
+    ConfigurationError if a training would be refused, as far as that can be seen without starting it.
     """
     if seed is not None or any(one.partition("=")[0].strip() == "seed" for one in assignments):
         raise ConfigurationError(f"--seeds {seeds} goes without {'--set seed=...' if seed is None else '--seed'}")
@@ -102,7 +102,7 @@ def _begun(run_dir: Path | None) -> Path:
 
 
 def without(words: Sequence[str], options: dict[str, bool]) -> list[str]:
-    """The words of a command line but for some options; for each of these, whether it has a value."""
+    """The words of a command line without some `options`; for each of these, whether it has a value."""
     kept, left = [], iter(words)
     for word in left:
         name, written, _ = word.partition("=")
@@ -114,9 +114,10 @@ def without(words: Sequence[str], options: dict[str, bool]) -> list[str]:
 
 
 def train(every: Sequence[One], words: Sequence[str], *, as_json: bool) -> int:
-    """Run all, print what came of them on stdout, and return the exit code: of a signal, else the first but 0.
+    """Run all, print the results on stdout, and return the exit code: of a signal, else the first that is not 0.
 
-    words: of the command line after `train`. A training that could never do better is the last.
+    words: the command line after `train`. After a training whose exit code says that trying again cannot help, no other
+    is started.
     """
     with Signals() as signals, Children() as children:
         for place, one in enumerate(every, 1):
@@ -129,7 +130,7 @@ def train(every: Sequence[One], words: Sequence[str], *, as_json: bool) -> int:
 
 
 def _run(one: One, children: Children, signals: Signals) -> None:
-    """Until the training has ended."""
+    """Run one training until it has ended."""
     say = partial(click.echo, err=True)
     child = children.start(a3cd(*one.words, "--lifeline"), lambda line: say(f"seed {one.seed}  {line}"), stdout=False)
     while child.exit_code is None:
@@ -142,7 +143,7 @@ def _run(one: One, children: Children, signals: Signals) -> None:
 
 
 def show_results(every: Sequence[One], words: Sequence[str], *, as_json: bool) -> None:
-    """What there is of them, and how those go on that have not ended well."""
+    """Print the results, and the command with which those go on that have not ended well."""
     from deploy.cli.runs import show
     from deploy.runs.groups import groups
     from deploy.runs.table import read_table

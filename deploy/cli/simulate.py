@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from simulation.settings import Simulation
 
 SHOW_SECONDS = 0.5
-"""Between two looks at a simulation for the panel; real ones."""
+"""Real time between two looks at a simulation for the panel."""
 SLICE_SECONDS = 0.1
-"""Of virtual time, between two looks at the real clock."""
+"""Virtual time between two looks at the real clock."""
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -62,7 +62,7 @@ def simulate(run: str, **given: Any) -> None:
 
 
 def settings_of(run: str, *, actors: tuple[int, int] | None, assignments: tuple[str, ...], **limits: Any) -> Settings:
-    """Of the file, or of the preset, with what the command line says."""
+    """The settings of the file or of the preset, with what the command line says."""
     settings = read(Path(run)) if Path(run).exists() else presets.for_environment(run, None)
     settings = asked(settings, actors=actors, assignments=assignments, algorithm=None, network=None, **limits)
     if settings.limits.until_return is not None and settings.limits.until_return_of == "evaluation":
@@ -91,7 +91,7 @@ def _one(
 ) -> int:
     begun = time.monotonic()
     settings, simulated = settings_of(run, **given), world_of(world, worldly)
-    # Here, not above: they load torch, gymnasium and more, of which nobody has need who asks for a wrong setting.
+    # Imported here, not at the top: they load torch, gymnasium and more, which a wrong setting should not wait for.
     from simulation.cluster import Cluster
     from simulation.measure import measured
     from simulation.recorders import FolderRecorder
@@ -115,7 +115,7 @@ def _one(
 
 
 def _run(cluster: Cluster, recorder: FolderRecorder) -> RunStatus:
-    """Until the run is over; raises UnavailableError when no actor will ever play, or when the time is up."""
+    """Simulate until the run is over; raises UnavailableError when no actor will ever play, or when the time is up."""
     from deploy.cli.view.progress import open_view
 
     status: RunStatus | None = None

@@ -35,14 +35,14 @@ from deploy.cli.request import USUAL, TrainRequest
 from deploy.cli.view.result import kept
 
 STOP_SECONDS = 4.5
-"""For learner and launcher to end by themselves, within the five that the operator is promised."""
+"""Time for learner and launcher to end by themselves, within the five seconds that the operator is promised."""
 LOOK_SECONDS = 0.1
 END_SECONDS = 0.01
-"""The same, once the learner has said that it ends."""
+"""The same as LOOK_SECONDS, once the learner has said that it ends."""
 EXPLAINED = frozenset({EXIT_DONE, EXIT_USAGE, EXIT_TRY_LATER, EXIT_CONFIGURATION, EXIT_SIGINT, EXIT_SIGTERM})
 """Exit codes that a learner has explained itself."""
 Start = Callable[..., Child]
-"""Starts `a3cd` with the words given; it inherits the descriptors `keep_open`."""
+"""Starts `a3cd` with the arguments given; the child inherits the descriptors `keep_open`."""
 
 
 def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
@@ -50,7 +50,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
 
     Returns the learner's exit code, or that of a signal to this process, and the run's summary; empty: it wrote none.
     Raises UnavailableError when learner or launcher die, or no actor can be started now; ConfigurationError when none
-    ever could be, and as `preflight.check`, before which nothing is done to the folder.
+    can ever be started; and as `preflight.check`, before which nothing is done to the folder.
     """
     earlier = summary_of(request.run_dir)
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
         learner, address = _start_learner(partial(start, learners.say), request, stack)
         signals = stack.enter_context(Signals())
         launcher = start(others.say, *request.launcher(address))
-        # Here, not above: what is not needed to start these two is loaded while they load theirs.
+        # Imported here, not at the top, so that this process loads it while the two children load their own libraries.
         from deploy.cli.evaluating import Evaluating
         from deploy.cli.observer import Observer
         from deploy.cli.tracking import Tracking
@@ -97,7 +97,7 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
         if code not in EXPLAINED:
             raise _died("learner", code, request.run_dir)
     summary = summary_of(request.run_dir)
-    if summary == earlier:  # a learner that was refused the folder leaves that of the run which the folder holds
+    if summary == earlier:  # a learner that was refused the folder leaves the summary of the run in it
         return code, {}
     if not request.no_curve:
         _draw(request.run_dir)
@@ -105,10 +105,10 @@ def supervise(request: TrainRequest) -> tuple[int, dict[str, Any]]:
 
 
 class _Lines:
-    """What children write: held back until `release` says where it goes, and lost where it is of no use any more.
+    """What children write: held back until `release` says where it goes, and dropped after `mute`.
 
-    The launcher and its actors wait for that until the learner answers: if it refuses the run, its reason is the last
-    line on the screen.
+    Lines of the launcher and its actors are held back until the learner answers. If it refuses the run instead, its
+    reason is the last line on the screen.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Lines:
         """None: nothing is held back."""
 
     def say(self, line: str) -> None:
-        """On any thread."""
+        """May be called on any thread."""
         with self._lock:
             if self._held is not None:
                 self._held.append(line)
@@ -138,21 +138,21 @@ class _Lines:
 
 
 def _end(learner: Child, launcher: Child, signals: Signals) -> int:
-    """Ends whoever still runs; returns the exit code of the training."""
+    """Ends the children that still run; returns the exit code of the training."""
     if learner.exit_code is None:
         _stop(launcher, learner)
         return EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
     if learner.exit_code != EXIT_DONE:
-        launcher.terminate()  # it would wait for a learner that comes back
+        launcher.terminate()  # else it would wait for the learner to come back
     launcher.wait(STOP_SECONDS)
     return learner.exit_code
 
 
 def _start_learner(start: Start, request: TrainRequest, stack: ExitStack) -> tuple[Child, Address]:
-    """A learner that may begin: it loads its libraries, and is sent the settings once they have passed `preflight`.
+    """Start the learner: it loads its libraries, and is sent the settings once they have passed `preflight`.
 
-    It inherits its listening ports, so that nobody takes them on the way. On Windows, where it cannot inherit, it binds
-    them itself, and is started when the settings have passed. Raises as `preflight.check`.
+    It inherits its listening ports, so that nobody takes them meanwhile. On Windows, where it cannot inherit them, it
+    is started after `preflight`, and binds them itself. Returns it and its address. Raises as `preflight.check`.
     """
     try:
         control, weights = sockets.reserve_pair(USUAL)
@@ -179,7 +179,7 @@ def _start_ahead(start: Start, words: Sequence[str], listeners: tuple[int, int],
                 keep_open=(*listeners, source),
             )
         _check_settings(request)
-        with suppress(BrokenPipeError):  # it has ended, and its exit code says so
+        with suppress(BrokenPipeError):  # it has ended; its exit code says why
             settings.write(dump(request.settings).encode())
     return child
 
@@ -201,12 +201,12 @@ def _check(status: RunStatus, *children: Child) -> None:
 
 
 def _draw(run_dir: Path) -> None:
-    """Have the learning curve drawn by a process that nobody waits for: loading matplotlib takes a second."""
+    """Let a process that nobody waits for draw the learning curve: loading matplotlib takes a second."""
     none = subprocess.DEVNULL
     with suppress(OSError):
         command = a3cd("curve", str(run_dir))
         drawing = subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
-        threading.Thread(target=drawing.wait, daemon=True).start()  # it is no zombie where this process lives on
+        threading.Thread(target=drawing.wait, daemon=True).start()  # else a zombie while this process lives on
 
 
 def _stop(*children: Child) -> None:
@@ -224,7 +224,7 @@ def _died(daemon: str, code: int, run_dir: Path) -> UnavailableError:
 
 
 def summary_of(run_dir: Path) -> dict[str, Any]:
-    """Of the run in the folder; empty where there is none that can be read."""
+    """The summary of the run in the folder; empty if none can be read."""
     with suppress(A3cdError):
         return RunFolder(run_dir).summary()
     return {}

@@ -9,14 +9,14 @@ from common.errors import EXIT_DONE
 from deploy.children import Child
 
 END_SECONDS = 15.0
-"""For them to tell what is left, once the run is over."""
+"""Time for the trackers to send what is left, once the run is over."""
 STOPPED_SECONDS = 2.0
 """The same after a signal."""
 LOOK_SECONDS = 0.05
 
 
 def words(run_dir: Path, kind: str) -> list[str]:
-    """Of `a3cd`."""
+    """The arguments of `a3cd` for a tracker."""
     return ["track", str(run_dir), "--to", kind]
 
 
@@ -24,18 +24,18 @@ class Tracking:
     """Nothing depends on them: one that fails says so, and the run goes on."""
 
     def __init__(self, start: Callable[..., Child], run_dir: Path, kinds: Sequence[str]) -> None:
-        """`start` starts `a3cd` with the words given."""
+        """`start`: starts `a3cd` with the arguments given."""
         self._start, self._run_dir, self._kinds = start, run_dir, kinds
         self._children: dict[str, Child] = {}
 
     def begin(self) -> None:
-        """The run has its folder; to be called any number of times."""
+        """Start the trackers, once the run has its folder; may be called any number of times."""
         for kind in self._kinds:
             if kind not in self._children:
                 self._children[kind] = self._start(*words(self._run_dir, kind))
 
     def end(self, say: Callable[[str], None], *, stopped: bool) -> None:
-        """Wait until they have told everything, for a bounded time; `say` is told how the rest gets there."""
+        """Wait for a bounded time until they have sent everything; `say` is told how to send the rest."""
         until = time.monotonic() + (STOPPED_SECONDS if stopped else END_SECONDS)
         while time.monotonic() < until and any(child.exit_code is None for child in self._children.values()):
             time.sleep(LOOK_SECONDS)

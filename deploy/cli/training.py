@@ -23,11 +23,11 @@ from deploy.tracking.tracker import TRACKERS, require
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 FIRST = "CartPole-v1"
-"""Learnt in seconds."""
+"""The environment that is suggested first: it is learnt in seconds."""
 
 
 class _Remembering(click.Command):
-    """Keeps its words, for commands that are given them again."""
+    """Keeps the words of its command line, for commands that get them again."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["words"] = list(args)
@@ -90,7 +90,7 @@ def train(
 
 
 def chosen() -> str:
-    """The preset that a person at a terminal chooses; others are told which there are, and that one must be named."""
+    """Ask a person at a terminal to choose a preset; elsewhere list the presets and raise UsageError."""
     from common.run import presets
 
     names = presets.names()

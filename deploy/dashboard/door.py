@@ -1,4 +1,4 @@
-"""Who may look: by which names this server may be asked for, and who knows the password. Pure: it is told the time."""
+"""Who may look: the host names under which this server answers, and the password. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from collections.abc import Collection
 SESSION_SECONDS = 12 * 3600.0
 """After this time the password is asked for again."""
 SESSIONS = 1000
-"""Browsers at a time; the oldest is asked again."""
+"""Most browsers at a time; then the oldest is asked for the password again."""
 GUESSES, GUESS_SECONDS = 5, 60.0
-"""Wrong passwords from one address in so many seconds; then it waits."""
+"""An address with so many wrong passwords within so many seconds has to wait."""
 ALL_GUESSES = 50
-"""The same of all addresses together: one who guesses may have many."""
+"""The same for all addresses together, since an attacker may have many."""
 ADDRESSES = 4096
-"""Most that are told apart."""
+"""Most addresses that are told apart."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def host_of(header: str) -> str:
-    """The name in a Host header or after an origin's `//`, without its port, small; empty: it is none."""
+    """The host name in a Host header or after an origin's `//`, in lower case, without its port; empty: not valid."""
     header = header.strip().lower()
     if header.startswith("["):
         name, closed, rest = header[1:].partition("]")
@@ -37,14 +37,14 @@ def _port(text: str) -> bool:
 
 
 class Hosts:
-    """The names under which this server may be asked for.
+    """The host names under which this server answers.
 
-    A page of the internet may have its own name lead here (DNS rebinding): the browser then takes what this server
-    answers for that page's, and says so only in the Host header. An address is nobody's name.
+    A page of the internet may let its own name lead to this server (DNS rebinding). The browser then treats this
+    server's answers as that page's, and only the Host header shows it. An IP address cannot be misused like that.
     """
 
     def __init__(self, names: Collection[str], loopback: bool) -> None:
-        """`names` besides those of this machine itself; `loopback`: addresses of the network are none of ours."""
+        """`names`: more names besides LOCAL; `loopback`: the server listens only there, and has no other address."""
         self._names = {*LOCAL, *(name.lower().strip("[]") for name in names)}
         self._loopback = loopback
 
@@ -54,7 +54,7 @@ class Hosts:
         return name in self._names or (not self._loopback and _is_address(name))
 
     def same(self, origin: str, header: str) -> bool:
-        """Whether an Origin header is of a page of this server."""
+        """Whether an Origin header names a page of this server."""
         scheme, _, rest = origin.partition("://")
         return scheme in ("http", "https") and rest.lower() == header.strip().lower()
 
@@ -68,18 +68,18 @@ def _is_address(name: str) -> bool:
 
 
 class Door:
-    """Lets in who knows the password, at most some guesses a minute, and knows them again by a token."""
+    """Lets in whoever knows the password, and knows them again by a token; allows few wrong guesses a minute."""
 
     def __init__(self, password: str) -> None:
         self._digest = _digest(password)
         self._sessions: dict[bytes, float] = {}
-        """When each ends, by the token's digest: in the order in which they began."""
+        """When each session ends, by its token's digest; in the order in which they began."""
         self._wrong: dict[str, list[float]] = {}
-        """When each address guessed wrong."""
+        """When each address guessed wrong, by `_group`."""
         self._all_wrong: list[float] = []
 
     def wait(self, now: float, address: str) -> float:
-        """Seconds before another guess from this address is looked at."""
+        """Seconds until another guess from this address is looked at."""
         mine = _recent(self._wrong.get(_group(address), []), now)
         self._all_wrong = _recent(self._all_wrong, now)
         waits = [0.0]
@@ -90,7 +90,7 @@ class Door:
         return max(waits)
 
     def knock(self, now: float, address: str, password: str) -> bool:
-        """Whether the password is right, compared in constant time. Wrong while the address has to wait."""
+        """Whether the password is right, compared in constant time; always False while the address has to wait."""
         if self.wait(now, address) > 0:
             return False
         if hmac.compare_digest(_digest(password), self._digest):
@@ -103,7 +103,7 @@ class Door:
         return False
 
     def open(self, now: float) -> str:
-        """A token for who knew the password."""
+        """Begin a session for somebody who knew the password, and return its token."""
         token = secrets.token_urlsafe(32)
         self._sessions[_digest(token)] = now + SESSION_SECONDS
         while len(self._sessions) > SESSIONS:
@@ -120,7 +120,7 @@ class Door:
 
 
 def _digest(text: str) -> bytes:
-    """Of one length whatever the text's, so that comparing tells nothing of it."""
+    """A digest, whose length does not depend on the text's, so that comparing it reveals nothing of the text."""
     return hashlib.sha256(text.encode(errors="backslashreplace")).digest()
 
 
@@ -129,7 +129,7 @@ def _recent(times: list[float], now: float) -> list[float]:
 
 
 def _group(address: str) -> str:
-    """Who has one address of IPv6 has the 2**64 of its network."""
+    """What guesses are counted by: for IPv6 the /64 network, since whoever has one of its addresses has all 2**64."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

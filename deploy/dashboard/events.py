@@ -1,4 +1,4 @@
-"""What happened in a run, told from one status to the next, or from one row of its metrics to the next."""
+"""What happened in a run between one status and the next, or between one row of its metrics and the next."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Event(msgspec.Struct, frozen=True):
     time: float
     """Seconds since 1970, by the learner's clock; 0: not known."""
     seconds: float
-    """Of the run."""
+    """Seconds of the run."""
     kind: Kind
     text: str
 
 
 def between(before: RunStatus | None, after: RunStatus) -> list[Event]:
-    """What happened from one status to the next; without one before, what is found."""
+    """What happened between two statuses; without `before`, one event that says which run is watched."""
     told = _found(after) if before is None else _changes(before, after)
     return [Event(after.time, after.seconds, kind, text) for kind, text in told]
 
 
 def between_rows(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Event]:
-    """The same of two rows of a run's metrics, which know less."""
+    """The same for two rows of a run's metrics, which say less."""
     time, seconds = (_float(after.get(name)) for name in ("time", "seconds"))
     return [Event(time, seconds, kind, text) for kind, text in _row_changes(before, after)]
 
@@ -77,7 +77,10 @@ def _senders(role: str, before: Sequence[SenderStatus], after: Sequence[SenderSt
 
 
 def _scaling(wanted: int, why: str, wanted_now: int, why_now: str) -> Told:
-    """A changed number, and a new reason that holds one back: its figures change all the time."""
+    """Tells a changed number of actors, or a new reason to hold a change back.
+
+    Reasons are compared without their figures, which change all the time.
+    """
     if wanted_now != wanted or (why_now.startswith("held") and _shape(why_now) != _shape(why)):
         yield "scaling", why_now or f"{wanted_now} actors are wanted"
 

@@ -1,4 +1,4 @@
-"""Reading the folder of a run, of one that has ended or of one that goes on."""
+"""Reading the folder of a run that goes on or has ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from common.settings.sections import Settings
 from deploy.dashboard.watched import Past
 
 GOES_ON_SECONDS = 30.0
-"""A run without a summary whose last row is older has ended without a word."""
+"""A run without a summary whose last row is older than this counts as interrupted."""
 AT_ONCE = 4096
-"""Rows."""
+"""Rows read at a time."""
 
 
 class FolderReader:
@@ -30,7 +30,7 @@ class FolderReader:
         self._past = Past()
 
     def record(self) -> RunRecord:
-        """Of the run in the folder; raises as `RunFolder.record`."""
+        """The record of the run in the folder; raises as `RunFolder.record`."""
         return self._folder.record()
 
     def past(self) -> Past:
@@ -42,7 +42,7 @@ class FolderReader:
         return self._past
 
     def figures(self) -> dict[str, Any]:
-        """What else there is to tell, by the names of a status. Raises as `RunFolder.record`."""
+        """What else the folder tells, under the names that a status has for it. Raises as `RunFolder.record`."""
         record = self.record()
         found: dict[str, Any] = {
             "run": record.run,
@@ -52,7 +52,7 @@ class FolderReader:
             "versions": record.versions,
             "state": "running" if self._fresh() else "interrupted",
         }
-        with contextlib.suppress(A3cdError):  # of another version of a3cd: the rest is shown
+        with contextlib.suppress(A3cdError):  # settings of another version of a3cd: the rest is shown
             found |= _from_settings(self._folder.settings())
         return found | _from_row(self._past.row or {}) | self._summary()
 
@@ -63,7 +63,7 @@ class FolderReader:
 
     def _summary(self) -> dict[str, Any]:
         plain: dict[str, Any] = {}
-        with contextlib.suppress(A3cdError):  # what the rows tell is shown
+        with contextlib.suppress(A3cdError):  # then what the rows tell is shown
             plain = self._folder.summary()
         if not plain:
             return {}
@@ -74,7 +74,7 @@ class FolderReader:
 
 
 def _from_settings(settings: Settings) -> dict[str, Any]:
-    """Without what only the learner, or each of its actors, knew."""
+    """Figures from the settings, without `auto`, of which only the learner or each of its actors knew the meaning."""
     found = {
         "env": settings.environment.id,
         "algorithm": settings.algorithm.kind,

@@ -1,4 +1,4 @@
-"""The threads that fill the model: one for each learner that is watched, and one for all folders."""
+"""The threads that fill the model: one for each learner or folder that is watched."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from deploy.dashboard.folder import FolderReader
 from deploy.dashboard.watched import Past, WatchedRun
 
 ASK_SECONDS = 0.2
-"""Longest wait for an answer before it is looked whether to stop."""
+"""Longest wait for an answer before a look whether to stop."""
 AGAIN_SECONDS = 10.0
-"""Until a learner that refused is asked again."""
+"""Pause until a learner that refused is asked again."""
 READ_SECONDS = 2.0
-"""Between two readings of a folder."""
+"""Pause between two readings of a folder."""
 
 
 class StatusSource(Protocol):
-    """What gives the statuses of one learner, as an observer does."""
+    """A source of the statuses of one learner, such as an observer."""
 
     @property
     def ended(self) -> Stop | None: ...
@@ -37,7 +37,7 @@ Open = Callable[[], AbstractContextManager[StatusSource]]
 
 
 def follow_learner(run: WatchedRun, source: Open, stopped: Event) -> None:
-    """Tell `run` all that comes from the learner, until `stopped`; whatever happens to the learner meanwhile."""
+    """Tell `run` all that comes from the learner, until `stopped`, whatever happens to the learner meanwhile."""
     while not stopped.is_set():
         try:
             with source() as statuses:
@@ -63,7 +63,7 @@ def _listen(run: WatchedRun, statuses: StatusSource, stopped: Event) -> None:
 
 
 def past_of(status: RunStatus) -> Past | None:
-    """What the folder that the learner names tells, if it can be read here and is of the same run."""
+    """What the run folder named by the learner tells, if it can be read here and belongs to the same run; else None."""
     reader = FolderReader(Path(status.run_dir))
     with suppress(A3cdError, OSError, ValueError):
         if reader.record().run == status.run:

@@ -18,12 +18,12 @@ from deploy.dashboard.watched import WatchedRun
 from deploy.dashboard.web import serve
 
 LOOK_SECONDS = 0.2
-"""Between two looks whether to stop."""
+"""Pause between two looks whether to stop."""
 JOIN_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 Watched = tuple[WatchedRun, Callable[[Event], None]]
-"""A run, and what fills it until an event."""
+"""A run, and the function that fills it until an event is set."""
 
 
 def show(
@@ -35,9 +35,10 @@ def show(
     stopping: Callable[[], bool],
     timeout: float,
 ) -> None:
-    """Until `stopping`.
+    """Show the runs until `stopping`.
 
-    Raises A3cdError if nobody has answered for `timeout` seconds, or if all have refused; 0: that may take any time.
+    Raises A3cdError if no learner or folder has answered after `timeout` seconds, or before that if all have failed;
+    0: neither ends it.
     """
     stopped = Event()
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ from deploy.dashboard.watched import ACTOR_FIELDS, WatchedRun
 STATIC = Path(__file__).parent / "static"
 COOKIE = "a3cd"
 MAX_BODY = 2**14
-"""Bytes of a request: a password."""
+"""Most bytes in the body of a request, which is at most a password."""
 MAX_POINTS = 2000
 PROTECTION = {
     "Content-Security-Policy": (
@@ -36,15 +36,15 @@ PROTECTION = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
 }
-"""BokehJS brings its styles as elements of the page, therefore 'unsafe-inline' for these. With no referrer at all a
-browser would not tell the origin of our own login either."""
+"""Headers of every answer. BokehJS adds its styles as elements of the page, hence 'unsafe-inline' for styles. Without
+any referrer a browser would not send the origin of our own login page either."""
 
 
 class Guarded(RequestHandler):
-    """Answers only who asks under a name of this server, from a page of this server, and knows the password."""
+    """Answers only requests under a name of this server, from a page of this server, and with the password."""
 
     open_to_all = False
-    """Without the password."""
+    """Whether the password is not needed."""
 
     def initialize(self, hosts: Hosts, door: Door | None, runs: Sequence[WatchedRun]) -> None:
         self.hosts, self.door, self.runs = hosts, door, runs
@@ -67,12 +67,12 @@ class Guarded(RequestHandler):
             self.shut_out()
 
     def _comes_by_link(self) -> bool:
-        """A link on another page may lead here; what it leads to, that page cannot read."""
+        """Whether a link on another page leads here; that is allowed, since the other page cannot read the answer."""
         headers = self.request.headers
         return bool(self.request.method == "GET" and headers.get("Sec-Fetch-Mode") == "navigate")
 
     def admitted(self) -> bool:
-        """By the cookie of the login, or by the password itself (HTTP basic authentication), for programs."""
+        """Whether the request has the cookie of a login or, as programs send it, the password (HTTP basic auth)."""
         if self.door is None:
             return True
         if self.door.known(time.monotonic(), self.get_cookie(COOKIE) or ""):
@@ -163,7 +163,7 @@ class Logout(Guarded):
 
 
 class Now(Guarded):
-    """All runs in short, and one of them in full."""
+    """The state of all runs in short, and of one of them in full."""
 
     def get(self) -> None:
         now = time.time()
@@ -196,7 +196,7 @@ class SettingsFile(Guarded):
 
 
 class Metrics(Guarded):
-    """Of the runs whose learners answer, for Prometheus; a run that is watched twice is told once."""
+    """Metrics of the runs whose learners answer, for Prometheus; a run that is watched twice is in them once."""
 
     def get(self) -> None:
         newest = {status.run: status for run in self.runs if (status := run.status) is not None}
@@ -220,7 +220,7 @@ class Asset(Guarded, StaticFileHandler):
         StaticFileHandler.initialize(self, path)
 
     def set_extra_headers(self, _: str) -> None:
-        self.set_header("Cache-Control", "no-cache")  # asked for again, and answered in short
+        self.set_header("Cache-Control", "no-cache")  # the browser revalidates it, which is cheap
 
 
 def application(runs: Sequence[WatchedRun], hosts: Hosts, door: Door | None) -> Application:
@@ -250,7 +250,7 @@ class Missing(Guarded):
 
 
 def serve(listener: socket.socket, runs: Sequence[WatchedRun], hosts: Hosts, door: Door | None) -> HTTPServer:
-    """Begin to answer on a listening socket, in the event loop that runs."""
+    """Begin to answer on a listening socket, in the running event loop."""
     server = HTTPServer(
         application(runs, hosts, door), max_body_size=MAX_BODY, max_header_size=2**14, idle_connection_timeout=60
     )

@@ -88,13 +88,14 @@ def _layout(hosts: dict[str, Any]) -> Layout:
 
 
 def _wheels(hosts: dict[str, Any]) -> tuple[Path, ...]:
-    """Takes the options of _SOFTWARE out of `hosts`; a wheel that is built lasts as long as the command."""
+    """Takes --wheel and --wheelhouse out of `hosts`; returns the wheels. One that is built here lasts until the end of
+    the command."""
     scratch = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="a3cd-wheel-"))
     return find(hosts.pop("wheel"), hosts.pop("wheelhouse"), Path(scratch))
 
 
 def _extras(text: str) -> set[str]:
-    """As --extras has them. Raises ConfigurationError for an extra that a3cd does not have."""
+    """The extras in the text of --extras. Raises ConfigurationError for an extra that a3cd does not have."""
     known = metadata("a3cd").get_all("Provides-Extra") or []
     named = {one.strip() for one in text.split(",") if one.strip()}
     for one in sorted(named - set(known)):
@@ -103,7 +104,10 @@ def _extras(text: str) -> set[str]:
 
 
 def _apply(hosts: dict[str, Any], make: Callable[[SshTarget], Payload]) -> None:
-    """Brings one host after the other to the state of its payload; ends with the first that fails, but looks at all."""
+    """Brings one host after the other to the state of its payload.
+
+    The first failure ends it; the verb `status` looks at all hosts and then raises the last failure.
+    """
     failure: A3cdError | None = None
     software = {"extras": _extras(hosts.get("extras", "")), "pip": hosts.get("pip_options", ())}
     for target in [_target(text, **hosts) for text in (hosts["to"], *hosts["more"])]:
@@ -149,7 +153,7 @@ def learner(config: Path, name: str, bind: Address, insecure: bool, **hosts: Any
     from common.rl.environments.names import extra
     from common.settings.toml import read
 
-    settings = read(config)  # a mistake in it is reported here, not in a journal over there
+    settings = read(config)  # a mistake in it is reported here, not in the host's journal
     _require_fixed_port(bind)
     one = roles.learner(_layout(hosts), _wheels(hosts), name, config.read_bytes(), bind, insecure)
     needed = {"torch", extra(settings.environment)} - {""}
@@ -164,7 +168,7 @@ def _invite(
     may_be: Sequence[str],
     hosts: dict[str, Any],
 ) -> credentials.Make | None:
-    """may_be: the roles of the keys. None: the learner is reached without keys."""
+    """Returns what makes the hosts' credentials; None: the learner is reached without keys. `may_be`: their roles."""
     if learner.loopback or insecure:
         return None
     if invite_from is None:

@@ -1,4 +1,4 @@
-"""A host's way in to the learner: made when the host has none yet, by whoever holds the learner's key folder."""
+"""A host's credential for the learner: made when the host has none yet, where the learner's key folder is."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from deploy.install.payload import Layout, shell_word
 from deploy.install.target import SshTarget
 
 Make = Callable[[str], bytes]
-"""Makes the credential of the host with that name in the learner's list, and ends the one that it had."""
+"""Makes a credential for the host of that name in the learner's list, and revokes the one that it had."""
 
 
 def here(learner: Address, folder: Path | None, roles: Sequence[str] = USUAL_ROLES) -> Make:
-    """Made in the learner's key folder on this machine. Raises ConfigurationError where there is none."""
+    """Makes credentials in the learner's key folder on this machine. Raises ConfigurationError where there is none."""
     where = folder or default_folder()
     if not (where / LEARNER_PAIR).exists():
         raise ConfigurationError(
@@ -36,14 +36,14 @@ def here(learner: Address, folder: Path | None, roles: Sequence[str] = USUAL_ROL
 
 
 def there(learner: Address, target: SshTarget, layout: Layout, roles: Sequence[str] = USUAL_ROLES) -> Make:
-    """Made on the learner's host; raises UnavailableError where that cannot be done."""
+    """Makes credentials on the learner's host, by ssh; raises UnavailableError where that cannot be done."""
     asked = "" if roles == USUAL_ROLES else "".join(f" --role {role}" for role in roles)
     command = f"{shell_word(layout.a3cd)} keys --keys {shell_word(layout.keys)}"
 
     def make(host: str) -> bytes:
         name = shlex.quote(host)
         script = (
-            f"{command} revoke {name} >/dev/null 2>&1\n"  # fails for a host that is new
+            f"{command} revoke {name} >/dev/null 2>&1\n"  # fails for a new host, which has no key yet
             f"exec {command} invite {name} --learner {shlex.quote(str(learner))}{asked}\n"
         )
         try:

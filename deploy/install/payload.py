@@ -12,7 +12,8 @@ from typing import IO
 from deploy.install.software import digest
 
 PYTHON = "python3"
-"""Makes the virtual environment of a host that has none; another one is put in the place of what is there."""
+"""Default of --python. It makes the virtual environment of a host that has none; only a Python named there replaces an
+existing environment."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +68,20 @@ class Payload:
     verb: str
     layout: Layout
     wheels: Sequence[Path] = ()
-    """a3cd's first. Alone, the host's pip finds what it needs."""
+    """Wheels to install, a3cd's first. If it is the only one, the host's pip finds what it needs."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """By `etc/`, `config/` or `units/` and the path below the layout's folder of that name."""
+    """Contents by path: `etc/`, `config/` or `units/`, and the path below the layout's folder of that name."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """More variables for the script."""
     credential: Callable[[], bytes] | None = None
-    """Called when the host has none for this learner."""
+    """Makes the host's credential; called when it has none for this learner."""
     extras: Collection[str] = ()
-    """Of a3cd, to be installed besides those that the host has."""
+    """Extras of a3cd to install besides those that the host has."""
     pip: Sequence[str] = ()
-    """Options of pip there."""
+    """Options for pip on the host."""
 
     def write(self, out: IO[bytes], python: str, due: Collection[str]) -> None:
-        """As a tar. `due`: lines that the script printed when it was to look only; they are changed now."""
+        """Writes a tar archive. `due`: the changes that the script printed when it only looked; now it makes them."""
         with tarfile.open(fileobj=out, mode="w|") as tar:
             for name, content in self._contents(python, due):
                 entry = tarfile.TarInfo(name)

@@ -1,5 +1,5 @@
-# Runs on a host for `a3cd deploy`, from a folder with `settings` and the files to install. Looks at each thing first and
-# prints what it changes; with act=no it changes nothing. Can be run again at any time, also after a failure.
+# Runs on a host for `a3cd deploy`, from a folder with `settings` and the files to install. It looks at each thing first
+# and prints what it changes; with act=no it changes nothing. It can be run again at any time, also after a failure.
 set -eu
 umask 022
 export LC_ALL=C.UTF-8 SYSTEMD_PAGER=cat SYSTEMD_COLORS=0
@@ -22,7 +22,7 @@ fail() {
     exit $code
 }
 
-# step TEXT COMMAND...: a change, and the command that makes it.
+# step TEXT COMMAND...: prints a change, and unless act=no runs the command that makes it.
 step() {
     echo "$1"
     shift
@@ -37,17 +37,17 @@ step() {
     [ $failed = 0 ] || fail $failed "$*: $why: $(tail -c 2000 "$here/log")"
 }
 
-# note TEXT: nothing that could be changed from here, so never alone a reason to act.
+# note TEXT: prints, unless act=no, what cannot be changed from here; it is therefore never alone a reason to act.
 note() { [ "$act" = no ] || echo "note: $1"; }
 
 ctl() { timeout 120 systemctl "$scope" "$@"; }
 
-# put FILE PATH MODE: whole or not at all, and never readable by more than the mode says.
+# put FILE PATH MODE: copies a file whole or not at all, and never readable by more users than the mode says.
 put() { install -D -m "$3" "$1" "$2.partial" && mv -f "$2.partial" "$2"; }
 
 same() { [ -f "$2" ] && [ "$(sha256sum <"$1")$(stat -c %a "$2")" = "$(sha256sum <"$2")644" ]; }
 
-# all KIND FOLDER: every file that was sent below KIND is in FOLDER.
+# all KIND FOLDER: puts every file that was sent below KIND into FOLDER.
 all() {
     [ -d "$here/$1" ] || return 0
     (cd "$here/$1" && find . -type f | sort) >"$here/list"
@@ -77,7 +77,7 @@ check_host() {
 
 pip() { eval 'timeout 1800 "$venv/bin/python" -m pip install --quiet '"$pip_options"' "$@"'; }
 
-# install_a3cd WHEEL WHAT: versions as a3cd was tested with; a wheelhouse has those that it has.
+# install_a3cd WHEEL WHAT: installs the versions that a3cd was tested with, or those in a wheelhouse if there is one.
 install_a3cd() {
     all=$1${extras:+[$extras]}
     if [ "$index" = yes ]; then
@@ -89,7 +89,7 @@ install_a3cd() {
         echo "$2" >"$venv/wheel"
 }
 
-# The extras that are here already stay: another role or run of this host may need them.
+# The extras that this host already has stay: another role or run may need them.
 with_extras() {
     both="$extras,$(cat "$venv/extras" 2>/dev/null || true)"
     echo "$both" | tr , '\n' | sed '/^$/d' | sort -u | paste -sd , -
@@ -110,7 +110,7 @@ software() {
     packages
 }
 
-# a3cd and what it needs, as `wheels.sha256`, `constraints.txt` and `extras` say.
+# Installs a3cd and what it needs, as `wheels.sha256`, `constraints.txt` and `extras` say.
 packages() {
     what="$sum $(sha256sum <"$here/constraints.txt") $extras"
     [ "$fresh" = no ] && [ -x "$a3cd" ] && [ "$(cat "$venv/wheel" 2>/dev/null)" = "$what" ] && return
@@ -119,7 +119,8 @@ packages() {
     [ "$act" = no ] || echo "$extras" >"$venv/extras"
 }
 
-# The extras that actors of the learner's run need, if the learner can be asked: that needs a3cd and the credential here.
+# Adds the extras that actors of the learner's run need, if the learner can be asked, for which a3cd and the credential
+# must be here.
 ask_learner() {
     [ -n "$learner" ] && [ -x "$a3cd" ] || return 0
     set --
@@ -136,7 +137,7 @@ ask_learner() {
     note "the learner was not asked what its run needs (--extras): $why"
 }
 
-# checked RUN FILE: a learner that runs is not stopped for settings with which none can begin.
+# checked RUN FILE: ends here if no learner could begin with these settings, so that one that runs is not stopped.
 checked() {
     unit=$(ctl show --property=Environment --value "a3cd-learner@$1.service" | tr ' ' '\n')
     path=$( (echo "$unit" && cat "$config/learner.env" "$config/runs/$1.env" 2>/dev/null) |
@@ -150,7 +151,7 @@ checked() {
         fail $failed "the settings of run $1 are refused, and nothing was stopped: $(tail -c 2000 "$here/log")"
 }
 
-# The runs whose learners are at work, or failed.
+# Prints the runs whose learners are at work or have failed.
 runs() { at_work 'a3cd-learner@*.service' | sed 's/^a3cd-learner@\(.*\)\.service$/\1/'; }
 
 check_settings() {
@@ -183,11 +184,11 @@ access() {
         step "credential $credential" put "$here/credential" "$keys/$credential" 600
 }
 
-# What runs is what was sent.
+# Whether what runs is what was sent.
 current() { [ "$changed" = no ] && [ "$(cat "$stamp" 2>/dev/null)" = "$digest" ]; }
 
-# state_of UNIT: `state` is up, waits (for its learner), refused (by it; the unit goes on trying), starts, over (a run
-# that is) or down; `status` its exit code.
+# state_of UNIT: sets `state` to up, waits (for its learner), refused (by it; the unit goes on trying), starts, over (a
+# run that has ended) or down, and `status` to its exit code.
 state_of() {
     active='' sub='' result='' status='' text=''
     while IFS='=' read -r key value; do
@@ -219,11 +220,11 @@ running() {
     done
 }
 
-# Those of the units that run, are to be started again, or have failed; not those that somebody stopped.
+# Prints those of the units that run, are to be started again, or have failed; not those that somebody stopped.
 at_work() { ctl list-units --all --plain --no-legend "$@" | awk '$3 != "inactive" { print $1 }'; }
 
-# Until all have run for some seconds; one that fails ends it with its exit code and its last lines. One that waits for
-# its learner may wait on, but not before it had time to be refused.
+# Waits until all units have run for some seconds; one that fails ends this with its exit code and its last lines. One
+# that waits for its learner may wait on, but not before it had time to be refused.
 stays() {
     good=0 seconds=0
     while [ $good -lt "$STEADY" ]; do
@@ -271,7 +272,7 @@ start() {
     done
 }
 
-# Actors of an earlier deployment with more slots, by the links of `systemctl enable`.
+# Prints the actors of an earlier deployment with more slots, by the links of `systemctl enable`.
 beyond() {
     for link in "$units"/a3cd.target.wants/a3cd-actor@*.service; do
         slot=${link##*@}
@@ -285,7 +286,7 @@ stop_everything() {
         ctl reset-failed 'a3cd-*.service' &&
         # Disabling a template disables all its instances.
         ctl disable a3cd.target a3cd-learner@.service a3cd-actor@.service a3cd-launcher.service &&
-        # A host that was deployed to before there were evaluators and relays has no such units.
+        # A host that was set up before there were evaluators and relays has no such units.
         for unit in a3cd-evaluator.service a3cd-relay.service; do
             [ ! -e "$units/$unit" ] || ctl disable "$unit" || return
         done

@@ -1,4 +1,4 @@
-"""What a host is to have for each role: units, settings, and keys."""
+"""The files that a host gets for each role: units, settings, and keys."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -14,7 +14,7 @@ UNITS = (
     *("a3cd-relay.service", "a3cd.target", "a3cd.slice"),
 )
 PLAYERS = ("a3cd-actor@.service", "a3cd-evaluator.service")
-"""Units that speak to a learner with the credential of their host; an evaluator is started by hand."""
+"""Units that connect to a learner with the credential of their host; an evaluator is started by hand."""
 _RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _NO_KEYS = b"# No keys: the learner is on this machine, or `a3cd deploy` was told --insecure.\n"
@@ -48,7 +48,8 @@ def peers(
     insecure: bool = False,
     credential: Callable[[], bytes] | None = None,
 ) -> Payload:
-    """`actors` or a `launcher`, as `verb` says; raises ConfigurationError for what cannot be the name of a module."""
+    """Actors or a launcher, as `verb` says (`actors`, `launcher`); raises ConfigurationError for a name that no module
+    can have."""
     for name in modules:
         if not _MODULE.fullmatch(name):
             raise ConfigurationError(f"{name!r} is no name of a module")
@@ -82,7 +83,7 @@ def relay(
 ) -> Payload:
     """A relay between the learner and the actors that connect to `bind`; mbit: as `a3cd relay` has it, 0: not given.
 
-    Its credential is not that of other peers on the host, which may not be relays.
+    It has a credential of its own, since other peers on the host may not be relays.
     """
     keys = not bind.loopback and not insecure
     words = " ".join([*([f"--mbit {mbit:g}"] if mbit else []), *(["--insecure"] if insecure else [])])
@@ -93,7 +94,7 @@ def relay(
     if layout.user and credential:
         path = f"{layout.keys}/{name}".replace("~", "%h")
         drop_in = f'[Service]\nEnvironment="A3CD_CREDENTIAL=--credential {path}"\n'.encode()
-    elif keys or credential:  # a learner's towards the actors, and a peer's towards the learner
+    elif keys or credential:  # keys as a learner's towards the actors, and as a peer's towards the learner
         drop_in = read("drop-ins", "learner-keys.conf") if keys else b""
         drop_in += _peer_keys(f"{layout.keys}/{name}") if credential else b""
     own |= _files(layout) | {"units/a3cd-relay.service.d/keys.conf": drop_in}
@@ -112,7 +113,7 @@ def upgrade(layout: Layout, wheels: Sequence[Path]) -> Payload:
 
 
 def _files(layout: Layout, drop_in: bytes = b"", *services: str) -> dict[str, bytes]:
-    """The files of every role, and the drop-in about keys. A user's own daemons find keys in the user's key folder."""
+    """The files of every role, and the drop-in about keys. A user's daemons find the user's key folder without it."""
     found = {f"units/{name}": layout.unit(name) for name in UNITS}
     if not layout.user:
         found |= {f"etc/{kind}.d/a3cd.conf": read(f"{kind}.conf") for kind in ("sysusers", "tmpfiles")}
@@ -121,6 +122,6 @@ def _files(layout: Layout, drop_in: bytes = b"", *services: str) -> dict[str, by
 
 
 def _environment(sample: str, *lines: str) -> bytes:
-    """The sample with its comments, and what is set below it."""
+    """A sample file of variables with its comments, and below it the lines that are set."""
     set_here = "".join(f"{line}\n" for line in lines if line)
     return read("environment", sample) + b"\n# Set by `a3cd deploy`, which writes this file anew.\n" + set_here.encode()

@@ -1,4 +1,4 @@
-"""The wheels that are installed on a host: a3cd, given or built here, and with a wheelhouse all that it needs."""
+"""The wheels to install on a host: a3cd's, given or built here, and with a wheelhouse those of all that it needs."""
 
 import hashlib
 import subprocess
@@ -12,7 +12,7 @@ _PROJECT = Path(__file__).parents[2]
 
 
 def find(wheel: Path | None, wheelhouse: Path | None, scratch: Path) -> tuple[Path, ...]:
-    """The wheel given, or one built into `scratch` from the source tree that this runs from; then those it needs.
+    """The wheel given, or one built into `scratch` from the source tree of this program; then those in the wheelhouse.
 
     Raises ConfigurationError for files that are not there, UnavailableError where no wheel can be built.
     """

@@ -22,16 +22,16 @@ _RECEIVE = (
     'trap "rm -rf $here" EXIT; trap "exit 1" HUP INT TERM; '
     'tar -xf - -C "$here" && sh "$here/remote_script.sh"\''
 )
-"""The same for every payload: nothing of it is on a command line."""
+"""The remote command. It is the same for every payload, of which nothing is on a command line."""
 MOST_SECONDS = 3600.0
-"""For all that is to be done in one connection. Each step there has a limit of its own, and is told by its name."""
+"""Time limit of one connection, for all steps. Each step also has its own limit, and is named if it exceeds that."""
 
 
 @dataclass(frozen=True)
 class SshTarget:
     host: Host
     words: tuple[str, ...]
-    """Of the command, but for the line."""
+    """The ssh command without the remote command line."""
     python: str = PYTHON
     sudo: bool = False
 
@@ -45,7 +45,7 @@ class SshTarget:
         return cls(host, tuple(words), python, sudo)
 
     def apply(self, payload: Payload, due: Collection[str] = ()) -> Iterator[str]:
-        """Yields what differs from the payload; changes it if given `due`, which is what was yielded without.
+        """Yields what differs from the payload. With `due`, the lines that a call without it yielded, also changes it.
 
         Raises UnavailableError for a host that cannot be reached or a step that fails, ConfigurationError for one that
         would fail again.
@@ -86,7 +86,7 @@ def _late(late: threading.Event, process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _after(seconds: float, do: Callable[[], object]) -> Iterator[None]:
-    """Does it when the block takes longer."""
+    """Calls `do` if the block takes longer than `seconds`."""
     timer = threading.Timer(seconds, do)
     timer.daemon = True
     timer.start()

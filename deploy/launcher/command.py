@@ -82,7 +82,10 @@ def _check_extra(start_with: str) -> None:
 
 
 def default_name(start_with: str) -> str:
-    """Actors that outlive the launcher are found by its name, so it must be the same tomorrow."""
+    """The launcher's name where none is given.
+
+    Actors that outlive a launcher are found by its name, so for those ways the name must be the same tomorrow.
+    """
     host = platform.node() or "launcher"
     return f"{host}-{os.getpid()}" if start_with in ("process", "ray") else host
 
@@ -101,7 +104,7 @@ def places(
         return _hosts(learner, [*(["--insecure"] if access.insecure else []), *modules], name, slots, given)
     if slots is None:
         raise click.UsageError("--slots N says how many actors may run")
-    # Nice: actors give way to whoever uses the host, and to a learner on it.
+    # --nice: actors give way to whoever uses the host, and to a learner on it.
     words = [*_way_in(access, given["actor_learner"]), "--nice", "10", *modules]
     backend: Backend
     match start_with:
@@ -135,7 +138,7 @@ def _planned(access: LearnerEndpoint, found: Sequence[Place], name: str) -> Iter
 
 
 def _way_in(access: LearnerEndpoint, elsewhere: Address | None) -> list[str]:
-    """The first words of an actor; at another address, such as a relay's, it finds its own credential by that."""
+    """The first arguments of an actor. For another address, such as a relay's, it finds its own credential."""
     return access.arguments() if elsewhere is None else LearnerEndpoint(elsewhere, insecure=access.insecure).arguments()
 
 
@@ -145,7 +148,7 @@ def _actor(words: Sequence[str], launcher: str, slot: int) -> list[str]:
 
 
 def _ray(access: LearnerEndpoint, modules: Sequence[str], launcher: str, given: Mapping[str, Any]) -> Backend:
-    """No credential: each host finds its own by the learner's address."""
+    """The backend for Ray. It passes no credential on: each host finds its own by the learner's address."""
     learner = given["actor_learner"] or access.address
     wanted = {key: amount(text) for key, text in (REQUEST | given["request"]).items()}
     plan = Plan(
@@ -161,7 +164,7 @@ def _ray(access: LearnerEndpoint, modules: Sequence[str], launcher: str, given: 
 
 
 def _pods(access: LearnerEndpoint, modules: Sequence[str], launcher: str, given: Mapping[str, Any]) -> Backend:
-    """Pods have a credential of their own, or none: this host's is not sent to the cluster."""
+    """The backend for Kubernetes. Pods have their own credential, or none: this host's is not sent to the cluster."""
     if given["image"] is None and not in_cluster():
         raise click.UsageError("--start-with kubernetes needs --image IMAGE, with a3cd in it")
     if access.insecure == bool(given["secret"]):

@@ -1,4 +1,4 @@
-"""Decides for the launcher: orders, observations and time in; requests to the backends and reports out."""
+"""The launcher's decisions: takes orders, observations and the time; returns requests to the backends and reports."""
 
 import math
 from collections import Counter
@@ -24,13 +24,13 @@ from deploy.launcher.crash_loop import CrashLoop
 from deploy.launcher.reconciler import GRACE_SECONDS, Reconciler, Slot
 
 LOOK_SECONDS = 0.5
-"""Longest time between two looks of a shell at all deadlines; messages, signals and reports wake its loop."""
+"""Longest time between two looks of a shell at all deadlines; messages, signals and reports wake its loop earlier."""
 END_SECONDS = 0.01
 """The same, while the last actors end."""
 LEAVE_SECONDS = 3.0
-"""After a final stop, in which actors leave by themselves: the learner told them too."""
+"""Time after a final stop in which actors may leave by themselves: the learner has told them, too."""
 ABANDON_SECONDS = 1.0
-"""After SIGKILL: a process that is still there hangs in the kernel, and is not waited for."""
+"""Time after SIGKILL: a process that is still there then hangs in the kernel, and is not waited for."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,11 @@ class LauncherCore:
         outlives: bool = False,
         names: Mapping[str, Slot] | None = None,
     ) -> None:
-        """`slots` and host name of each place; `prestart` actors load their libraries before the first order.
+        """`slots`, `hosts`: the number of slots and the host name of each place.
 
-        `outlives`: the actors go on without this launcher, so that another of its name finds them. `names`: of the
-        actors, without the name of a key.
+        `prestart`: actors that load their libraries before the first order. `outlives`: whether the actors go on
+        without this launcher, so that another launcher of its name finds them. `names`: the slot of each actor by its
+        name, without the name of a key.
         """
         self.slots = sum(slots)
         self.wanted = min(prestart, self.slots)
@@ -66,16 +67,16 @@ class LauncherCore:
         self._outlives = outlives
         self._names = names or {}
         self._yielded = False
-        """Another launcher of this name has its place at the learner."""
+        """Whether another launcher of this name has taken this one's place at the learner."""
         self._reconciler = Reconciler(slots)
         self._crash_loops = [CrashLoop() for _ in hosts]
         self.problems = [""] * len(hosts)
-        """What failed last in each place, or should be known; empty: nothing."""
+        """For each place, what failed there last, or what a person should know; empty: nothing."""
         self._unsettled = set(range(len(hosts)))
-        """Places that nobody tried to observe yet."""
+        """Places that have not been observed yet, not even in vain."""
         self._interval = self._report_due = math.inf
         self._last: FleetReport | None = None
-        """Sent last; None: the learner knows nothing of this launcher yet."""
+        """The report sent last; None: the learner knows nothing of this launcher yet."""
         self._failed = 0
         self._restarts: Counter[Slot] = Counter()
         self._clamped = ""
@@ -84,17 +85,17 @@ class LauncherCore:
         self._detached = False
 
     def handle(self, now: float, message: AnyMessage) -> list[Slot]:
-        """Returns the slots whose actor hangs, by what the learner says, and will be replaced."""
+        """Takes a message; returns the slots whose actor hangs according to the learner, and will be replaced."""
         match message:
             case Welcome():
                 epoch = (message.run, message.epoch)
-                if self._epoch not in (None, epoch):  # it may have other settings
+                if self._epoch not in (None, epoch):  # its settings may differ
                     self._crash_loops = [CrashLoop() for _ in self._hosts]
                 self._epoch = epoch
                 self._interval = message.heartbeat_seconds
                 self._last = None
                 self._yielded = False
-            case Refused(code="replaced"):  # the actors are the other's, if it can find them
+            case Refused(code="replaced"):  # the actors belong to the other one, if it can find them
                 self._yielded = True
                 self.wanted = self.wanted if self._outlives else 0
             case FleetOrder() if not self.stopping:
@@ -108,15 +109,15 @@ class LauncherCore:
         return []
 
     def _hanging(self, now: float, name: str, seconds: float) -> Iterator[Slot]:
-        """The slot of an actor that fell silent, if that is the one that runs there now."""
+        """Yields the slot of an actor that fell silent, if the same actor still runs there."""
         while name and name not in self._names:
-            name = name.partition("/")[2]  # an actor on another host has the name of that host's key before its own
+            name = name.partition("/")[2]  # on another host, the name of its key is before the actor's own
         slot = self._names.get(name)
         if slot is not None and self._reconciler.replace(now, slot, seconds):
             yield slot
 
     def observe(self, now: float, place: int, report: Report) -> Step:
-        """Answers a backend's report. Before the first order all actors found are wanted."""
+        """Answers a backend's report. Before the first order, all actors that are found count as wanted."""
         self._unsettled.discard(place)
         if report.seen is None:
             self._reconciler.lose(now, place)
@@ -133,12 +134,15 @@ class LauncherCore:
         self._plan(now)
         requests = Requests() if self._hands_off else self._reconciler.requests(now, place)
         waiting = any(slot.place == place for slot in self._reconciler.plan - self._reconciler.observed)
-        if report.problem or not waiting:  # else the last problem may be why they wait
+        if report.problem or not waiting:  # while slots wait, the last problem may be the reason
             self.problems[place] = report.problem
         return Step(requests if self.ordered else replace(requests, planned=None), tuple(sorted(found)), failures)
 
     def _is_failure(self, now: float, place: int, ended: Ended) -> bool:
-        """Exit code 0 is none: the learner sent the actor away."""
+        """Counts an actor's end if it is a failure; returns whether it is.
+
+        Exit code 0 is no failure: the learner sent the actor away.
+        """
         slot = Slot(ended.slot, place)
         if slot not in self._reconciler.plan or ended.exit_code == EXIT_DONE:
             return False
@@ -150,9 +154,9 @@ class LauncherCore:
         return True
 
     def stop(self, now: float, patience: float = 0.0) -> None:
-        """The launcher is to end: actors have `patience` seconds to leave, then are asked, then killed.
+        """Begins the launcher's end: actors have `patience` seconds to leave, are then asked to, and then killed.
 
-        Those of another launcher are left to it.
+        Actors that belong to another launcher are left to it.
         """
         if self._hands_off:
             self.detach()
@@ -163,11 +167,11 @@ class LauncherCore:
         self._abandon_at = min(self._abandon_at, now + patience + GRACE_SECONDS + ABANDON_SECONDS)
 
     def detach(self) -> None:
-        """The launcher is to end, and its actors to go on until another launcher finds them."""
+        """Begins the launcher's end, while its actors go on until another launcher finds them."""
         self.stopping = self._detached = True
 
     def tick(self, now: float) -> FleetReport | None:
-        """The report, if it changed since the last one or a heartbeat has passed."""
+        """Returns the report if it has changed since the last one, or if a heartbeat interval has passed."""
         if self._detached:
             return None
         for slot in self._reconciler.observed - self._reconciler.starting:
@@ -184,12 +188,12 @@ class LauncherCore:
     def deadline(self) -> float:
         """When `tick` or `due` next have something to do, unless a report or a message comes before.
 
-        A trial after a crash loop is no part of it: a second later is as good.
+        It does not include the trial after a crash loop, which may as well begin a second later.
         """
         return self._report_due if self._hands_off else min(self._report_due, self._reconciler.deadline)
 
     def due(self, now: float) -> set[int]:
-        """Places to observe now; each is returned once until its report comes."""
+        """Returns the places to observe now; each is returned once until its report comes."""
         return set() if self._hands_off else self._reconciler.due(now)
 
     @property
@@ -200,14 +204,14 @@ class LauncherCore:
         self._reconciler.set_plan(now, self.wanted, self._usable(now))
 
     def _usable(self, now: float) -> set[Slot]:
-        """Where actors may be started."""
+        """The slots in which actors may be started."""
         ready = self._reconciler.ready
         doubtful = {place for place in ready if self._crash_loops[place].why}
         usable = {slot for slot in self._reconciler.slots if slot.place in ready - doubtful}
         return usable.union(*(self._trial(now, place) for place in doubtful))
 
     def _trial(self, now: float, place: int) -> set[Slot]:
-        """The slot for the one actor that may try, once it is time, whether actors can run here again."""
+        """The slot for the single actor that tries whether actors can run here again; empty if none may start now."""
         since = self._crash_loops[place].retry_at
         slots = {slot for slot in self._reconciler.slots if slot.place == place}
         taken = slots & self._reconciler.taken
@@ -216,9 +220,10 @@ class LauncherCore:
         return {self._reconciler.next_free(slots)} if slots - taken else set()
 
     def report(self, now: float) -> FleetReport:
-        """Running: actors that work; starting: requested, not at work yet, or waiting to be started again.
+        """Returns what the learner is told.
 
-        Slots: those in which an actor is or could be, so that the learner can order the others elsewhere.
+        `running`: actors at work. `starting`: actors that are requested, not at work yet, or waiting to be started
+        again. `slots`: slots in which an actor is or could be, so that the learner can order other actors elsewhere.
         """
         taken = self._reconciler.taken
         starting = self._reconciler.requested | self._reconciler.starting | self._reconciler.silent
@@ -239,7 +244,7 @@ class LauncherCore:
         )
 
     def _most_restarted(self) -> dict[str, int]:
-        """By the actor's name; of many those that were started again most often."""
+        """Restarts by the actor's name; of many actors only those that were started again most often."""
         if not self._restarts:
             return {}
         names = {slot: name for name, slot in self._names.items()}
@@ -257,9 +262,9 @@ class LauncherCore:
 
     @property
     def gave_up(self) -> bool:
-        """No actors are started anywhere, but one now and then to try; those that run go on."""
+        """Whether no actors are started anywhere, except one now and then as a trial; actors that run go on."""
         return all(one.why for one in self._crash_loops)
 
     def finished(self, now: float) -> bool:
-        """Stopped, and no actor left that is worth waiting for."""
+        """Whether the launcher is stopped, and no actor is left that is worth waiting for."""
         return self.stopping and (self._detached or now >= self._abandon_at or not self._reconciler.taken)

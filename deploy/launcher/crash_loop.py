@@ -1,9 +1,10 @@
 """Decides whether actors can run on a host now, and when to try again.
 
-Two things say that they cannot: an actor whose exit code says that its configuration is wrong, and failures of one slot
-in a row during which no actor lived, so that what fails in several slots at one moment counts once. Then none is
-started until a single actor tries again, after a time that doubles with each such try, for ever: a fault passes, an
-upgrade comes, a wrong file is mended. When an actor that began since then has lived, all slots are free again.
+Two things show that they cannot: an actor's exit code that means a wrong configuration, or several failures in a row of
+one slot while no actor ran steadily. (Failures are counted by slot, so that what fails in several slots at the same
+moment counts once.) From then on no actor is started, except a single one that tries again after a pause. The pause
+doubles with each try up to a maximum, and the tries never end: a fault may pass, an upgrade may come, a wrong file may
+be mended. When an actor that started after the pause has run steadily, actors may start in all slots again.
 """
 
 import math
@@ -25,13 +26,13 @@ class CrashLoop:
         self.why = ""
         """Why no more actors are started; empty while they are."""
         self.retry_at = -math.inf
-        """When one may be, nevertheless."""
+        """When a single actor may be started nevertheless."""
         self._failures: Counter[int] = Counter()
-        """By slot, in a row, while no actor ran steadily."""
+        """Failures in a row by slot, while no actor ran steadily."""
         self._retries = 0
 
     def count(self, now: float, ended: Ended, lived: float, longest: float) -> None:
-        """Counts a failure after `lived` seconds; the oldest actor that runs here has run for `longest` seconds."""
+        """Counts the failure of an actor after `lived` seconds; the oldest other actor here has run for `longest`."""
         self._failures[ended.slot] += 1
         if max(lived, longest) >= STEADY_SECONDS:
             self._failures.clear()
@@ -39,7 +40,7 @@ class CrashLoop:
         hopeless = ended.exit_code in HOPELESS
         given_up = hopeless or failures >= MOST_FAILURES
         if self.why:
-            given_up = now - lived >= self.retry_at  # else it ran already, and proves nothing
+            given_up = now - lived >= self.retry_at  # an actor that started before proves nothing
         if not given_up:
             return
         first = HOPELESS_RETRY_SECONDS if hopeless else RETRY_SECONDS
@@ -51,7 +52,7 @@ class CrashLoop:
         self.exit_code, self.why = ended.exit_code, f"{times}{end}: {last_word}"
 
     def lives(self, now: float, age: float) -> None:
-        """An actor here is so old."""
+        """Takes the age of an actor that runs here: if it is old enough, actors can run here again."""
         if self.why and age >= STEADY_SECONDS and now - age >= self.retry_at:
             self.why, self.exit_code = "", EXIT_DONE
             self._failures.clear()

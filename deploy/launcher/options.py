@@ -1,4 +1,4 @@
-"""The options of `a3cd launcher` that belong to some ways of starting actors: one table, with the check of each."""
+"""The options of `a3cd launcher` that belong to certain ways of starting actors: one table, with the check of each."""
 
 import re
 import shlex
@@ -21,13 +21,13 @@ from deploy.ssh import STRICT
 
 WAYS = ("process", "systemd", "ssh", "slurm", "ray", "kubernetes", "command")
 REQUEST = {"cpu": "1", "memory": "512Mi"}
-"""What an actor asks for unless --request says it."""
+"""Resources that an actor asks for unless --request says otherwise."""
 EXTRAS = frozenset({"kubernetes", "ray"})
-"""Ways whose extra, and the module that it installs, have the way's name."""
+"""Ways that need an extra of a3cd. The extra, and the module that it installs, have the way's name."""
 
 
 class Checked(click.ParamType[Any]):
-    """A word read by a function that raises ConfigurationError."""
+    """A parameter whose text is read by a function, which raises ConfigurationError for wrong text."""
 
     name = "text"
 
@@ -42,7 +42,7 @@ class Checked(click.ParamType[Any]):
 
 
 class WayOption(click.Option):
-    """An option of some of the ways."""
+    """An option that belongs to some of the ways."""
 
     def __init__(self, name: str, ways: tuple[str, ...], help: str = "", **options: Any) -> None:
         super().__init__([name], help=f"{', '.join(ways)}: {help}" if help else None, **options)
@@ -50,7 +50,7 @@ class WayOption(click.Option):
 
 
 def _form(pattern: str, how: str, taken: Collection[str] = ()) -> Checked:
-    """A word of this form, told `how` to write it; its group `key` is none of `taken`."""
+    """A parameter that matches `pattern`, whose group `key` is none of `taken`; the error says `how` to write it."""
 
     def read(text: str) -> str:
         match = re.fullmatch(pattern, text, re.ASCII)
@@ -64,7 +64,7 @@ def _form(pattern: str, how: str, taken: Collection[str] = ()) -> Checked:
 
 
 def _pairs(option: str, pattern: str, how: str) -> Callable[[Any, Any, tuple[str, ...]], dict[str, str]]:
-    """Reads the words KEY=VALUE of an option that is repeated; each key once."""
+    """A callback that reads the KEY=VALUE words of a repeatable option; each key may be given once."""
 
     def read(_: Any, __: Any, words: tuple[str, ...]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -196,7 +196,7 @@ OPTIONS = (
 
 
 def amount(quantity: str) -> float:
-    """The number that a quantity of Kubernetes is: 0.5 of 500m, 1024 of 1Ki."""
+    """Returns a Kubernetes quantity as a number: 0.5 for 500m, 1024 for 1Ki."""
     number = quantity.rstrip("munkKMGTPEi")
     unit = quantity.removeprefix(number)
     small = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3}

@@ -1,12 +1,13 @@
-"""Which actors to start and to stop, from three sets of slots.
+"""Which actors to start and to stop, from these sets of slots.
 
     plan       an actor is wanted here
     requested  a start was handed to the backend and has not been observed yet
     observed   the last observation shows an actor here
-    silent     of those observed: it hangs, and another is to take its place
+    silent     the observed actor here hangs, and another is to take its place
 
-A slot in `plan` alone is started, one in `observed` alone is stopped. Requests follow only upon an observation of their
-place, so an actor is never started twice. An actor that ended by itself is started again after 0.5, 1, 2, 4, ... 30 s.
+An actor is started in a slot that is in `plan` alone, and stopped in a slot that is in `observed` alone. Requests to a
+place are made only after a new observation of it, so an actor is never started twice. An actor that ended by itself is
+started again after 0.5, 1, 2, 4, ... 30 s.
 """
 
 import math
@@ -18,17 +19,17 @@ from deploy.backends.background_loop import backoff
 from deploy.backends.base import Observation, Requests
 
 STEADY_SECONDS = 60.0
-"""An actor that ran so long proves that actors can run here: on a busy machine half of it goes into loading torch."""
+"""An actor that has run for so long proves that actors can run here. Loading torch takes half of it on a busy host."""
 GRACE_SECONDS = 3.0
 """From SIGTERM to SIGKILL."""
 KILL_AGAIN_SECONDS = 10.0
-"""A request may have failed."""
+"""Time after which an actor that is still there is killed again, since the request may have failed."""
 GONE_SECONDS = 600.0
-"""A place that cannot be observed for so long counts as empty; actors that it has after all are found again."""
+"""A place that could not be observed for so long counts as empty; if it has actors after all, they are found again."""
 
 
 class Slot(NamedTuple):
-    """Room for one actor. Slots sort by turns over the places, so that few actors run on many hosts."""
+    """Room for one actor. Slots sort by number before place, so that a few actors are spread over many hosts."""
 
     number: int
     place: int = 0
@@ -37,10 +38,10 @@ class Slot(NamedTuple):
 @dataclass
 class _Times:
     requested: float = -math.inf
-    """When its start was requested; of one that was found nobody knows."""
+    """When its start was requested; -inf for an actor that was found, where it is not known."""
     started: float = -math.inf
     due: float = -math.inf
-    """Not started before."""
+    """Earliest time of its next start."""
     setbacks: int = 0
     """Ends and failed requests since an actor last ran steadily."""
     stop_at: float = math.inf
@@ -50,16 +51,16 @@ class _Times:
 
 class Reconciler:
     def __init__(self, slots: Sequence[int]) -> None:
-        """`slots` of each place."""
+        """`slots`: the number of slots of each place."""
         self.slots = sorted(Slot(number, place) for place, count in enumerate(slots) for number in range(count))
         self.plan: set[Slot] = set()
         self.requested: set[Slot] = set()
         self.observed: set[Slot] = set()
         self.starting: set[Slot] = set()
-        """Of those observed, the ones whose actor does not work yet."""
+        """Observed slots whose actor is not at work yet."""
         self.silent: set[Slot] = set()
         self.ready: set[int] = set()
-        """Places that the last attempt could observe."""
+        """Places whose last observation succeeded."""
         self._times = {slot: _Times() for slot in self.slots}
         self._seen_at = dict.fromkeys(range(len(slots)), -math.inf)
         self._awaited: set[int] = set()
@@ -70,7 +71,7 @@ class Reconciler:
         return self.requested | self.observed
 
     def next_free(self, slots: Collection[Slot]) -> Slot:
-        """Of these slots the free one that is planned already, or may be started first."""
+        """Returns the free one of `slots` that is planned already, or else the one that may be started first."""
         free = set(slots) - self.taken
         return min(free, key=lambda slot: (slot not in self.plan, self._times[slot].due, slot))
 
@@ -82,7 +83,7 @@ class Reconciler:
         self.plan &= self.taken | set(usable)
         missing = wanted - len(self.plan)
         if missing < 0:
-            # What does not run costs nothing to give up; of the others the newest has learnt least.
+            # Giving up a slot where no actor runs costs nothing; of the actors that run, the newest has learnt least.
             first = sorted(sorted(self.plan, reverse=True), key=lambda slot: (slot in self.taken, self.age(now, slot)))
             for slot in first[:-missing]:
                 self.dismiss(now, slot)
@@ -91,14 +92,17 @@ class Reconciler:
             self.plan.update(free[:missing])
 
     def dismiss(self, at: float, slot: Slot) -> None:
-        """Plans no actor here: it is asked to leave at `at`, or earlier if it was to be asked earlier."""
+        """Takes the slot out of the plan: its actor is asked to leave at `at`, or earlier if so decided before."""
         self.plan.discard(slot)
         times = self._times[slot]
         times.stop_at = min(times.stop_at, at)
         times.kill_at = min(times.kill_at, at + GRACE_SECONDS)
 
     def replace(self, now: float, slot: Slot, silent_for: float) -> bool:
-        """Ends the actor here, silent for so many seconds; False: it began since, or is on its way in or out."""
+        """Ends the actor in the slot, silent for `silent_for` seconds, so that another takes its place.
+
+        Returns False if it is left alone: it began during these seconds, or is starting or leaving.
+        """
         times = self._times[slot]
         if slot not in self.observed & self.plan - self.silent - self.starting or now - times.requested <= silent_for:
             return False
@@ -107,7 +111,7 @@ class Reconciler:
         return True
 
     def observe(self, now: float, place: int, seen: Observation, ended: Collection[int] = ()) -> set[Slot]:
-        """Takes an observation that follows all requests to its place; returns the slots found without a request."""
+        """Takes an observation made after all requests to the place; returns the slots with an actor not requested."""
         alive = {Slot(number, place) for number in seen.alive}
         found = alive - self.taken
         for slot in found:
@@ -129,7 +133,7 @@ class Reconciler:
         return found
 
     def lose(self, now: float, place: int) -> None:
-        """The place could not be observed: nothing is started there until it can."""
+        """Notes that the place could not be observed: nothing is started there until it can be."""
         self.ready.discard(place)
         self._awaited.discard(place)
         if now - self._seen_at[place] >= GONE_SECONDS:
@@ -141,7 +145,7 @@ class Reconciler:
             slots -= _of(slots, place)
 
     def _keeps(self, slot: Slot) -> bool:
-        """Whether the actor that is here, if there is one, is the one wanted."""
+        """Whether an actor is wanted here, and the one that is here, if there is one, may stay."""
         return slot in self.plan and slot not in self.silent
 
     def requests(self, now: float, place: int) -> Requests:
@@ -171,7 +175,7 @@ class Reconciler:
         return min((self._next(slot) for slot in self.slots if slot.place in places), default=math.inf)
 
     def due(self, now: float) -> set[int]:
-        """Places to observe now, since there is something to request there; each is returned once."""
+        """Returns the places to observe now because there is something to request there; each is returned once."""
         places = self.ready - self._awaited
         due = {slot.place for slot in self.slots if slot.place in places and self._next(slot) <= now}
         self._awaited |= due

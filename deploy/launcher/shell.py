@@ -30,11 +30,12 @@ _log = logging.getLogger(__name__)
 def run(
     access: LearnerEndpoint, places: Sequence[Place], *, name: str = "", prestart: int = 0, wait: float = 0.0
 ) -> int:
-    """Runs actors for the learner at `access` until it says that the run is over, or a signal comes.
+    """Runs actors for the learner at `access` until the learner says that the run is over, or a signal comes.
 
-    At most as many as `places` have slots, and `prestart` of them before the first order. The learner need not be
-    there, may refuse this launcher, and may come back later; `wait`: for so many seconds, 0: as long as it takes.
-    Closes the backends; main thread only. Returns the exit code: 0, 75 (no learner for so long), 130 or 143 (signal).
+    There are at most as many actors as `places` have slots, and `prestart` of them before the first order. The learner
+    may be absent, may refuse this launcher, and may come back later. `wait`: the longest time without a learner in
+    seconds; 0: as long as it takes. Closes the backends; main thread only. Returns the exit code: 0, 75 (no learner
+    for so long), 130 or 143 (signal).
     """
     with Signals() as signals, ExitStack() as stack:
         return _Launcher(access, places, name, prestart, wait, signals, stack).run()
@@ -84,7 +85,7 @@ class _Launcher:
         """Until this launcher has said goodbye."""
         self._gave_up = False
         self._yielded = False
-        """Another launcher of this name came later."""
+        """Whether a later launcher of this name has taken this one's place."""
 
     def run(self) -> int:
         self._notifier.ready(f"waiting for the learner at {self._address}")
@@ -111,7 +112,7 @@ class _Launcher:
         return self._exit_code
 
     def _seconds(self, now: float) -> float:
-        """To wait at most."""
+        """Longest wait for the next event, in seconds."""
         if self._core.stopping:
             return END_SECONDS
         deadline = min(self._core.deadline, self._membership.deadline, self._notifier.deadline)
@@ -125,7 +126,10 @@ class _Launcher:
             self._leave(f"stopped by {signal.Signals(self._signals.requested).name}")
 
     def _end(self, now: float, keep: bool) -> None:
-        """`keep`: actors that can go on do. A service manager stops a launcher to start it again; a Ctrl-C ends all."""
+        """Begins the end. `keep`: actors that can go on without a launcher do so.
+
+        A service manager stops a launcher in order to start it again, whereas Ctrl-C is to end everything.
+        """
         if keep and self._outlives:
             self._core.detach()
         else:
@@ -210,7 +214,7 @@ class _Launcher:
                 self._link.send(report)
 
     def _speak(self, now: float) -> None:
-        """Sends hello or heartbeat, and logs that no learner answers."""
+        """Sends hello or a heartbeat when it is due, and logs when no learner answers."""
         actors = self._core.actors
         message = self._membership.tick(now, state=f"{actors} actors")
         if message is not None and not self._link.send(message):

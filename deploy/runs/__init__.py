@@ -1,1 +1,1 @@
-"""What is known of many runs at once: listed, compared and drawn."""
+"""Many runs at once: listed, compared and drawn."""

@@ -17,12 +17,12 @@ Over = Literal["frames", "seconds"]
 Score = Literal["training", "evaluation"]
 Floats = NDArray[np.float64]
 POINTS = 200
-"""At which a mean is taken."""
+"""Number of points at which a mean is taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Returns along the way; (N,) each, N may be 0."""
+    """Returns over frames or seconds; (N,) each, N may be 0."""
 
     x: Floats
     """Ascending."""
@@ -31,12 +31,12 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class MeanCurve:
-    """(POINTS,) each."""
+    """The mean of several curves; (POINTS,) each."""
 
     x: Floats
     mean: Floats
     low: Floats
-    """The 95 % interval of the mean by Student's t, over runs."""
+    """The 95 % interval of the mean, from `low` to `high`, by Student's t, over runs."""
     high: Floats
 
 
@@ -52,7 +52,10 @@ def curve(metrics_file: Path, over: Over, score: Score) -> Curve:
 
 
 def mean_curve(several: Sequence[Curve]) -> MeanCurve | None:
-    """Of those with a point, where all of them are; None if there are not two of them, or no such place."""
+    """The mean of the curves that have points, over the range that all of them cover.
+
+    Returns None if fewer than two curves have points, or if no range is common to them.
+    """
     there = [one for one in several if one.x.size]
     begin = max((one.x[0] for one in there), default=0.0)
     end = min((one.x[-1] for one in there), default=0.0)

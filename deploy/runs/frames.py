@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 def runs(folder: str | os.PathLike[str] = RUNS) -> pandas.DataFrame:
     """A table of all runs in a folder and in the folders in it, a row for each.
 
-    Its columns are those of `a3cd runs --csv`: what and whose the run is (run, group, env, algorithm, network, seed,
-    state, created, id), how far it came (frames, seconds, episodes), its returns (mean_return and best_return of
-    training, best_evaluation with its 95 % interval), and by their paths the settings in which any two of them differ.
-    Runs of one environment and one group differ in their seed alone. Runs that cannot be read are left out with a
-    warning.
+    Its columns are those of `a3cd runs --csv`: which run it is (run, group, env, algorithm, network, seed, state,
+    created, id), how far it came (frames, seconds, episodes), its returns (mean_return and best_return of training,
+    best_evaluation with its 95 % interval), and, named by their paths, the settings in which any two runs differ. Runs
+    of one environment and one group differ only in their seed. Runs that cannot be read are left out with a warning.
 
-    Raises ConfigurationError if there is no such folder, or no pandas; UnavailableError if the disk does not give it.
+    Raises ConfigurationError if there is no such folder, or no pandas; UnavailableError if the disk fails to read it.
     """
     pandas = _pandas()
     table = pandas.DataFrame(run_rows(groups(_found(Path(folder)))), columns=None)
@@ -39,7 +38,7 @@ def curves(folder: str | os.PathLike[str] = RUNS, *, columns: Sequence[str] = CU
     """A table of the learning curves of all runs in a folder, a row for each row of their metrics.
 
     Its columns are run, group, env, algorithm, seed, and `columns`: any numbers of metrics.jsonl, NaN where a row has
-    none. Otherwise as `runs`.
+    none. Everything else is as in `runs`.
     """
     pandas = _pandas()
     rows = list(curve_rows(groups(_found(Path(folder))), columns))

@@ -1,4 +1,4 @@
-"""Runs that differ in their seed alone are one group; groups are told apart by the settings in which they differ."""
+"""Groups of runs that differ only in their seed; groups are named by the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.settings.toml import by_path
 from deploy.runs.table import FoundRun
 
 _FIGURES = 5
-"""Significant ones of a number in a name."""
+"""Significant digits of a number in a name."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Group:
 
 
 def groups(runs: Iterable[FoundRun]) -> list[Group]:
-    """In the order of the runs."""
+    """The groups of these runs, in the order of the runs."""
     alike: dict[bytes, list[FoundRun]] = defaultdict(list)
     for run in runs:
         alike[msgspec.json.encode(msgspec.structs.replace(run.settings, seed=0))].append(run)
@@ -44,7 +44,7 @@ def groups(runs: Iterable[FoundRun]) -> list[Group]:
 
 
 def _names(settings: Sequence[Settings]) -> list[tuple[str, ...]]:
-    """What tells the settings apart; when a run ends only where nothing else does."""
+    """The settings in which the groups differ, as PATH=VALUE; limits only where nothing else tells the groups apart."""
     tables = [by_path(one) for one in settings]
     paths = differing(settings)
     task = [path for path in paths if not path.startswith("limits.")]
@@ -55,7 +55,7 @@ def _names(settings: Sequence[Settings]) -> list[tuple[str, ...]]:
 
 
 def differing(settings: Sequence[Settings]) -> list[str]:
-    """The paths at which some settings differ, but for the seed."""
+    """The paths at which some settings differ, except the seed."""
     tables = [by_path(one) for one in settings]
     first = tables[0] if tables else {}
     return [path for path in first if path != "seed" and any(table[path] != first[path] for table in tables)]

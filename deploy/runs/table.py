@@ -1,4 +1,4 @@
-"""One row for each of many runs, read from their folders; runs that cannot be read are named, and do no harm."""
+"""A table with a row for each run, read from the run folders; runs that cannot be read are named and left out."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """running; reached, finished, stopped or failed, as its learner said; interrupted: the learner said nothing."""
     frames: int | None
-    """Steps of the agents; None where there are no figures at all, as in the following."""
+    """Steps of the agents; this and the next fields are None where there are no figures at all."""
     seconds: float | None
     episodes: int | None
     mean_return: float | None
-    """Training, over its last `limits.window` episodes."""
+    """Mean training return over the last `limits.window` episodes."""
     best_return: float | None
-    """Highest mean of training over a full window."""
+    """Highest mean training return over a full window."""
     best_evaluation: float | None
-    """Mean return of the best weights by an evaluator, None if there was none; the next are its 95 % interval."""
+    """Mean return of the best weights by an evaluator, None if there was none; the next two are its 95 % interval."""
     best_evaluation_low: float | None
     best_evaluation_high: float | None
     best_evaluation_episodes: int | None
@@ -61,7 +61,7 @@ class Table:
     runs: list[FoundRun]
     """Sorted by environment, algorithm, the rest of the settings, and seed."""
     broken: list[str]
-    """Of each run that cannot be read: its folder, or a file in it, and why."""
+    """For each run that cannot be read: its folder, or a file in it, and why."""
 
 
 def read_table(folders: Iterable[Path]) -> Table:

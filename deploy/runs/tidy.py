@@ -16,14 +16,14 @@ CURVE = (
     *("seconds", "frames", "episodes", "version", "mean_return", "best_return", "episode_length", "actors"),
     *("frames_per_second", "lag_mean", "evaluation_frames", "evaluation_return", "evaluation_low", "evaluation_high"),
 )
-"""Metrics of a curve; `evaluation_` are of the last one, at `evaluation_frames`."""
+"""Metrics of a curve; those named `evaluation_...` are of the last evaluation, at `evaluation_frames`."""
 
 _NAMED = ("environment.id", "algorithm.kind", "network.kind")
-"""Settings that a row has by shorter names."""
+"""Settings that a row has under shorter names."""
 
 
 def run_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Of each run what `RunRow` has, its group, and by their paths the settings in which any two of the runs differ."""
+    """A row for each run: the fields of `RunRow`, its group, and by their paths the settings in which runs differ."""
     runs = [(group, run) for group in groups for run in group.runs]
     paths = [path for path in differing([run.settings for _, run in runs]) if path not in _NAMED]
     rows = []
@@ -39,7 +39,7 @@ def _cell(value: Any) -> bool | int | float | str | None:
 
 
 def curve_rows(groups: Sequence[Group], names: Sequence[str] = CURVE) -> Iterator[dict[str, Any]]:
-    """Of each row of metrics what run it is of, and some of its numbers; None for one that is not there."""
+    """A row for each row of metrics: which run it belongs to, and the numbers `names`; None where one is missing."""
     for group in groups:
         for run in group.runs:
             of = {"run": run.row.run, "group": group.name, "env": group.env, "algorithm": run.row.algorithm}

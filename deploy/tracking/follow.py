@@ -1,8 +1,8 @@
-"""Follows the folder of a run, and hands what comes to a tracker, whatever becomes of either.
+"""Follows the folder of a run and gives its rows to a tracker, whatever happens to either.
 
-Where the tracker fails (its network is away, its disk full, it raises anything) the rows stay where they are, in the
-run folder, and are given to it again, later and later. How far it has come is kept in `trackers/` of the run folder, so
-that the same command, given again, goes on from there.
+If the tracker fails (no network, a full disk, any exception), the rows stay in the run folder, and are given to it
+again after ever longer pauses. How far it has come is kept in `trackers/` of the run folder, so that the same command,
+given again, goes on from there.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from deploy.tracking.tracker import Target, TrackedRun, Tracker, open_tracker
 from learner.record.hyperparameters import hyperparameters
 
 LOOK_SECONDS = 1.0
-"""Between two looks for new rows, of which the learner writes one a second."""
+"""Pause between two looks for new rows, of which the learner writes one a second."""
 QUIET_SECONDS = 5.0
-"""Without a row, before it is looked whether there is a learner at all."""
+"""Time without a row before a look whether there is a learner at all."""
 AT_ONCE = 200
-"""Rows."""
+"""Rows read at a time."""
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 2.0, 60.0
 LAST_TRIES = 3
-"""Of what fails once the run is over."""
+"""Failures in a row after which the tracker is given up, once the run is over."""
 Wait = Callable[[float], bool]
 """Waits so many seconds, and says whether to stop."""
 _log = logging.getLogger("track")
 
 
 class State(msgspec.Struct, frozen=True):
-    """`trackers/KIND.json`."""
+    """The content of `trackers/KIND.json`."""
 
     project: str = ""
     uri: str = ""
@@ -52,18 +52,18 @@ class State(msgspec.Struct, frozen=True):
 @dataclass(frozen=True)
 class Outcome:
     rows: int
-    """Told by this call."""
+    """Rows given to the tracker by this call."""
     state: str
-    """Of the run: as in its summary; interrupted: its learner is gone without one; running: it was not waited for."""
+    """The run's: as in its summary; interrupted: its learner is gone without one; running: it was not waited for."""
 
 
 class Follower:
     """One run and one tracker."""
 
     def __init__(self, folder: RunFolder, kind: str, target: Target, name: str = "") -> None:
-        """`name` of the run there; empty: that of its folder.
+        """`name`: the run's name at the tracker; empty: that of its folder.
 
-        Raises ConfigurationError where there is no run, UnavailableError where its folder takes nothing.
+        Raises ConfigurationError where there is no run, UnavailableError where its folder cannot be written to.
         """
         self._folder, self._kind, self._target = folder, kind, target
         record = folder.record()
@@ -81,16 +81,16 @@ class Follower:
         self._heard = time.monotonic()
         """When the last row came."""
         self._state = ""
-        """As in Outcome, once the run is over."""
+        """The state as in Outcome once the run is over; empty before."""
         self._failures = 0
-        """In a row."""
+        """Failures in a row."""
         self._retries = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
 
     def follow(self, wait: Wait) -> Outcome:
-        """Until the run is over and all of it told, or `wait` says to stop.
+        """Follow the run until it is over and the tracker has all of it, or until `wait` says to stop.
 
-        Raises ConfigurationError for what a later try would not mend, UnavailableError where the tracker takes nothing
-        although the run is over.
+        Raises ConfigurationError for what a later try would not mend, UnavailableError if the tracker still fails when
+        the run is over.
         """
         pause: float | None = 0.0
         while pause is not None and not (pause and wait(pause)):
@@ -104,7 +104,7 @@ class Follower:
         return Outcome(self._place.rows - self._before, self._state or "running")
 
     def _look(self) -> float | None:
-        """Tells what has come; seconds until the next look, None: all is told."""
+        """Give what has come to the tracker; return the seconds until the next look, None: the tracker has all."""
         self._state = self._state or self._over()  # before the rows: none comes after the summary
         first = self._rows.place.rows
         rows = [tracked(first + place, row) for place, row in enumerate(self._rows.next(AT_ONCE))]
@@ -123,7 +123,7 @@ class Follower:
         return None if self._state else LOOK_SECONDS
 
     def _failed(self, error: Exception) -> float:
-        """Seconds until the next try; raises UnavailableError where there have been enough."""
+        """Return the seconds until the next try; raises UnavailableError after too many failures."""
         self._drop()
         self._rows = MetricsRows(self._folder.metrics_file, self._place)
         self._failures += 1
@@ -142,7 +142,7 @@ class Follower:
     def _drop(self) -> None:
         tracker, self._tracker = self._tracker, None
         if tracker is not None:
-            with contextlib.suppress(Exception):  # what it was given is given to the next one
+            with contextlib.suppress(Exception):  # the next tracker is given the same rows
                 tracker.close()
 
     def _over(self) -> str:
@@ -153,7 +153,7 @@ class Follower:
         return "interrupted" if quiet and not file_lock.is_held(self._folder.lock_file) else ""
 
     def _summary(self) -> Mapping[str, Any]:
-        with contextlib.suppress(A3cdError):  # it is looked for again
+        with contextlib.suppress(A3cdError):  # the next look tries again
             return self._folder.summary()
         return {}
 
@@ -172,7 +172,7 @@ class Follower:
         state = State(self._target.project, self._target.uri, self._place)
         try:
             replace_file(self._state_file, msgspec.json.encode(state))
-        except OSError as error:  # it is told all the same, and perhaps once more
+        except OSError as error:  # the rows were given all the same; perhaps they are given once more
             _log.warning("%s: %s", self._state_file, error.strerror)
 
 

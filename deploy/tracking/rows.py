@@ -9,13 +9,13 @@ from common.run.metrics_rows import row_time
 from learner.record.metrics import numbers
 
 OWN_TABLES = frozenset({"actor_frames_per_second"})
-"""Tables whose names are those of actors: they come and go, and a tracker keeps a column for each for ever."""
+"""Tables with a name for each actor. Actors come and go, but a tracker would keep a column for each one for ever."""
 
 
 @dataclass(frozen=True)
 class Row:
     number: int
-    """From 0; goes on where the run is followed again."""
+    """Counted from 0; the count goes on where the run is followed again."""
     time: float
     """Seconds since 1970."""
     figures: dict[str, float]

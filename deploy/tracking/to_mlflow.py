@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # what fails is tried again by who calls
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # the caller tries again what fails
 
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
@@ -21,10 +21,10 @@ from deploy.tracking.tracker import Target, TrackedRun
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
 MOST_METRICS, MOST_PARAMS = 1000, 100
-"""In one call, as its interface says."""
+"""Most metrics and parameters in one call, as MLflow's interface says."""
 ID_TAG = "a3cd.run"
 STATUS = {"failed": "FAILED", "interrupted": "KILLED", "stopped": "KILLED"}
-"""By the state of the run; else FINISHED."""
+"""MLflow's status by the state of the run; for other states FINISHED."""
 _LASTING = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "UNAUTHENTICATED", "PERMISSION_DENIED"}
 """Codes of errors that will not pass by themselves."""
 
@@ -50,7 +50,7 @@ class MlflowTracker:
         self._client.set_terminated(self._id, STATUS.get(state, "FINISHED"))
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no row is held back."""
 
     def _send(self, metrics: list[Metric]) -> None:
         for some in _parts(metrics, MOST_METRICS):
@@ -58,7 +58,7 @@ class MlflowTracker:
 
 
 def open_tracker(run: TrackedRun, target: Target) -> MlflowTracker:
-    """The run whose tag has this id, which is made or gone on with. Raises ConfigurationError for a wrong address."""
+    """Open the run with this id in its tag, or make it. Raises ConfigurationError for a wrong address."""
     try:
         client = MlflowClient(tracking_uri=target.uri or None)
         return MlflowTracker(client, _run_id(client, run, target.project))
@@ -75,7 +75,7 @@ def _run_id(client: MlflowClient, run: TrackedRun, project: str) -> str:
     one = found[0] if found else client.create_run(place, run_name=run.name, tags={ID_TAG: run.id})
     known: str = one.info.run_id
     client.update_run(known, status="RUNNING")
-    # A parameter cannot be changed: a resumed run's are as they were at first.
+    # MLflow cannot change a parameter: those of a resumed run stay as they were at first.
     new = [Param(name, str(value)) for name, value in run.settings.items() if name not in one.data.params]
     for some in _parts(new, MOST_PARAMS):
         client.log_batch(known, params=some)

@@ -14,7 +14,7 @@ from deploy.tracking.rows import Row
 from deploy.tracking.tracker import Target, TrackedRun
 
 INIT_SECONDS = 30.0
-"""For the server's first answer."""
+"""Longest wait for the server's first answer."""
 
 
 class WandbTracker:
@@ -32,18 +32,18 @@ class WandbTracker:
 
     def close(self) -> None:
         self._run.finish(exit_code=int(self._failed))
-        wandb.teardown()  # the process that it has started
+        wandb.teardown()  # ends the process that wandb has started
 
 
 def open_tracker(run: TrackedRun, target: Target) -> WandbTracker:
-    """The run with this id, which is made or gone on with. Raises ConfigurationError where nobody is logged in."""
+    """Open the run with this id, or make it. Raises ConfigurationError where nobody is logged in."""
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     os.environ.setdefault("WANDB_SILENT", "true")
     settings: dict[str, Any] = {
         "silent": True,
         "console": "off",
         "init_timeout": INIT_SECONDS,
-        # Of this machine and this process, neither of which is the learner's.
+        # These would be of this machine and this process, neither of which is the learner's.
         "x_disable_stats": True,
         "x_disable_machine_info": True,
         "x_save_requirements": False,
@@ -68,7 +68,7 @@ def open_tracker(run: TrackedRun, target: Target) -> WandbTracker:
         cure = " Or keep it here: --offline, or WANDB_MODE=offline." if "login" in str(error) else ""
         raise ConfigurationError(f"Weights & Biases: {error}{cure}") from error
     except BaseException:
-        wandb.teardown()  # it would hold that a run of this id is under way
+        wandb.teardown()  # else wandb would believe that a run of this id is under way
         raise
     begun.define_metric("frames")
     begun.define_metric("*", step_metric="frames")

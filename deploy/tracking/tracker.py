@@ -1,4 +1,4 @@
-"""What a tracker is: it takes the rows of one run, and at its end the summary. `to_NAME.py` has each."""
+"""The interface of a tracker, which takes the rows of one run, and at its end the summary. Each is in `to_NAME.py`."""
 
 from __future__ import annotations
 
@@ -23,41 +23,42 @@ class TrackedRun:
     """What is known of a run from its beginning."""
 
     id: str
-    """16 hexadecimal digits: the same run is found again by it."""
+    """16 hexadecimal digits, by which the same run is found again."""
     name: str
     settings: Mapping[str, bool | float | str]
-    """By their paths."""
+    """The run's settings by their paths."""
     folder: Path
     """Where a tracker may keep what it has not sent yet."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where it goes to."""
+    """Where the rows go to."""
 
     project: str
-    """Of MLflow the experiment."""
+    """For MLflow, the experiment."""
     uri: str = ""
-    """Of the server or the database; empty: as the library's own environment variables say."""
+    """Address of the server or the database; empty: as the library's own environment variables say."""
     offline: bool = False
-    """Write it down, to be sent later."""
+    """Write the rows down, to be sent later."""
 
 
 class Tracker(Protocol):
-    """Whatever a method raises, the rows that it was given are given again, to another one of its kind."""
+    """Whatever a method raises, the rows that it was given are given again to a new tracker of the same kind."""
 
     def log(self, rows: Sequence[Row]) -> None:
         """Take these rows, each of which follows the one before."""
 
     def conclude(self, state: str, summary: Mapping[str, float]) -> None:
-        """The run is over for now; `state` as in RunStatus, and the numbers of the summary, none if there is none."""
+        """End the run for now. `state`: as in RunStatus; `summary`: its numbers, empty if there is no summary."""
 
     def close(self) -> None:
         """Send what is left."""
 
 
 def open_tracker(kind: str, run: TrackedRun, target: Target) -> Tracker:
-    """Raises ConfigurationError where the library is missing, or what it was told is wrong; other errors may pass."""
+    """Open a tracker. Raises ConfigurationError if its library is missing or was told something wrong; other errors may
+    be temporary."""
     require(kind)
     module: Any = importlib.import_module(f"deploy.tracking.to_{kind}")
     tracker: Tracker = module.open_tracker(run, target)

@@ -1,1 +1,1 @@
-"""What actors send and how it becomes an optimizer step."""
+"""What actors send, and how it becomes an optimizer step."""

@@ -1,7 +1,7 @@
-"""Actors hold environments only: the learner answers observations with actions (exchange.kind = "actions").
+"""Actors hold only environments: the learner answers observations with actions (exchange.kind = "actions").
 
-A message that a group sends again is answered as before: nothing is stepped twice, and nothing trained on twice. A
-group that is not known here, after a restart for example, is told to join again, and begins.
+A message that a group sends again gets the same answer again: nothing is stepped or trained on twice. A group that is
+not known here, for example after a restart, is told to join again, and begins anew.
 """
 
 import math
@@ -22,12 +22,12 @@ from learner.peer import Peer
 from learner.run import Run
 
 LOOK_SECONDS = 0.0005
-"""Between two looks whether a GPU has learnt what it was given."""
+"""Seconds between two looks whether a GPU has finished its step."""
 
 
 class ActionExchange(Exchange):
     def __init__(self, run: Run, trainer: BatchTrainer, server: PolicyServer) -> None:
-        """`server` acts, and gives complete rollouts to `trainer`."""
+        """`server` chooses the actions, and gives complete rollouts to `trainer`."""
         super().__init__(run, server.max_bytes)
         exchange = self._settings.exchange
         self._trainer = trainer
@@ -35,13 +35,13 @@ class ActionExchange(Exchange):
         self._sizes = group_sizes(self._settings.environment.num_envs, exchange.groups)
         self._queue = InferenceQueue(self._sizes, exchange.batch, exchange.batch_wait_ms / 1e3)
         self._completed: list[Peer] = []
-        """One for each rollout that waits for the next optimizer step."""
+        """The actor of each rollout that waits for the next optimizer step."""
         self._learning: list[Peer] = []
-        """One for each rollout of the step under way; none: there is none."""
+        """The actor of each rollout in the step under way; empty: no step is."""
         self._frames = 0
-        """Of the run when that was begun."""
+        """Frames of the run when that step was begun."""
         self._look_at = math.inf
-        """When to look whether it is over."""
+        """When to look whether that step is over."""
 
     @property
     def weights_go_out(self) -> Occasion:
@@ -58,7 +58,7 @@ class ActionExchange(Exchange):
         return self._step_rule.is_full([peer.incarnation for peer in self._completed], self._run.peers.incarnations)
 
     def choose_codec(self, hello: Hello) -> str:  # noqa: ARG002
-        return ""  # observations and actions travel as they are
+        return ""  # observations and actions are sent as they are
 
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
@@ -99,7 +99,7 @@ class ActionExchange(Exchange):
         return self._pass(now) if now >= self._queue.deadline else []
 
     def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:  # noqa: ARG002
-        """A GPU learns while this goes on acting: its step is taken, and made known, once it is over."""
+        """Finish the step under way if it is over, and begin the next; a GPU learns while the learner keeps acting."""
         effects = self._learnt()
         if self._completed and not self._learning:
             self._learning, self._completed = self._completed, []
@@ -110,7 +110,7 @@ class ActionExchange(Exchange):
         return effects
 
     def _learnt(self) -> list[Effect]:
-        """What came of the step under way, if it is over."""
+        """Take in the result of the step under way, if it is over."""
         if not self._learning or not self._trainer.is_over:
             return []
         learning, self._learning = self._learning, []
@@ -157,7 +157,7 @@ class ActionExchange(Exchange):
         return [Send(routing_id, Act(group=message.group, step=message.step), group.answer)]
 
     def _check(self, message: Observe) -> None:
-        """Raises CodecError for figures that are not possible under the run's settings; they are not counted."""
+        """Raise CodecError for figures that are impossible under the run's settings; they are not counted."""
         if message.group >= len(self._sizes):
             raise CodecError(f"group {message.group}, there are {len(self._sizes)}")
         most = 0 if message.begins else self._sizes[message.group]
@@ -169,7 +169,7 @@ class ActionExchange(Exchange):
             check_episode(episode, self._run.spec.longest_episode)
 
     def _unusable(self, now: float, routing_id: bytes, peer: Peer, why: str) -> list[Effect]:
-        """Quarantine at once, since the two ends differ: sent again it would be as bad."""
+        """Quarantine the actor at once: the two ends differ, so its next messages would be as bad."""
         self._run.stats.refused(peer, f"{peer.hello.name} sent observations that cannot be used: {why}")
         reason = f"its observations cannot be used: {why}; are environment and a3cd the same on both hosts?"
         return exclude(self._run.peers, self._run.stats.warn, now, routing_id, peer, reason)

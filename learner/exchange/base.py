@@ -30,12 +30,12 @@ NOBODY = "no finite gradient of any of them; the weights are too large: try a sm
 class Exchange(abc.ABC):
     """One way from the actors' messages to optimizer steps.
 
-    The core calls `handle` for each message, `step` when `is_ready` after one and whenever it has read for a while, and
-    `answer` before that `step`, which takes its time.
+    The core calls `handle` for each message. It calls `step` when `is_ready` after a message, and each time after it
+    has read for a while; before the latter it calls `answer`, since a step may take long.
     """
 
     def __init__(self, run: Run, max_bytes: int) -> None:
-        """`max_bytes`: length that no body of an actor exceeds."""
+        """`max_bytes`: length of the longest body that an actor may send."""
         self.max_bytes = max_bytes
         self._run = run
         self._settings = run.spec.settings
@@ -44,13 +44,13 @@ class Exchange(abc.ABC):
 
     @property
     def weights_go_out(self) -> Occasion:
-        """When actors get newer weights."""
+        """On which occasion actors get newer weights."""
         return self._step_rule.weights_go_out
 
     @property
     @abc.abstractmethod
     def deadline(self) -> float:
-        """When `answer` or `step` has something to do; infinite: not before the next message."""
+        """When `answer` or `step` next has something to do; infinite: not before the next message."""
 
     @property
     @abc.abstractmethod
@@ -59,43 +59,43 @@ class Exchange(abc.ABC):
 
     @property
     def gather_seconds(self) -> float:
-        """Least time from one reading of messages to the next, where none waits."""
+        """Least seconds between two reads when no message is waiting."""
         return 0.0
 
     @abc.abstractmethod
     def choose_codec(self, hello: Hello) -> str:
-        """The codec of this actor's bodies, or an empty text; raises an A3cdError if there is no common codec."""
+        """Return the codec of this actor's bodies, or an empty text; raises A3cdError if there is no common codec."""
 
     @abc.abstractmethod
     def handle(
         self, now: float, routing_id: bytes, peer: Peer, message: Contribution | Observe, body: Buffer | None
     ) -> list[Effect]:
-        """Takes one message of an actor."""
+        """Take one message from an actor."""
 
     @abc.abstractmethod
     def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
-        """One optimizer step with what waits for it, and the answers to that; nothing if it is not time.
+        """Take one optimizer step with the waiting contributions, and answer them; do nothing if it is not time.
 
-        `heard_all`: no message waits to be read that could belong to this step.
+        `heard_all`: no message is waiting to be read that could belong to this step.
         """
 
     def begin(self) -> list[Effect]:
-        """Before the first message."""
+        """Start the exchange; called before the first message."""
         return []
 
     def answer(self, now: float) -> list[Effect]:  # noqa: ARG002
-        """Whatever actors wait for that needs no optimizer step."""
+        """Return the answers due to actors that need no optimizer step."""
         return []
 
     def named(self) -> list[str]:
-        """Actors whose contributions do not fit the others', and what is wrong with the device, in words."""
+        """Return, in words, which actors' contributions do not fit the others', and what is wrong with the device."""
         return []
 
     def weights_restored(self) -> None:  # noqa: B027
-        """Earlier weights are in place, between two steps."""
+        """Note that earlier weights were restored, between two steps."""
 
     def left(self, routing_id: bytes) -> None:  # noqa: B027
-        """An actor is gone."""
+        """Forget an actor that has left."""
 
 
 NO_MOMENTS = Moments.empty(0)
@@ -108,25 +108,25 @@ class _Waiting:
     header: Contribution
     weight: float
     until: float
-    """Its answer comes no earlier."""
+    """Earliest time of its answer."""
 
 
 class ContributionExchange(Exchange):
-    """What gradients and trajectories have in common: each is judged when it comes, and goes into an optimizer step.
+    """The common part of gradients and trajectories: each is judged on arrival, and goes into an optimizer step.
 
     duplicate: seen before          refused: cannot be used; the third in a row quarantines the actor
     stale: too old                  applied: added to the next step, answered when that is taken
 
-    Bounded by credit: at most `exchange.credit` contributions of each actor wait here. What is beyond is refused
-    before its body is touched, so an actor that does not wait for answers takes no steps from the others. One that
-    does, and sends faster than it can have played, waits longer for them (`learner.exchange.pace`).
+    Credit bounds what waits here: at most `exchange.credit` contributions of each actor. A contribution beyond it is
+    refused before its body is read, so an actor that does not wait for answers takes no steps from the others. An actor
+    that does wait, but sends faster than it can have played, waits longer for its answers (`learner.exchange.pace`).
     """
 
     message: ClassVar[type[Contribution]]
     plural: ClassVar[str]
 
     def __init__(self, run: Run, max_bytes: int, collected: GradientSum | BatchTrainer) -> None:
-        """`collected`: what `_add` adds to, and what a step is taken with."""
+        """`collected`: takes what `_add` adds, and makes the steps with it."""
         super().__init__(run, max_bytes)
         self._credit = self._settings.exchange.credit
         self._staleness = staleness_rule(self._settings)
@@ -136,23 +136,23 @@ class ContributionExchange(Exchange):
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
         self._grown = False
-        """Whether contributions have come since `step` was called last."""
+        """Whether contributions have arrived since the last call of `step`."""
         self._stepped = False
         """Whether a step was taken in this epoch."""
         paced = self._settings.exchange.credit > 0 and not self._step_rule.averages
         self._pace = Pace(run.peers) if paced else None
         self._held: list[_Waiting] = []
-        """Applied, and not answered yet."""
+        """Contributions that are applied but not answered yet."""
         self._held_until = math.inf
         self._unanswered: dict[Incarnation, int] = {}
-        """How many of those that wait or are held are each actor's."""
+        """Number of waiting or held contributions of each actor."""
         self._seen: list[tuple[str, Moments]] = []
-        """Actor and moments of what was added since the last step."""
+        """Actor and moments of each contribution that was added since the last step."""
         self._recorder = Recorder(run, collected.weights) if self._settings.record.gradients else None
 
     @abc.abstractmethod
     def _add(self, header: Contribution, body: Buffer, weight: float, lag: int, source: str) -> None:
-        """Adds a contribution of the actor `source` to the next step; raises CodecError, with nothing added."""
+        """Add a contribution of the actor `source` to the next step; raises CodecError, with nothing added."""
 
     @property
     def deadline(self) -> float:
@@ -167,10 +167,11 @@ class ContributionExchange(Exchange):
         rule, peers = self._step_rule, self._run.peers
         if not rule.asks_who:
             return len(self._waiting) >= rule.least(peers.actors)
-        # Who joins others makes its environments first, for seconds: only the first step waits for those.
+        # An actor that has just joined first makes its environments, which takes seconds: only the first step waits for
+        # such actors.
         here = peers.playing if self._stepped else peers.incarnations
         if len(self._waiting) < rule.least(len(here)):
-            return False  # without a look at each, which with many actors takes long
+            return False  # decided without a look at each contribution, which takes long with many actors
         return rule.is_full([one.peer.incarnation for one in self._waiting], here)
 
     def begin(self) -> list[Effect]:
@@ -201,13 +202,13 @@ class ContributionExchange(Exchange):
     def _received(
         self, now: float, routing_id: bytes, peer: Peer, header: Contribution, body: Buffer, seen: Moments
     ) -> list[Effect]:
-        """Adds one of a good header to the next step, unless it is too old; raises CodecError for a bad body."""
+        """Add a contribution with a good header to the next step unless too old; raises CodecError for a bad body."""
         stats, name = self._run.stats, peer.hello.name
         lag = stats.counters.version - header.version
         until = now if self._pace is None else self._pace.sent(now, name, header.count, peer.actors)
         stats.received(now, len(body))
         limit = self._staleness.limit(self._run.peers.actors, self._collected.reach)
-        # What is too old counts as just too old: a version is easily lied about, and scaling looks at the mean lag.
+        # A lag beyond the limit counts as just beyond it: an actor may lie about it, and scaling uses the mean lag.
         stats.lagged(now, peer, lag if limit is None or lag <= limit else limit + 1, header.count)
         if limit is not None and lag > limit:
             stats.stale(peer)
@@ -228,7 +229,7 @@ class ContributionExchange(Exchange):
         return [*self._recorder.added(peer, header, body, weight, lag, against=against), *told]
 
     def _wait(self, one: _Waiting, now: float) -> None:
-        """It is part of the next step."""
+        """Note that a contribution is part of the next step."""
         if not self._waiting:
             self._deadline = now + self._step_rule.wait_seconds
         self._waiting.append(one)
@@ -237,8 +238,9 @@ class ContributionExchange(Exchange):
         self._grown = True
 
     def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
-        """A step that is not full is taken when no message waits that could fill it, or when a whole reading of
-        messages brought nothing more to it.
+        """Take a step when it is full, or once its waiting time is over.
+
+        In the latter case either no message may be waiting, or the last reading must have added nothing to the step.
         """
         if not self._waiting or not (self.is_ready or self._is_late(now, heard_all)):
             return []
@@ -296,7 +298,7 @@ class ContributionExchange(Exchange):
     # -- what changes the weights; a replay of the record calls the same -----------------------------------------------
 
     def moments(self, header: Contribution) -> Moments:
-        """Of a contribution's rollouts; raises CodecError."""
+        """Return the moments of a contribution's rollouts; raises CodecError for impossible ones."""
         counted = self._run.spec.counted
         if not counted and not header.moments:
             return NO_MOMENTS
@@ -305,12 +307,12 @@ class ContributionExchange(Exchange):
     def add(
         self, header: Contribution, body: Buffer, weight: float, lag: int, seen: Moments, *, source: str = ""
     ) -> None:
-        """Adds a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
+        """Add a contribution and the moments seen in it to the next step; raises CodecError, with nothing added."""
         self._add(header, body, weight, lag, source)
         self._seen.append((source, seen))
 
     def advance(self, *, scale: float, frames: int) -> StepResult:
-        """Takes the step to the next version with what has been added since the last one."""
+        """Take the step to the next version with the contributions added since the last step."""
         result = self._collected.step(scale=scale, frames=frames)
         for number, (source, seen) in enumerate(self._seen):
             if seen.count and number not in result.left_out:
@@ -322,12 +324,12 @@ class ContributionExchange(Exchange):
     # ------------------------------------------------------------------------------------------------------------------
 
     def _repeated(self, routing_id: bytes, peer: Peer, header: Contribution) -> list[Effect]:
-        """The answer to one that waits comes with its step: an earlier one would let the actor play on."""
+        """Answer a repeated contribution, unless it waits for its step: an early answer would let the actor play on."""
         self._run.stats.duplicate()
         return [] if self._waits(routing_id, peer, header) else [self._answer(routing_id, header, "duplicate")]
 
     def _waits(self, routing_id: bytes, peer: Peer, header: Contribution) -> bool:
-        """Whether it waits for a step or its answer already; that goes to where it came from last."""
+        """Whether it already waits for a step or its answer, which then goes to the connection that last sent it."""
         key = (peer.incarnation, header.sequence)
         for those in (self._waiting, self._held):
             for one in those:
@@ -337,7 +339,7 @@ class ContributionExchange(Exchange):
         return False
 
     def _answered(self, one: _Waiting) -> None:
-        """One fewer of its actor's is unanswered."""
+        """Count one unanswered contribution less for its actor."""
         name = one.peer.incarnation
         left = self._unanswered[name] - 1
         if left:
@@ -346,7 +348,7 @@ class ContributionExchange(Exchange):
             del self._unanswered[name]
 
     def _foreign(self, now: float, routing_id: bytes, peer: Peer) -> list[Effect]:
-        """Once after each restart of the learner that is honest."""
+        """Refuse a contribution of another run or epoch; an honest actor sends one after each learner's restart."""
         self._run.stats.unknown(peer)
         text = f"this is run {self._run.spec.run}, epoch {self._run.spec.epoch}"
         return self._discipline.offended(now, routing_id, peer, text) or [refuse(routing_id, "unknown", text)]

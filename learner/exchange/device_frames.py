@@ -1,4 +1,4 @@
-"""Pictures on the learner's device: each frame goes up once, is stacked there, acted on and then learnt from."""
+"""Image observations on the learner's device: each frame is copied there once, stacked, acted on, then learnt from."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from learner.parameters.transport import Transport
 
 
 class Row:
-    """The stacked observations of a group (B, *stack)."""
+    """The stacked observations of a group, (B, *stack)."""
 
     def __init__(self, before: Row | None, frames: NDArray[np.uint8], fresh: NDArray[np.bool_]) -> None:
-        """frames: (B, *frame), the newest; fresh: (B,), those with which an episode begins; all without a `before`."""
+        """before: the previous row; None if all episodes begin. frames: (B, *frame), the newest. fresh: (B,), which of
+        them begin an episode.
+        """
         self.before = before
         self.frames = frames
         self.fresh = fresh
         self.tensor: Tensor | None = None
-        """None until it is on the device."""
+        """The stacked observations on the device; None until they are there."""
 
 
 class DeviceFrames:
-    """Rows that wait to go up together."""
+    """Collects rows, to copy them to the device together."""
 
     def __init__(self, transport: Transport, stack: FrameStack) -> None:
         self._transport = transport
@@ -47,7 +49,10 @@ class DeviceFrames:
         return row
 
     def flush(self) -> None:
-        """All that wait go up, in one copy, and are stacked, where acting sees them: some come while it has no turn."""
+        """Copy all waiting rows to the device in one copy, and stack them there.
+
+        Both happen on the stream that acts, even when this is called outside of a pass.
+        """
         rows, self._waiting = self._waiting, []
         if not rows:
             return
@@ -59,14 +64,14 @@ class DeviceFrames:
             row.tensor, row.before = tensor, None
 
     def tensor(self, rows: Sequence[Row]) -> list[Tensor]:
-        """They are on the device from now on."""
+        """Return the stacked observations of these rows, copying them to the device if they are not there yet."""
         self.flush()
         found = [row.tensor for row in rows]
         assert all(tensor is not None for tensor in found)
         return [tensor for tensor in found if tensor is not None]
 
     def _stacked(self, rows: list[Row], newest: Tensor, fresh: Tensor) -> Tensor:
-        """As `FrameStack.push` and `begin`: (N, *stack) of N newest frames."""
+        """Stack N newest frames as `FrameStack.push` and `begin` do; return (N, *stack)."""
         depth, (channels, *rest) = self._stack.depth, newest.shape[1:]
         older = (depth - 1) * channels
         blank = newest.new_zeros(1, older, *rest)
@@ -82,7 +87,7 @@ class DeviceFrames:
 
 
 class Rows(Deferred):
-    """The observations of a rollout."""
+    """The observations of a rollout, which are on the device already or will be copied there."""
 
     def __init__(self, frames: DeviceFrames, rows: Sequence[Row]) -> None:
         self._frames = frames
@@ -94,7 +99,7 @@ class Rows(Deferred):
 
 
 class DeviceGroupBuffer(GroupBuffer):
-    """As `GroupBuffer`, of pictures that are kept on the device; those of its `buffer` are empty."""
+    """A `GroupBuffer` whose image observations are kept on the device; those of its `buffer` are empty."""
 
     def __init__(
         self, buffer: RolloutBuffer, stack: FrameStack, rng: np.random.Generator, frames: DeviceFrames

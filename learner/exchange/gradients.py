@@ -9,7 +9,7 @@ from learner.run import Run
 
 
 class GradientExchange(ContributionExchange):
-    """Packed gradients in, one optimizer step with their sum."""
+    """Takes packed gradients, and makes one optimizer step with the sum of those that wait."""
 
     message = Gradient
     plural = "gradients"

@@ -1,4 +1,4 @@
-"""What the header of a contribution may say: only what an actor of this run can have played."""
+"""Checks the header of a contribution: it may only tell what an actor of this run can have played."""
 
 import math
 
@@ -11,29 +11,30 @@ from learner.peer import Peer
 from learner.run import RunSpec
 
 MOST_SKIPPED = 4
-"""Frames of an agent's step where environment.frame_skip leaves it to the environment."""
+"""Most emulator frames of one agent step if environment.frame_skip leaves the number to the environment."""
 LONGEST_SECONDS = 1e9
-"""Of an episode, and of a run."""
+"""Longest duration of an episode."""
 
 
 class HeaderCheck:
     def __init__(self, spec: RunSpec, message: type[Contribution], plural: str) -> None:
-        """`message` is the one kind that the run takes; `plural` is its name for people."""
+        """`message`: the only kind of contribution that the run takes; `plural`: its name in messages to people."""
         settings = spec.settings
         self._model = spec.model
         self._message = message
         self._plural = plural
         self._most = {"actor": settings.exchange.accumulate, "relay": most_in_sum(settings)}
-        """Rollouts in one, by the sender's role."""
+        """Most rollouts in one contribution, by the sender's role."""
         self._rollout_steps = settings.algorithm.rollout_length * settings.environment.num_envs
         self._whole_episodes = settings.algorithm.whole_episodes
         self._skipped = settings.environment.frame_skip or MOST_SKIPPED
         self._longest = spec.longest_episode
 
     def check(self, peer: Peer, header: Contribution, version: int) -> None:
-        """Raises CodecError for a header that no actor of this run sends; `version` is that of the newest weights.
+        """Raise CodecError for a header that no actor of this run sends; `version`: that of the newest weights.
 
-        Its steps count as told, whatever becomes of the contribution: later episodes may be made of them.
+        The steps of a good header are counted as claimed even if the contribution is not used: later episodes may
+        consist of them.
         """
         if not isinstance(header, self._message):
             raise CodecError(f"this run takes {self._plural}")
@@ -50,7 +51,7 @@ class HeaderCheck:
             check_episode(episode, self._longest)
 
     def _check_sum(self, peer: Peer, header: Contribution) -> None:
-        """Only a relay sends sums, which say of each episode who played it."""
+        """Raise CodecError for too many rollouts, or a sum from an actor: only relays send sums, which name players."""
         role = peer.hello.role
         if header.count > (most := self._most[role]):
             raise CodecError(f"of {header.count} rollouts, at most {most} are added up")
@@ -75,7 +76,7 @@ class HeaderCheck:
 
 
 def check_episode(episode: Episode, longest: int) -> None:
-    """Raises CodecError for figures that no episode has; `longest` in steps, 0: not known."""
+    """Raise CodecError for figures that no episode has; `longest`: most steps of an episode, 0: not known."""
     if not abs(episode.episode_return) <= LARGEST_FIGURE:
         raise CodecError(f"with an episode of return {episode.episode_return:g}")
     if not (math.isfinite(episode.seconds) and 0 <= episode.seconds <= LONGEST_SECONDS):

@@ -1,10 +1,10 @@
-"""Which groups of environments wait for actions, and when one pass for all of them is due.
+"""Which groups of environments wait for actions, and when one pass through the network for all of them is due.
 
     unknown --begins--> waiting --pass--> answered --next step--> waiting
         any --begins--> waiting               any --its actor is gone--> unknown
 
 A pass is due when `exchange.batch` observations wait, when the oldest has waited `exchange.batch_wait_ms`, or when all
-groups there are wait.
+groups wait.
 """
 
 import math
@@ -22,16 +22,16 @@ class Group:
     buffer: GroupBuffer
     step: int
     since: float
-    """When its newest observations came."""
+    """When its newest observations arrived."""
     answer: bytes | None = None
     """The actions for `step`; None while the group waits for them."""
 
 
 class InferenceQueue:
-    """Bounded by its actors: each has `exchange.groups` groups, and each group waits with one batch of observations."""
+    """The known groups. They are bounded: each actor has `exchange.groups`, and each group waits with one batch."""
 
     def __init__(self, sizes: Sequence[int], batch: int, wait_seconds: float) -> None:
-        """`sizes` are the environments of each group of an actor."""
+        """`sizes`: number of environments in each group of an actor."""
         self._sizes = sizes
         self._batch = batch
         self._wait_seconds = wait_seconds
@@ -59,13 +59,13 @@ class InferenceQueue:
         self._rows += self._sizes[key[1]]
 
     def dequeue_all(self) -> dict[GroupKey, Group]:
-        """All that wait, the oldest first; they no longer do."""
+        """Remove and return all waiting groups, the oldest first."""
         waiting, self._waiting = self._waiting, {}
         self._rows = 0
         return waiting
 
     def left(self, routing_id: bytes) -> None:
-        """An actor is gone: its groups are forgotten, with the rollouts under way."""
+        """Forget the groups of an actor that is gone, with their unfinished rollouts."""
         for key in [key for key in self._groups if key[0] == routing_id]:
             self._remove(key)
             del self._groups[key]

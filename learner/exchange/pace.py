@@ -1,9 +1,9 @@
-"""How fast one actor's contributions are answered: at most MOST times as fast as the middle actor's.
+"""How fast one actor's contributions are answered: at most MOST times as fast as those of the median actor.
 
-An actor that waits for its answers, and sends more than it can have played, would take most of the steps and make the
-others' contributions stale. Beyond this pace its answers wait, and it with them; nothing is refused. Rollouts over the
-same seconds are compared, so a learner that stands still, or is slow, holds nobody back. A relay may be as fast as all
-the actors that it stands for.
+An actor that waits for its answers, but sends more than it can have played, would take most of the steps and make the
+others' contributions stale. Beyond this pace its answers are delayed, and so is the actor; nothing is refused. The pace
+compares rollouts over the same seconds, so a learner that is slow or stands still holds nobody back. A relay may be as
+fast as all the actors that it stands for.
 """
 
 from collections import deque
@@ -12,39 +12,39 @@ from common.wire.protocol import SENDERS
 from learner.peers import Peers
 
 MOST = 8.0
-"""Times the middle actor's rollouts: hosts differ by less, and the others' lag stays within the default limit."""
+"""Multiple of the median actor's pace: hosts differ by less, and the others' lag stays within the default limit."""
 LEAST_ACTORS = 4
-"""Of three nobody can tell who is the unusual one."""
+"""Actors needed for a limit: among three, it is not clear which one is unusual."""
 LEAST_ROLLOUTS = 4
-"""Of the middle actor in a window."""
+"""Rollouts of the median actor needed before a window may end."""
 WINDOW_SECONDS = 1.0
-"""At least."""
+"""Shortest window."""
 WINDOWS = 5
-"""The fastest of so many counts: one in which the learner stood still says nothing."""
+"""The fastest of this many last windows counts: one in which the learner stood still says nothing."""
 TOLD_SECONDS = 60.0
-"""For so long it is told of an actor that was held back."""
+"""How long an actor is reported after its answers were last held back."""
 
 
 class Pace:
-    """Times are seconds of a monotonic clock, actors go by their names: a new process goes on at its pace."""
+    """Times are seconds of a monotonic clock. Actors go by their names: a new process inherits the pace of its name."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._counts: dict[str, float] = {}
-        """Rollouts of one actor in this window, of those senders that played already when it began."""
+        """Rollouts in this window, by sender, of those that already played when it began; a relay's are per actor."""
         self._begun = 0.0
         self._look_due = 0.0
         self._rates: deque[float] = deque(maxlen=WINDOWS)
-        """Rollouts a second of the middle actor."""
+        """Rollouts per second of the median actor in the last windows."""
         self._seconds = 0.0
-        """That each rollout must take; 0: no limit."""
+        """Least seconds that each rollout must take; 0: no limit."""
         self._paid: dict[str, float] = {}
-        """Until when each actor's rollouts would have taken it at that pace."""
+        """Time until which each actor's rollouts would have taken at that pace."""
         self._held: dict[str, float] = {}
-        """When answers to an actor were held back last."""
+        """When answers to each actor were last held back."""
 
     def sent(self, now: float, name: str, rollouts: int, actors: int = 1) -> float:
-        """An actor, or a relay of so many `actors`, sent so many rollouts; returns when they may be answered."""
+        """Count rollouts from an actor, or from a relay of `actors`; return when they may be answered."""
         each = rollouts / max(1, actors)
         if name in self._counts:
             self._counts[name] += each
@@ -53,13 +53,13 @@ class Pace:
         if not self._seconds:
             return now
         paid = self._paid[name] = max(self._paid.get(name, now), now) + each * self._seconds
-        until = paid - MOST * self._seconds  # whoever was slow before may be quick for as long as the middle rollout
+        until = paid - MOST * self._seconds  # a burst may be ahead by the duration of one rollout of the median actor
         if until > now:
             self._held[name] = now
         return until
 
     def named(self) -> list[str]:
-        """Actors that were held back lately, in words."""
+        """Return, in words, which actors were held back lately."""
         times = f"more than {MOST:g} times as often as the middle actor"
         return [f"{name} sends {times}: it waits longer for its answers" for name in sorted(self._held)]
 
@@ -76,7 +76,7 @@ class Pace:
         elif len(counts) >= LEAST_ACTORS:
             middle = counts[len(counts) // 2]
             if middle < LEAST_ROLLOUTS:
-                return  # the window goes on
+                return  # too few rollouts: the window goes on
             self._rates.append(middle / (now - self._begun))
             self._seconds = 1.0 / (MOST * max(self._rates))
         self._counts = dict.fromkeys(playing, 0.0)

@@ -2,8 +2,8 @@
 
 GA3C: Babaeizadeh et al. 2016, https://arxiv.org/abs/1611.06256. The network is the one that is trained, so the acting
 policy is never older than the last step; a rollout holds the probabilities of each step's own policy, which V-trace
-corrects. That of a group counts as the part of an actor's rollout that it is, so that what is played is worth as much
-in how many groups soever.
+corrects. A group's rollout counts as its part of an actor's rollout, so that the number of groups does not change what
+an actor's steps are worth.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class PolicyServer:
     def __init__(
         self, trainer: BatchTrainer, settings: Settings, observation: ObservationSpec, action: ActionSpec
     ) -> None:
-        """`observation` and `action` as the network has them."""
+        """`observation` and `action`: as the network sees and decides them."""
         self._trainer = trainer
         self._transport = trainer.weights.transport
         self._settings = settings
@@ -47,19 +47,19 @@ class PolicyServer:
         self._sizes = group_sizes(environment.num_envs, settings.exchange.groups)
         self._bodies = {count: ObservationCodec(travels, action, count) for count in set(self._sizes)}
         self.max_bytes = max(bodies.max_bytes for bodies in self._bodies.values())
-        """Length that no body of observations exceeds."""
-        # ALE pads with zeros, so that these rollouts are like those of other exchanges.
+        """Length of the longest body of observations."""
+        # Padded as ALE does, with zeros, so that these rollouts are like those of other exchanges.
         self._stack = FrameStack(environment.frame_stack, padded=is_atari(environment.id))
         on_device = not self._transport.is_host
         self._twin = trainer.model.twin() if on_device else trainer.model
-        """Acts. On a device it is another than the one that learns, which changes while this one acts."""
+        """The network that acts. On a device it is a copy of the one that learns, which changes while this one acts."""
         self._transport.follow()
         self._frames = (
             DeviceFrames(self._transport, self._stack) if on_device and observation.kind == "pixels" else None
         )
 
     def open(self, seed: int, group: int) -> GroupBuffer:
-        """The rollouts of a new group, of the actor with that seed."""
+        """Return the buffer for the rollouts of a new group of the actor with this seed."""
         model = self._model
         kept = self._observation if self._frames is None else replace(self._observation, shape=(0,), size=0)
         buffer = RolloutBuffer(
@@ -76,17 +76,17 @@ class PolicyServer:
         return DeviceGroupBuffer(buffer, self._stack, rng, self._frames)
 
     def renew(self) -> None:
-        """The weights have changed; nothing is learnt at present."""
+        """Take over the weights, which have changed; to be called only while no step is under way."""
         if self._twin is not self._model:
             self._transport.follow()
             with self._transport.acting():
                 self._twin.flat.vector.copy_(self._model.flat.vector)
 
     def observe(self, group: GroupBuffer, body: Buffer, *, begins: bool, source: str = "") -> int | None:
-        """Reads the observations of a group of the actor `source`; a rollout that they complete goes to the trainer.
+        """Read the observations of a group of the actor `source`; a rollout that they complete goes to the trainer.
 
-        Returns the version that acted in that rollout, on average; None: no rollout is complete. Raises CodecError,
-        with nothing taken in, for a body that does not decode, and for rewards that are not finite.
+        Return the mean version that acted in that rollout; None: no rollout is complete. Raises CodecError, with
+        nothing taken in, for a body that does not decode, and for rewards that are not finite.
         """
         seen = self._bodies[group.buffer.num_envs].read_seen(body, begins=begins)
         if begins:
@@ -104,7 +104,7 @@ class PolicyServer:
         return completed.version
 
     def act(self, groups: Sequence[GroupBuffer], version: int) -> list[bytes]:
-        """One pass for all of them; the body of an `act` for each. `version` is that of the weights."""
+        """Make one pass for all groups; return the body of an `Act` for each. `version`: that of the weights."""
         states = np.concatenate([group.buffer.state for group in groups])
         step = self._step if self._twin is self._model else self._step_on_device
         outputs, after = step(groups, states)
@@ -137,6 +137,6 @@ class PolicyServer:
 
 
 def _joined(groups: Sequence[GroupBuffer]) -> NDArray[Any]:
-    """The observations of all of them."""
+    """Return the observations of all groups, joined."""
     parts = [group.buffer.observations for group in groups]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Tells the shell what to record of a run with record.gradients: all that its weights depend on."""
+"""Makes the record of what was applied (record.gradients): all that the weights depend on, as effects for the shell."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ from learner.peer import Peer
 from learner.run import Run
 
 CHECKSUM_BYTES = 2**16
-"""Of the weights for which a step's checksum is computed: one of every n steps where they are n times as large."""
+"""Bytes of weights up to which every step gets a checksum; for weights n times as long, only every n-th step does."""
 
 
 class Recorder:
@@ -24,7 +24,7 @@ class Recorder:
         self._every = max(1, 4 * weights.vector.numel() // CHECKSUM_BYTES)
 
     def began(self) -> list[Record]:
-        """Before anything is applied: where this epoch starts from."""
+        """Return the entry that tells where this epoch starts from; called before anything is applied."""
         spec, counters = self._run.spec, self._run.stats.counters
         entry = Began(
             a3cd=spec.versions.get("a3cd", "not installed"),

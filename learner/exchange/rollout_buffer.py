@@ -14,7 +14,7 @@ from common.wire.bodies.observations import StepBatch
 
 
 class Completed(NamedTuple):
-    """A rollout in memory of its own."""
+    """A complete rollout, in memory of its own."""
 
     rollout: Rollout
     version: int
@@ -23,7 +23,7 @@ class Completed(NamedTuple):
 
 
 class GroupBuffer:
-    """Rollouts, one after the other, from observations that travel without their stacked frames."""
+    """Builds one rollout after the other from observations that are sent without their stacked frames."""
 
     def __init__(self, buffer: RolloutBuffer, stack: FrameStack, rng: np.random.Generator) -> None:
         """`buffer` holds one rollout of the group's environments; `rng` draws their actions."""
@@ -31,7 +31,7 @@ class GroupBuffer:
         self.rng = rng
         self._stack = stack
         self._versions = 0
-        """Sum over the steps taken."""
+        """Sum of the acting versions over the steps so far."""
 
     def begin(self, seen: StepBatch) -> None:
         """Drop the rollout under way; new episodes begin with `seen`."""
@@ -40,18 +40,21 @@ class GroupBuffer:
         self._first(seen.observations)
 
     def acted(self, actions: Actions, log_probs: Floats, version: int, state: Floats) -> None:
-        """As `RolloutBuffer.acted`; version: of the weights that acted; state: (B, state_size) after them."""
+        """Keep the actions, as `RolloutBuffer.acted`.
+
+        version: of the weights that acted; state: (B, state_size), the recurrent state after acting.
+        """
         self.buffer.state = state
         self.buffer.acted(actions, log_probs)
         self._versions += version
 
     def stepped(self, seen: StepBatch) -> Completed | None:
-        """The step with these actions led to `seen`; return the rollout if it was its last step.
+        """Keep what the step with these actions led to; return the rollout if this was its last step.
 
-        Raises NonFiniteError as `RolloutBuffer.finish`.
+        Raises NonFiniteError as `RolloutBuffer.finish` does.
         """
         buffer = self.buffer
-        self._next(seen.observations, ~seen.valid)  # after a dummy step an episode begins
+        self._next(seen.observations, ~seen.valid)  # an invalid step is a dummy one, after which an episode begins
         buffer.stepped(seen.rewards, seen.terminated, seen.valid)
         if not buffer.full:
             return None
@@ -63,15 +66,15 @@ class GroupBuffer:
         return Completed(rollout, version, moments)
 
     def _first(self, frames: NDArray[Any]) -> None:
-        """The first observations of new episodes (B, *frame)."""
+        """Stack the first observations of new episodes, (B, *frame)."""
         self._stack.begin(self.buffer.rows[0], frames, np.ones(self.buffer.num_envs, np.bool_))
 
     def _next(self, frames: NDArray[Any], fresh: NDArray[np.bool_]) -> None:
-        """The observations after the step, (B, *frame), and (B,) which of them begin an episode."""
+        """Stack the observations after a step, (B, *frame); fresh: (B,), which of them begin an episode."""
         rows, t = self.buffer.rows, self.buffer.t
         self._stack.push(rows[t + 1], rows[t], frames)
         self._stack.begin(rows[t + 1], frames, fresh)
 
     def _carry_on(self) -> None:
-        """The next rollout begins with the last observations."""
+        """Begin the next rollout with the last observations."""
         self.buffer.carry_on(reuse=False)

@@ -1,8 +1,8 @@
-"""The order in which contributions are handled where the same settings are to give the same weights.
+"""The order in which contributions are handled when equal settings must give equal weights (`reproducible = true`).
 
-Who comes first decides how sums of floats are rounded, and whose figures are judged by whose. With
-`reproducible = true` nothing is handled before each actor of the run has sent; then all are, in the order in which the
-actors joined. Which process came first does not matter: its seed goes by the same order.
+The order of arrival would decide how sums of floats are rounded, and which figures are judged by which. So nothing is
+handled before each actor of the run has sent one contribution; then all are handled, in the order in which the actors
+joined. It does not matter which process joined first, since its seed goes by the same order.
 """
 
 from typing import NamedTuple
@@ -20,17 +20,17 @@ class Arrived(NamedTuple):
 
 
 class Rounds:
-    """One contribution of each of a fixed number of actors at a time."""
+    """Gathers rounds: one contribution from each of a fixed number of actors."""
 
     def __init__(self, actors: int) -> None:
         self.actors = actors
         self._waiting: dict[int, Arrived] = {}
-        """By the order of joining."""
+        """The contributions of the incomplete round, by the actor's order of joining."""
         self._handled: dict[int, int] = {}
-        """The last sequence number of each."""
+        """The last handled sequence number of each actor, by the same order."""
 
     def add(self, one: Arrived) -> list[Arrived]:
-        """What is to be handled now: a whole round, one that was handled before and asks for its answer, or nothing."""
+        """Take a contribution; return those to handle now: a whole round, none, or this one if it is a repetition."""
         order = one.peer.seed
         if one.message.sequence <= self._handled.get(order, 0):
             return [one]

@@ -1,7 +1,7 @@
-"""When the learner takes an optimizer step: with what has come, or once enough actors have sent.
+"""When the learner takes an optimizer step: with the contributions that have arrived, or once enough actors have sent.
 
-A step is taken when the rule's `is_full` says so, or `wait_seconds` after the first contribution to it. `is_full` is
-given one sender for each contribution, and the actors in the run.
+A step is taken when the rule's `is_full` says so, or `wait_seconds` after its first contribution. `is_full` is given
+the sender of each contribution, and the actors in the run.
 """
 
 import math
@@ -15,38 +15,38 @@ from learner.parameters.publisher import Occasion
 from learner.replay_window import Incarnation
 
 ACTORS_PER_GRADIENT = 5
-"""Coalescing: a step takes one gradient for each five actors; with more per step, learning is short of steps."""
+"""Coalescing: a step takes one gradient for every five actors; with more per step, learning gets too few steps."""
 
 GATHER_ACTORS = 100
-"""From so many on, messages that come one by one are left to gather before they are read."""
+"""Number of actors from which on messages that arrive one by one are left to gather before they are read."""
 GATHER_SECONDS = 0.002
-"""Threads wake up less often: a thousand gradients a second take three quarters of the time."""
+"""Time to gather. Threads then wake up less often: a thousand gradients a second take three quarters of the time."""
 
 
 def coalesce(actors: int, cap: int) -> int:
-    """Most waiting contributions that one optimizer step adds up: clamp(actors / 5, 1, cap)."""
+    """Return the most contributions that one optimizer step adds up: clamp(actors / 5, 1, cap)."""
     return max(1, min(actors // ACTORS_PER_GRADIENT, cap))
 
 
 def quorum(share: float, actors: int) -> int:
-    """Actors that a synchronous step waits for: this share of them, rounded up."""
+    """Return the number of actors that a synchronous step waits for: this share of them, rounded up."""
     return math.ceil(round(share * actors, 9))
 
 
 @dataclass(frozen=True)
 class AtOnce:
-    """A step with whatever has come, and before more has come than one step may take."""
+    """A step takes whatever has arrived, and does not wait until there is more than one step may take."""
 
     cap: int
     wait_seconds: float = 0.0
     averages: ClassVar = False
     """Whether a step is taken with the mean of the contributions, not with their normalised sum."""
     asks_who: ClassVar = False
-    """Whether `is_full` depends on who has sent: else `least` contributions are enough."""
+    """Whether `is_full` depends on which actors have sent; otherwise `least` contributions are enough."""
     weights_go_out: ClassVar[Occasion] = "broadcast"
 
     def least(self, actors: int) -> int:
-        """Fewer contributions are never full, whoever sent them."""
+        """Return the number of contributions below which a step is never full, whoever sent them."""
         return coalesce(actors, self.cap)
 
     def is_full(self, senders: Collection[Incarnation], actors: Collection[Incarnation]) -> bool:
@@ -55,9 +55,9 @@ class AtOnce:
 
 @dataclass(frozen=True)
 class AllThatWaits:
-    """A step with whatever has come: a GPU learns from many rollouts in little more time than from one.
+    """A step takes whatever has arrived: a GPU learns from many rollouts in little more time than from one.
 
-    It is full when each actor could wait for it; before, a step is taken when nothing more is to be read.
+    It is full when there is a contribution for each actor; before that, it is taken when nothing is left to read.
     """
 
     wait_seconds: float = 0.0
@@ -74,7 +74,10 @@ class AllThatWaits:
 
 @dataclass(frozen=True)
 class Synchronous:
-    """A step once a share (above 0, up to 1) of the actors that are in the run has sent; one that left has not."""
+    """A step is taken once a share, up to 1, of the actors in the run has sent; actors that have left do not count.
+
+    A share of 0 takes a step with whatever has arrived.
+    """
 
     share: float
     wait_seconds: float
@@ -94,9 +97,9 @@ StepRule = AtOnce | AllThatWaits | Synchronous
 
 
 def step_rule(settings: Settings, device: str) -> StepRule:
-    """`settings` are resolved; `device` is the learner's."""
+    """Return the rule of a run; `settings`: with every `auto` resolved; `device`: the learner's."""
     if settings.reproducible:
-        return Synchronous(0.0, settings.staleness.wait_seconds)  # contributions come as whole rounds
+        return Synchronous(0.0, settings.staleness.wait_seconds)  # contributions arrive in whole rounds already
     if staleness_policy(settings) == "synchronous":
         return Synchronous(settings.staleness.share, settings.staleness.wait_seconds)
     if device != "cpu" and settings.exchange.kind != "gradients":
@@ -105,5 +108,5 @@ def step_rule(settings: Settings, device: str) -> StepRule:
 
 
 def gather_seconds(rule: StepRule, actors: int) -> float:
-    """Least time from one reading of messages to the next, where none waits; 0 where the actors wait for each step."""
+    """Return the least seconds between two reads when no message is waiting; 0 if the actors wait for each step."""
     return GATHER_SECONDS if actors >= GATHER_ACTORS and not rule.averages else 0.0

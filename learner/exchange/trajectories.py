@@ -10,7 +10,7 @@ from learner.run import Run
 
 
 class TrajectoryExchange(ContributionExchange):
-    """Packed rollouts in, optimizer steps on all of them as one batch."""
+    """Takes packed rollouts, and makes optimizer steps on all that wait as one batch."""
 
     message = Trajectory
     plural = "trajectories"
@@ -21,7 +21,7 @@ class TrajectoryExchange(ContributionExchange):
         self._packing = packing
 
     def choose_codec(self, hello: Hello) -> str:
-        """Only the entropy stage, since nothing may be lost; lz4 saves time even on loopback, as frames shrink."""
+        """Choose only an entropy coder, since nothing may be lost; lz4 saves time even on loopback: frames shrink."""
         exchange = self._settings.exchange
         return choose(
             "none",

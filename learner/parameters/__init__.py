@@ -1,1 +1,1 @@
-"""Weights, optimizer, and how weights go out."""
+"""The weights, their optimizer, and how weights are sent out."""

@@ -1,13 +1,15 @@
-"""A sum that one bad actor cannot steer: gradients of usual length, that do not point against the others'.
+"""Agreement: keeps one bad actor from steering the sum, by clipping long gradients and leaving out contrary ones.
 
-Steps add few gradients (`learner.exchange.step_rule`), too few for a median of them. So each is judged by what came
-before. Its length is clipped to twice the median over the actors of their usual lengths. Its direction is compared with
-the decayed sum of the others' unit gradients: for an honest actor the mean cosine is that of all, above 0 as long as
-there is something to learn; for one that flips the sign it is as far below. Single cosines are mostly noise, so an
-actor is left out only when its mean over many gradients, and that of the others, are both several standard errors
-from 0. Of three actors one that flips the sign cancels each of the others for the other: it takes four.
+A step adds too few gradients (`learner.exchange.step_rule`) to take a median of them. So each gradient is judged by the
+ones before it. Its length is clipped to twice the median, over the actors, of their usual lengths. Its direction is
+compared with the decayed sum of the others' unit gradients. For an honest actor, the mean cosine is that of all, which
+is above 0 as long as there is something to learn; for an actor that flips the sign, it is as far below 0. Single
+cosines are mostly noise, so an actor is left out only when its mean cosine over many gradients, and that of the others,
+are both several standard errors from 0. This takes four actors: of three, one that flips the sign cancels, for each of
+the other two, the third one's gradients.
 
-Its own part in the sum is taken out first: rollouts that follow each other are alike, so each would agree with itself.
+An actor's own part in the sum is taken out before the comparison: its successive rollouts are alike, so it would agree
+with itself.
 """
 
 import math
@@ -21,28 +23,30 @@ from common.errors import AgainstOthersError
 from learner.bounded_dict import BoundedDict
 
 SAMPLE = 2**14
-"""Elements of a gradient that are compared, evenly spaced."""
+"""Most elements of a gradient that are compared; they are evenly spaced."""
 HORIZON = 200
-"""Gradients of all actors that the sum remembers."""
+"""Horizon of the decayed sum, in gradients of all actors."""
 REMEMBERED = 300
 """Gradients of an actor over which its mean cosine is taken."""
 LEAST = 20
-"""Gradients of an actor before it is judged."""
+"""Gradients of an actor needed before it is judged."""
 SIGMAS = 4.0
-"""Standard errors, of cosines taken for independent: those of rollouts in a row are not."""
+"""Standard errors from 0 that count as certain. They are computed as if cosines were independent, which those of
+successive rollouts are not."""
 LONG = 2.0
-"""Times the median length to which gradients are clipped."""
+"""Multiple of the median length to which gradients are clipped."""
 TOO_LONG = 3.0
-"""Times the median length at which an actor is named."""
+"""Multiple of the median length from which on an actor is reported."""
 SOURCES = 256
-"""Actors remembered: those that sent last."""
+"""Most actors that are remembered: those that sent last."""
 
 
 @dataclass
 class _Source:
     own: Tensor
-    """Its part in the sum, as of the judgement `seen`."""
+    """The actor's part in the sum, as it was at the judgement `seen`."""
     seen: int = 0
+    """Number of the judgement, over all actors, at which `own` was last updated."""
     count: int = 0
     mean: float = 0.0
     square: float = 0.0
@@ -50,10 +54,11 @@ class _Source:
     length: float = 0.0
     """Usual norm of one rollout's gradient."""
     out: bool = False
+    """Whether the actor's gradients are left out."""
 
     @property
     def sigmas(self) -> float:
-        """Of the mean cosine, from 0."""
+        """Distance of the mean cosine from 0, in standard errors."""
         spread = math.sqrt(max(self.square - self.mean**2, 1e-12))
         return self.mean / spread * math.sqrt(min(self.count, REMEMBERED))
 
@@ -71,7 +76,10 @@ class Agreement:
         self._judged = 0
 
     def judge(self, name: str, gradient: Tensor, norm: float, count: int) -> float:
-        """The factor on a gradient of this norm, the sum over `count` rollouts; raises AgainstOthersError for none."""
+        """Return the factor on a gradient of this norm, a sum over `count` rollouts.
+
+        Raises AgainstOthersError if the actor's gradients are left out.
+        """
         source = self._source(name)
         length = norm / math.sqrt(count)
         usual = self._usual_length()
@@ -85,7 +93,7 @@ class Agreement:
         return min(1.0, LONG * usual / length) if length else 1.0
 
     def named(self) -> list[str]:
-        """What is to be told about actors, in words."""
+        """Return, in words, which actors' gradients are left out or clipped."""
         usual = self._usual_length()
         told = []
         for name, source in self.sources.items():
@@ -130,7 +138,7 @@ class Agreement:
         source.out = usual.sigmas > SIGMAS and source.mean < -usual.mean / 2
 
     def _usual_length(self) -> float:
-        """Of one rollout's gradient: the median over the actors; infinite where there are too few to judge by."""
+        """Return the median over the actors of their usual length of one rollout's gradient; infinite for too few."""
         lengths = [one.length for one in self.sources.values() if one.length]
         return median(lengths) if len(lengths) > 2 else math.inf
 

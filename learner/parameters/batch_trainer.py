@@ -1,4 +1,4 @@
-"""Rollouts in, optimizer steps out: the learner computes the gradients, here on a CPU."""
+"""Trains on rollouts: the learner computes the gradients and takes optimizer steps, here on a CPU."""
 
 import math
 from collections.abc import Iterator
@@ -35,15 +35,15 @@ class BatchTrainer:
     """Collects rollouts, and trains on all of them as one batch."""
 
     reach: int | None = None
-    """Largest lag of a rollout that can be added: any."""
+    """Largest lag of a rollout that can be added; None: any."""
 
     def __init__(
         self, model: TorchModel, weights: Weights, section: Algorithm, *, average: bool = False, seed: int = 0
     ) -> None:
         """`model` is on the optimizer's device; its flat vector is that of `weights`.
 
-        `average`: a step on n rollouts is as long as a step on one; `seed`: of the shuffling of minibatches, with
-        the frames of the run: a resumed run shuffles as it would have without the restart.
+        `average`: a step on n rollouts is as long as a step on one. `seed`: seeds the shuffling of minibatches,
+        together with the frames of the run, so that a resumed run shuffles as it would have without the restart.
         """
         self.model = model
         self.weights = weights
@@ -54,45 +54,46 @@ class BatchTrainer:
         self._finished = StepResult()
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
-        """Adds a rollout on the CPU, `count` joined into one; it must not be written until `step`.
+        """Add a rollout on the CPU, which is `count` rollouts joined into one; it must not be changed until `step`.
 
-        A part of an actor's environments counts as that part. All rollouts of a step have equally many steps.
+        A rollout of only a part of an actor's environments has that fraction as `count`. All rollouts of a step have
+        equally many steps.
         """
         self._waiting.append(Waiting(rollout, weight, count))
 
     def step(self, *, scale: float, frames: int) -> StepResult:
-        """Trains on all rollouts as one batch: one optimizer step, or one per epoch and minibatch.
+        """Train on all rollouts as one batch: one optimizer step, or one per epoch and minibatch.
 
-        As for gradients (see GradientSum.step) a step on n rollouts is as long as n steps, unless it averages. A
-        rollout whose gradient is not finite is left out, and the step is taken with the others. Returns the means of
-        the loss's statistics.
+        As for gradients (see GradientSum.step), a step on n rollouts is as long as n steps, unless it averages. A
+        rollout whose gradient is not finite is left out, and the step is taken with the others. The result holds the
+        means of the loss's statistics.
         """
         self.begin(scale=scale, frames=frames)
         return self.finish()
 
     def begin(self, *, scale: float, frames: int) -> None:
-        """The first half of `step`: all of it, on a CPU."""
+        """Begin a step: the first half of `step`, and on a CPU all of it."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._finished = self._result(waiting, self._train(waiting, scale, frames), scale, frames)
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong with the device, in words whose numbers change in brackets only."""
+        """What is wrong with the device, in texts whose changing numbers are in brackets."""
         return []
 
     @property
     def is_over(self) -> bool:
-        """Whether `finish` need not wait for what `begin` has begun."""
+        """Whether `finish` would not have to wait for what `begin` has begun."""
         return True
 
     def finish(self) -> StepResult:
-        """The second half of `step`."""
+        """Finish a step, the second half of `step`; return its result."""
         finished, self._finished = self._finished, StepResult()
         return finished
 
     def _result(self, waiting: list[Waiting], steps: list[Statistics] | None, scale: float, frames: int) -> StepResult:
-        """What came of the batch, after a second try without those that spoilt the first."""
+        """Return the result of the batch; if its gradient was not finite, try again without the rollouts at fault."""
         left_out: dict[int, str] = {}
         to_blame = True
         if steps is None:
@@ -108,7 +109,7 @@ class BatchTrainer:
         return StepResult(dict(zip(Statistics._fields, means, strict=True)), left_out)
 
     def _train(self, waiting: list[Waiting], scale: float, frames: int) -> list[Statistics] | None:
-        """The statistics of each step; None where the first gradient was not finite, and no step was taken."""
+        """Train; return the statistics of each step. None: the first gradient was not finite, so no step was taken."""
         root = self._root(waiting)
         steps: list[Statistics] = []
         for part, weights in self._parts(waiting, frames):
@@ -122,18 +123,18 @@ class BatchTrainer:
         return steps
 
     def _root(self, waiting: list[Waiting]) -> float:
-        """How much longer a step on all of them is than one on the mean."""
+        """Return how many times as long a step on all rollouts is as a step on their mean."""
         return 1.0 if self._average else math.sqrt(sum(one.count for one in waiting))
 
     def _not_finite(self, waiting: list[Waiting]) -> list[int]:
-        """The numbers of the rollouts that have no finite gradient by themselves."""
+        """Return the numbers of the rollouts whose own gradient is not finite."""
         norms = [gradient(self.model, one.rollout, self._section).gradient_norm for one in waiting]
         return [number for number, norm in enumerate(norms) if not math.isfinite(norm)]
 
     def _parts(self, waiting: list[Waiting], frames: int) -> Iterator[tuple[Any, Array | None]]:
-        """Rollouts to take a step with each, and the weights (B,) of their environments, where the network is.
+        """Yield the rollout for each step, with the weights (B,) of its environments, on the network's device.
 
-        Minibatches are of steps from anywhere in the batch; a recurrent network's are of whole environments.
+        A minibatch consists of steps from anywhere in the batch; for a recurrent network, of whole environments.
         """
         rollout, weights = self._joined([one.rollout for one in waiting]), column_weights(waiting)
         method = METHODS[self._section.kind]
@@ -154,18 +155,18 @@ class BatchTrainer:
         return self.model.outputs(rollout)
 
     def _there(self, arrays: list[NDArray[Any]]) -> list[Array]:
-        """The arrays where the network is."""
+        """Return the arrays on the network's device."""
         return list(arrays)
 
     def _shuffled(self, columns: int, frames: int) -> Iterator[NDArray[np.int64]]:
-        """The columns of each minibatch of each epoch."""
+        """Yield the columns of each minibatch of each epoch."""
         generator = np.random.default_rng([self._seed, frames])
         for _ in range(self._section.epochs):
             yield from np.array_split(generator.permutation(columns), min(self._section.minibatches, columns))
 
 
 def column_weights(waiting: list[Waiting]) -> Floats | None:
-    """Weights (B,) of the batch's environments, of mean 1 over the rollouts; None: all are alike."""
+    """Return the weights (B,) of the batch's environments, with mean 1 over the rollouts; None: all are equal."""
     given = [one.weight for one in waiting]
     if min(given) == max(given):
         return None

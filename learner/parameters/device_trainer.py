@@ -1,8 +1,8 @@
-"""Training on a GPU: rollouts go up as they come, and nothing is waited for before a batch is learnt from.
+"""Training on a GPU: rollouts are copied to it as they arrive, and the host does not wait for it within a batch.
 
-What decides about a step - is the gradient finite, is the policy still near the one that acted - is decided on the
-device, step by step: once a step is not to be taken, none that follows is. The figures of all steps of a batch come
-down together, at its end.
+Whether a step is taken - is the gradient finite, is the policy still near the one that acted - is decided on the
+device, step by step: once a step is not taken, none that follows is. The figures of all steps of a batch are copied to
+the host together, at its end.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from learner.parameters.weights import Weights
 
 
 class Deferred(Protocol):
-    """Observations that are known to the device already, in the place of an array."""
+    """Observations that stand in for an array and are turned into a tensor on the device later."""
 
     shape: tuple[int, ...]
-    """(T + 1, B), and more or not."""
+    """(T + 1, B), perhaps with further dimensions."""
 
     def tensor(self) -> Tensor:
-        """(T + 1, B, *shape), on the device; called where the transport is acting."""
+        """Return the observations (T + 1, B, *shape) on the device; called within the transport's `acting`."""
 
 
 Result = TypeVar("Result")
@@ -48,18 +48,18 @@ NORM, KL = (Statistics._fields.index(name) for name in ("gradient_norm", "kl"))
 
 @dataclass(frozen=True)
 class _Batch:
-    """One that is being learnt from. It keeps the rollouts' memory until that is over."""
+    """A batch that is being trained on. It keeps the rollouts' memory until that is over."""
 
     waiting: list[Waiting]
     scale: float
     frames: int
     figures: Callable[[], NDArray[np.float32]]
-    """(steps, figures of `Statistics`); waits for all steps."""
+    """Waits for all steps; returns (steps, figures of `Statistics`)."""
     is_over: Callable[[], bool]
 
 
 class DeviceTrainer(BatchTrainer):
-    """As `BatchTrainer`, of a model on the device of a transport."""
+    """A `BatchTrainer` for a model on the device of a transport."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class DeviceTrainer(BatchTrainer):
         seed: int = 0,
         replicas: Replicas | None = None,
     ) -> None:
-        """`replicas`: of the model, on several devices, which compute its gradient together."""
+        """`replicas`: the model on several devices, which compute its gradient together; None: it is on one."""
         super().__init__(model, weights, section, average=average, seed=seed)
         self._transport = transport
         self._computes = replicas or model
@@ -80,11 +80,11 @@ class DeviceTrainer(BatchTrainer):
         self._troubles: list[str] = []
 
     def add(self, rollout: Rollout, *, weight: float = 1.0, count: float = 1) -> None:
-        """As `BatchTrainer.add`; observations that are on the device already are not moved."""
+        """As `BatchTrainer.add`; observations that stand in for an array (`Deferred`) are not copied."""
         super().add(self._moved(rollout), weight=weight, count=count)
 
     def begin(self, *, scale: float, frames: int) -> None:
-        """Begins to learn from all rollouts added, and does not wait for it."""
+        """Begin to train on all rollouts added, without waiting for it."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             with self._transport.acting():
@@ -98,7 +98,7 @@ class DeviceTrainer(BatchTrainer):
 
     @property
     def is_over(self) -> bool:
-        """Whether `finish` need not wait."""
+        """Whether `finish` would not have to wait."""
         return self._batch is None or self._batch.is_over()
 
     def finish(self) -> StepResult:
@@ -128,13 +128,13 @@ class DeviceTrainer(BatchTrainer):
         return self._within_memory(lambda: gradient(self._computes, part, self._section, weights))
 
     def _within_memory(self, compute: Callable[[], Result]) -> Result:
-        """In smaller parts, from now on, where the memory of the device is not enough."""
+        """Compute; while the device has too little memory, try again in smaller passes, which stay from now on."""
         while (found := self._tried(compute)) is None:
             torch.cuda.empty_cache()
         return found
 
     def _tried(self, compute: Callable[[], Result]) -> Result | None:
-        """None: there was not enough memory. What the pass had of it is given back on return, with the error."""
+        """Compute; return None if there was not enough memory. The pass's memory is freed on return, with the error."""
         try:
             return compute()
         except torch.cuda.OutOfMemoryError:
@@ -150,12 +150,12 @@ class DeviceTrainer(BatchTrainer):
         return figure if isinstance(figure, Tensor) else torch.full((), figure, device=self._transport.device)
 
     def _is_good(self, row: Tensor, *, first: bool) -> Tensor:
-        """Whether a step with these figures is taken, if those before it were."""
+        """Return whether a step with these figures is taken, provided that those before it were: a bool () tensor."""
         finite = torch.isfinite(row[NORM])
         return finite if first or not self._section.target_kl else finite & (row[KL] <= self._section.target_kl)
 
     def _taken(self, figures: NDArray[np.float32]) -> list[Statistics] | None:
-        """The statistics of the steps that were taken, by the rule of `_is_good`; None: not even the first."""
+        """Return the statistics of the steps that were taken, by the rule of `_is_good`; None: not even the first."""
         limit = self._section.target_kl or math.inf
         steps: list[Statistics] = []
         for row in figures.tolist():
@@ -197,7 +197,7 @@ def _there(rollout: Rollout) -> Rollout:
 
 
 def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tensor:
-    """(T + 1, B, *stack)."""
+    """Return the stacked observations, (T + 1, B, *stack)."""
     frames = torch.cat([part.reshape(-1, *observations.frame) for part in parts])
     return frames.index_select(0, index.flatten()).view(observations.shape)
 
@@ -205,7 +205,7 @@ def _stacked(observations: StackedFrames, index: Tensor, *parts: Tensor) -> Tens
 def trainer_of(
     model: TorchModel, weights: Weights, section: Algorithm, *, replicas: Replicas | None = None, **options: Any
 ) -> BatchTrainer:
-    """The trainer for the device of the weights; `options` are those of `BatchTrainer`."""
+    """Return the trainer for the device of the weights; `options` are those of `BatchTrainer`."""
     if weights.transport.is_host:
         return BatchTrainer(model, weights, section, **options)
     return DeviceTrainer(model, weights, section, weights.transport, replicas=replicas, **options)

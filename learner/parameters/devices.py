@@ -1,4 +1,4 @@
-"""Which devices the learner computes on, and whether what torch raised says that one of them cannot go on."""
+"""Which devices the learner computes on, and whether an error of torch means that a device has failed."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ import torch
 from common.errors import ConfigurationError, UnavailableError
 
 OF_A_DEVICE = ("CUDA error", "CUDA driver error", "CUDNN_STATUS", "cuDNN error", "CUBLAS_STATUS", "NCCL")
-"""What torch's errors about a device say; since torch 2.8 most of them are of a class of their own."""
+"""Parts of torch's error texts about a device; since torch 2.8 most of these errors have a class of their own."""
 
 
 @dataclass(frozen=True)
 class Devices:
     every: tuple[torch.device, ...]
-    """The first has the weights and takes the steps; all compute gradients."""
+    """All devices. The first holds the weights and takes the steps; all compute gradients."""
     trouble: str = ""
-    """Why it is not what one would expect."""
+    """Why the choice is not the expected one; empty: it is."""
 
     @property
     def first(self) -> torch.device:
@@ -30,10 +30,10 @@ class Devices:
 
 
 def open_devices(name: str) -> Devices:
-    """Those that `optimizer.device` names; `auto` is a GPU where there is one that can be used.
+    """Return the devices that `optimizer.device` names; `auto` is a GPU if there is one that can be used.
 
-    Raises ConfigurationError for a cuda device this machine does not have, and UnavailableError for one that it has and
-    that does not compute.
+    Raises ConfigurationError for a cuda device that this machine does not have or that is named twice, and
+    UnavailableError for one that it has but that does not compute.
     """
     present = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
@@ -51,7 +51,7 @@ def open_devices(name: str) -> Devices:
         except RuntimeError as error:
             raise UnavailableError(f'optimizer.device: "{device}" cannot be used: {first_line(error)}') from error
     if devices.first.index is not None:
-        torch.cuda.set_device(devices.first)  # whatever names none is not to take memory of another
+        torch.cuda.set_device(devices.first)  # so that code which names no device takes no memory on another one
     return devices
 
 
@@ -68,13 +68,13 @@ def _automatic(present: int) -> Devices:
 
 
 def _try(device: torch.device) -> None:
-    """Raises RuntimeError where it does not compute: an old driver, another's alone, or one unknown to this torch."""
+    """Raise RuntimeError if the device does not compute: an old driver, exclusive use by others, unknown to torch."""
     if device.type == "cuda":
         (torch.ones(2, device=device) + 1).sum().item()
 
 
 def failure(error: Exception) -> str:
-    """What has become of a device, where that is what `error` says; else an empty text."""
+    """Return what happened to a device if `error` says that one has failed; otherwise an empty text."""
     kinds = (torch.cuda.OutOfMemoryError, getattr(torch, "AcceleratorError", torch.cuda.OutOfMemoryError))
     if isinstance(error, kinds) or (isinstance(error, RuntimeError) and any(one in str(error) for one in OF_A_DEVICE)):
         return first_line(error)
@@ -82,5 +82,5 @@ def failure(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """torch's texts go on with advice to programmers."""
+    """Return the first line of an error's text: in torch's errors, advice to programmers follows."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

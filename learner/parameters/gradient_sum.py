@@ -1,4 +1,4 @@
-"""Packed gradients, checked and added up on the CPU, where they arrive, until the next optimizer step."""
+"""Checks packed gradients and adds them up, on the CPU where they arrive, until the next optimizer step."""
 
 import math
 
@@ -16,11 +16,11 @@ from learner.parameters.step_result import NOTHING, StepResult
 from learner.parameters.weights import Weights
 
 UNBOUNDED = GradientBound()
-"""For what is no longer a gradient as an actor sent it."""
+"""For gradients that are no longer as an actor sent them."""
 
 
 class GradientSum:
-    """The gradients that the next step of the weights is taken with."""
+    """The sum of the gradients for the next step of the weights."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class GradientSum:
         bound: GradientBound | None = None,
         agreement: Agreement | None = None,
     ) -> None:
-        """`average`: a step is taken with the mean of the gradients instead of their normalised sum.
+        """`average`: take steps with the mean of the gradients instead of their normalised sum.
 
-        `compensation` corrects each gradient before it is added; `top_k`: fraction of the elements that top-k sends.
-        `bound`: how long a gradient may be; `agreement` judges it by the others'.
+        `compensation`: corrects each gradient before it is added. `top_k`: fraction of the elements that top-k sends.
+        `bound`: how long a gradient may be. `agreement`: judges each gradient by the others'.
         """
         size = self._size = weights.vector.numel()
         self.weights = weights
@@ -47,7 +47,7 @@ class GradientSum:
         self._codecs: dict[str, PackedCodec] = {}
         self._scratch = np.zeros(size, np.float32)
         self._sum = np.zeros(size, np.float32)
-        """In units of the first gradient's factor, so that the first need not be multiplied, nor added to anything."""
+        """The sum in units of the first gradient's factor, so that the first one is neither multiplied nor added."""
         self._unit = 1.0
         self._gradients = 0
         self._rollouts = 0
@@ -60,16 +60,16 @@ class GradientSum:
 
     @property
     def max_bytes(self) -> int:
-        """Length that no body exceeds, whatever its codec."""
+        """Length of the longest body, whatever its codec."""
         return longest(self._size, self._top_k)
 
     def weights_restored(self) -> None:
-        """Earlier weights are in place; gradients of those before cannot be compensated any more."""
+        """Note that earlier weights were restored; gradients of weights before them can no longer be compensated."""
         if self._compensation is not None:
             self._compensation.begin(self.weights.vector)
 
     def named(self) -> list[str]:
-        """Actors whose gradients do not fit the others', in words."""
+        """Return, in words, which actors' gradients do not fit the others'."""
         return [] if self._agreement is None else self._agreement.named()
 
     def add(
@@ -83,12 +83,12 @@ class GradientSum:
         source: str = "",
         summed: bool = False,
     ) -> None:
-        """Adds `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` is at most `reach`.
+        """Add `weight` times a packed gradient, itself the sum over `count` rollouts; `lag` must be at most `reach`.
 
         `source`: the name of the actor, or of the relay whose sum it is (`summed`).
 
-        Raises CodecError, with nothing added, when the body does not decode, holds NaN or infinity, or is longer than
-        any honest gradient; AgainstOthersError for the gradient of an actor that is left out.
+        Raises CodecError, with nothing added, if the body does not decode, holds NaN or infinity, or is longer than any
+        honest gradient; AgainstOthersError for the gradient of an actor that is left out.
         """
         gradient = self._codec(codec).read(body, self._scratch)
         norm = math.sqrt(square_sum(gradient))
@@ -111,21 +111,21 @@ class GradientSum:
         self._weight += weight
 
     def _judged(self, gradient: torch.Tensor, norm: float, codec: str, count: int, lag: int, source: str) -> float:
-        """Corrects `gradient`, of this norm, in place; returns the factor by which it is to be shortened."""
+        """Compensate `gradient`, of this norm, in place; return the factor by which it is to be shortened."""
         if self._compensation is not None:
             self._compensation.apply(gradient, lag)
             UNBOUNDED.check(math.sqrt(square_sum(gradient.numpy())), codec, count, self._size)
         return 1.0 if self._agreement is None else self._agreement.judge(source, gradient, norm, count)
 
     def step(self, *, scale: float, frames: int) -> StepResult:
-        """One optimizer step with the sum; without a gradient nothing happens. Returns no statistics: actors have them.
+        """Take one optimizer step with the sum; without a gradient, do nothing. The actors compute the statistics.
 
-        The step size is multiplied by `scale`, the mean weight, and the sum divided by it: for SGD the result is the
+        The step size is multiplied by `scale`, the mean weight, and the sum is divided by it: for SGD the result is the
         weighted sum itself, and for optimizers that normalise the gradient the step shrinks as it should. The same is
-        done with the root of the number of gradients: their sum has the spread of one gradient, and the step is as long
-        as theirs together (the square root rule, Malladi et al. 2022, https://arxiv.org/abs/2205.10287). Otherwise a
-        learner that adds gradients up because it is short of time would learn less from each. With `average` the
-        gradient is the plain mean, and the step size stays as it is.
+        done with the root of the number of rollouts: the sum divided by it has the spread of one gradient, and the step
+        is as long as the single steps together (the square root rule, Malladi et al. 2022,
+        https://arxiv.org/abs/2205.10287). Otherwise a learner that adds gradients up because it is short of time would
+        learn less from each. With `average`, the gradient is the plain mean, and the step size stays as it is.
         """
         if not self._gradients:
             return NOTHING

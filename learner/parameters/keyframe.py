@@ -1,4 +1,4 @@
-"""The keyframe that weights are sent against when exchange.weights = "delta", and when it is time for another."""
+"""The keyframe to which weights are sent as a difference (exchange.weights = "delta"), and when the next one is due."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ from common.wire.bodies.weights import WeightsFormat
 from common.wire.codecs.base import Floats
 
 TOLERANCE = 2.0**-11
-"""Of the largest weight: what a half's rounding may lose there."""
+"""Largest error of a delta, relative to the largest weight: the error that float16 rounding may cause there."""
 _STEPS = 254
-"""int8 loses at most the largest difference of a block over this."""
+"""The error of int8 is at most the largest difference of a block divided by this."""
 
 
 class Keyframe:
-    """Weights of one version as actors hold them, rounding included."""
+    """The weights of one version as actors hold them, rounding included."""
 
     def __init__(self, form: str, version: int, vectors: Sequence[Floats], extras: Floats) -> None:
-        """`form`: fp32 or fp16, in which it is sent; `vectors` equally long."""
+        """`form`: fp32 or fp16, in which the keyframe is sent; `vectors`: equally long."""
         size = vectors[0].size
         packing = WeightsFormat(form, size, len(vectors), extras.size)
         self.version = version
@@ -30,9 +30,9 @@ class Keyframe:
 
     @np.errstate(all="ignore")
     def delta(self, vectors: Sequence[Floats], extras: Floats) -> tuple[bytes, bool]:
-        """The body of newer weights, and whether it may lose more than a half of the largest weight does.
+        """Return the body of newer weights, and whether its error may exceed TOLERANCE of the largest weight.
 
-        Then a new keyframe is due: the further the weights have gone, the coarser their delta is.
+        If it may, a new keyframe is due: the further the weights have moved, the coarser their delta is.
         """
         difference = np.concatenate(vectors)
         difference -= self._weights
@@ -41,5 +41,5 @@ class Keyframe:
 
 
 def _peak(vector: Floats) -> float:
-    """The largest magnitude; NaN if there is one."""
+    """Return the largest magnitude; NaN if there is one in the vector."""
     return float(np.maximum(vector.max(), -vector.min()))

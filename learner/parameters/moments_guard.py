@@ -1,9 +1,9 @@
-"""Running statistics that one actor cannot spoil: what an actor counted is held against what the others count.
+"""Protects the running statistics from a single actor: the moments that it counted are judged by the others'.
 
-Each element of its means is clipped to SIGMAS deviations around what another actor counts, and its variance likewise.
-What has been counted so far is no bound: whoever stays just within it widens it without end. The others' figures are
-taken as they came, so a region of the state space that is new to all is new to nobody for long, and a liar only widens
-what others may say. An actor that is alone is believed.
+Each element of an actor's means is clipped to within SIGMAS deviations of the other actors' means; its variance
+likewise. The statistics counted so far would be no bound: an actor that always stays just within it would widen it
+without end. The others' figures are used as they arrived, not clipped. So a region of the state space that is new to
+all is accepted soon, and a liar only widens what the others may report. An actor that is alone is believed.
 """
 
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from common.rl.moments import Moments
 from learner.bounded_dict import BoundedDict
 
 SIGMAS = 4.0
-"""Deviations of another actor's numbers around its mean."""
+"""Allowed distance from another actor's mean, in standard deviations of that actor's numbers."""
 REMEMBERED = 50
 """Contributions of an actor over which its own mean and deviation are taken."""
 SOURCES = 64
-"""Actors remembered: those that sent last."""
+"""Most actors that are remembered: those that sent last."""
 _Doubles = NDArray[np.float64]
 
 
@@ -35,7 +35,7 @@ class MomentsGuard:
         self._known: BoundedDict[str, _Known] = BoundedDict(SOURCES)
 
     def believed(self, source: str, seen: Moments) -> Moments:
-        """What counts of the moments that the actor `source` has `seen`."""
+        """Return the moments that the actor `source` has `seen`, clipped to what the others' figures allow."""
         if not seen.count:
             return seen
         others = [known for name, known in self._known.items() if name != source]

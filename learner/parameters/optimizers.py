@@ -13,25 +13,25 @@ from common.settings.sections import Optimizer
 
 
 class FlatOptimizer(abc.ABC):
-    """Changes one float32 vector (size,) in place, step by step; its statistics live on the vector's device."""
+    """Changes one float32 vector (size,) in place, step by step; its statistics are on the vector's device."""
 
     def __init__(self, section: Optimizer, vector: Tensor, total_frames: int) -> None:
         self.section = section
         self.vector = vector
         self._total_frames = total_frames if section.anneal == "linear" else 0
         self.learning_rate = section.learning_rate
-        """Of the last step, annealed, without `scale` and `factor`; before the first, the one it starts with."""
+        """Annealed learning rate of the last step, without `scale` and `factor`; before the first, the initial one."""
         self.step_size = 0.0
-        """Of the last step: the learning rate with all its factors."""
+        """Learning rate of the last step, with all its factors."""
         self.factor = 1.0
-        """On the learning rate of all further steps, beside annealing and `scale`."""
+        """Factor on the learning rate of all further steps, in addition to annealing and `scale`."""
         self._state: dict[str, Tensor] = {}
 
     def step(self, gradient: Tensor, *, scale: float, frames: int, taken: Tensor | None = None) -> None:
-        """One step along `gradient`, float32 (size,) on the vector's device, which is left as it is.
+        """Take one step along `gradient`, float32 (size,) on the vector's device, which is not changed.
 
-        `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames` of the run
-        so far are for annealing. taken: a bool () on the device: where it is False, nothing changes.
+        `scale` multiplies the learning rate (staleness); the statistics see the gradient unscaled. `frames`: those of
+        the run so far, for annealing. `taken`: a bool () on the device; if it is False, nothing changes.
         """
         if self._total_frames:
             self.learning_rate = self.section.learning_rate * max(0.0, 1 - frames / self._total_frames)
@@ -40,14 +40,14 @@ class FlatOptimizer(abc.ABC):
 
     @abc.abstractmethod
     def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
-        """Changes the statistics and the vector, unless `taken` is False."""
+        """Change the statistics and the vector, unless `taken` is False."""
 
     def state(self) -> dict[str, Tensor]:
-        """The statistics by name: the tensors in use, not copies."""
+        """Return the statistics by name: the tensors in use, not copies."""
         return dict(self._state)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Raises ConfigurationError, and changes nothing, if `state` is not of this optimizer and vector."""
+        """Restore the statistics; raises ConfigurationError, with nothing changed, if they do not fit this vector."""
         needed, found = (
             {name: tuple(tensor.shape) for name, tensor in sorted(each.items())} for each in (self._state, state)
         )
@@ -74,11 +74,12 @@ class Adam(FlatOptimizer):
         self._vectors, *self._statistics = [[tensor] for tensor in (vector, *self._state.values())]
         steps = self._state["steps"]
         self._steps: Tensor | NDArray[Any] = steps.numpy() if steps.device.type == "cpu" else steps
-        """The same memory, which torch takes longer to count in than to see all of a small network's gradient."""
+        """The memory of the step count, on a CPU as an array: torch would take longer to add 1 than for all of a small
+        network's gradient."""
 
     def _update(self, gradient: Tensor, learning_rate: float, taken: Tensor | None) -> None:
-        # The kernel itself: the class torch.optim.Adam costs 50 us a step more, the function around it 10, as much as a
-        # small network's update.
+        # This calls the kernel itself: the class torch.optim.Adam costs 50 us more for each step, and the function
+        # around the kernel 10 us, as much as a small network's update.
         means, squares, steps = self._statistics
         if taken is None:
             self._steps += 1
@@ -147,5 +148,5 @@ _KINDS: dict[str, type[FlatOptimizer]] = {"adam": Adam, "rmsprop": RMSProp, "sgd
 
 
 def make(section: Optimizer, vector: Tensor, total_frames: int) -> FlatOptimizer:
-    """The optimizer of `vector`, float32 (size,); linear annealing reaches 0 at `total_frames` (limits.frames)."""
+    """Return the optimizer of `vector`, float32 (size,); linear annealing is 0 at `total_frames` (limits.frames)."""
     return _KINDS[section.kind](section, vector, total_frames)

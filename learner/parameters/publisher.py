@@ -1,6 +1,6 @@
-"""When weights go out, and in which form: snapshots, pulls, and broadcasts at a bounded rate.
+"""When weights are sent out, and in which form: snapshots, answers to pulls, and broadcasts at a bounded rate.
 
-With exchange.weights = "delta" an actor that joins gets the keyframe (common/wire/bodies/delta.py), and then the
+With exchange.weights = "delta", an actor that joins gets the keyframe (common/wire/bodies/delta.py), and then the
 difference of the newest weights to it.
 """
 
@@ -21,26 +21,26 @@ from learner.parameters.pulls import PullQueue, held
 from learner.run import Run
 
 if TYPE_CHECKING:
-    from learner.parameters.weights import Weights  # torch, which a relay does without
+    from learner.parameters.weights import Weights  # imports torch, which a relay does without
 
 KEYFRAME_SECONDS = 1.0
 """Shortest time between two keyframes."""
 HOLD_SECONDS = 0.05
-"""No broadcast for this long after a keyframe: actors look every 20 ms, and CONFLATE keeps only the newest."""
+"""No broadcast for this long after a keyframe: actors look only every 20 ms, and CONFLATE keeps only the newest one."""
 WELCOME_BYTES = 2**18
-"""Weights above this are not part of a welcome: whoever joins pulls them."""
+"""Weights longer than this are not part of a welcome: a joining peer pulls them."""
 
 NEAR_SHARE = 1 / 3
-"""Of its bytes a subscriber on this host counts in the egress budget: no link carries them, but to copy them takes time
-that the learner has not for gradients."""
+"""Share of its bytes that counts in the egress budget for a subscriber on this host: no link carries them, but copying
+them takes time that the learner lacks for gradients."""
 
 Occasion = Literal["broadcast", "answer", "never"]
-"""When weights go out: broadcast as they change; ahead of each answer (the actor waits for it); never (actors hold
-environments only). `broadcast` and `answer` also give them to whoever joins or pulls."""
+"""When weights are sent out: broadcast whenever they change; before each answer, for which the actor waits; or never,
+if actors hold only environments. With `broadcast` and `answer`, peers that join or pull get them too."""
 
 
 class WeightPublisher:
-    """The one place where bodies of weights are made and counted; each is made once per version."""
+    """The only place where bodies of weights are made and counted; each is made once per version."""
 
     def __init__(self, run: Run, weights: Weights, occasion: Occasion, now: float) -> None:
         spec = run.spec
@@ -64,25 +64,25 @@ class WeightPublisher:
 
     @property
     def deadline(self) -> float:
-        """When `publish` has something to do next; the first time with the first change."""
+        """When `publish` next has something to do; infinite before weights change or a pull waits."""
         return min(self._pulls.deadline, self._due if self._changed else math.inf)
 
     @property
     def _changed(self) -> bool:
-        """Whether there are weights to be broadcast."""
+        """Whether there are weights to broadcast."""
         return self._occasion == "broadcast" and self._published != self._newest
 
     def first(self, now: float, routing_id: bytes) -> tuple[int, bytes | None]:
-        """Version and body of whole weights for a peer that joins.
+        """Return version and body of whole weights for a peer that joins.
 
-        No body for one that needs none, nor where weights are large: it pulls them, and waits for its turn.
+        The body is None if the peer needs none, or if weights are large: it then pulls them, and waits for its turn.
         """
         if self._occasion == "never" or len(self._whole_weights(now)[1]) > WELCOME_BYTES:
             return self._newest, None
         return self._whole_for(now, routing_id)
 
     def for_evaluation(self, now: float) -> tuple[int, bytes]:
-        """Version and body of the newest weights, whole: those of a keyframe may be older."""
+        """Return version and body of the newest weights, whole; not those of the keyframe, which may be older."""
         if not self._deltas:
             body = self._whole_weights(now)[1]
         else:
@@ -92,14 +92,14 @@ class WeightPublisher:
         return self._newest, body
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
-        """Answers a pull, now or from `publish` when the budget allows; without a body when the peer has the newest."""
+        """Answer a pull, now or in `publish` when the budget allows; without a body if the peer has the newest."""
         if held(pull) >= self._newest:
             return [Send(routing_id, WeightsMessage(version=self._newest, epoch=self._spec.epoch))]
         self._pulls.ask(now, routing_id, pull)
         return self._answer_pulls(now)
 
     def progress(self, progress: Mapping[bytes, Progress]) -> None:
-        """What has arrived, of each peer to which or from which bytes are under way."""
+        """Note the progress of the connections on which bytes have moved, by routing id."""
         for routing_id, one in progress.items():
             self._pulls.progress(routing_id, one)
 
@@ -110,7 +110,7 @@ class WeightPublisher:
         return effects
 
     def _newer(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
-        """The newest weights, behind the keyframe if the peer lacks it."""
+        """Return messages with the newest weights, after the keyframe if the peer lacks it."""
         epoch = self._spec.epoch
         effects: list[Effect] = []
         version, _ = self._whole_weights(now)
@@ -130,12 +130,12 @@ class WeightPublisher:
         return version, body
 
     def _spend(self, now: float, size: int) -> None:
-        """Broadcasts that are due share the budget with pulls."""
+        """Charge bytes to the budget, of which pulls get only half while there are weights to broadcast."""
         self._run_stats.sent_weights(now, size)
         self._pulls.spent(now, size, share=0.5 if self._changed else 1.0)
 
     def ahead_of_answers(self, now: float, effects: list[Effect]) -> list[Effect]:
-        """The effects, with the newest weights before each acknowledgement if the actors wait for their answers."""
+        """Return the effects, with the newest weights before each acknowledgement if actors wait for their answers."""
         if self._occasion != "answer":
             return effects
         message = WeightsMessage(version=self._newest, epoch=self._spec.epoch)
@@ -149,7 +149,7 @@ class WeightPublisher:
         return together
 
     def publish(self, now: float, subscribers: int, near: int = 0) -> list[Effect]:
-        """Answers to pulls that waited, and a broadcast if the weights changed, as far as the egress budget allows.
+        """Answer waiting pulls, and broadcast the weights if they have changed, as far as the egress budget allows.
 
         `near`: how many of the subscribers are on this host.
         """
@@ -172,7 +172,7 @@ class WeightPublisher:
         ]
 
     def _seconds_between(self, now: float, actors: int) -> float:
-        """From one message of an actor to its next, on average: weights more often are of no use to it."""
+        """Return the mean seconds between two messages of an actor, which has no use for weights more often."""
         rate = self._run_stats.messages_per_second(now)
         return actors / rate if rate else math.inf
 
@@ -203,7 +203,7 @@ class WeightPublisher:
         return self._whole
 
     def _newest_delta(self) -> tuple[bytes, bool]:
-        """The difference of the newest weights to the keyframe, and whether another keyframe is due."""
+        """Return the difference of the newest weights to the keyframe, and whether another keyframe is due."""
         assert self._keyframe is not None
         if self._delta[0] != self._newest:
             body, coarse = self._keyframe.delta(self._weights.vectors(), self._weights.extras)

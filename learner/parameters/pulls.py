@@ -1,4 +1,4 @@
-"""Which pulls of weights are answered now, and which wait: bodies for single peers keep to the egress budget."""
+"""Which pulls of weights are answered now, and which wait: weights for single peers keep to the egress budget."""
 
 import math
 from dataclasses import dataclass
@@ -8,35 +8,35 @@ from learner.bounded_dict import BoundedDict
 from learner.connections import Progress
 
 UNDER_WAY_SECONDS = 30.0
-"""For so long whole weights that were sent may be under way: no second copy goes to the same connection meanwhile.
+"""How long whole weights may be under way after they were sent; no second copy goes to the same connection meanwhile.
 
-Counted anew while bytes move and not all have arrived: a slow link takes minutes."""
+The time starts anew while bytes move and not all have arrived, since a slow link takes minutes."""
 
 REMEMBERED = 10_000
-"""Connections; one that was cut off is not always told to have left."""
+"""Most connections that are remembered: not each one that was cut off is reported as having left."""
 
 
 @dataclass
 class _Sent:
-    """Whole weights, to one peer."""
+    """Whole weights that were sent to one peer."""
 
     at: float
-    """When they were sent, or some more of them arrived."""
+    """When they were sent, or when more of their bytes last arrived."""
     version: int
     arrive_at: int
-    """Their last byte, among those that the peer acknowledges."""
+    """Count of acknowledged bytes at which all of them have arrived."""
 
 
 class PullQueue:
-    """Pulls that wait for their turn, one of each peer, and the time that the budget leaves for them."""
+    """The pulls that wait for their turn, one of each peer, and when the budget allows the next answer."""
 
     def __init__(self, egress_mbit: float) -> None:
         self._seconds_per_byte = 8 / (egress_mbit * 1e6)
         self._free = -math.inf
-        """When the budget has room for the next body."""
+        """When the budget next has room for a body."""
         self._waiting: dict[bytes, Pull] = {}
         self._sent: BoundedDict[bytes, _Sent] = BoundedDict(REMEMBERED)
-        """The last to each peer."""
+        """The last whole weights to each peer."""
         self._acknowledged: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -47,24 +47,24 @@ class PullQueue:
         return self._free if self._waiting else math.inf
 
     def ask(self, now: float, routing_id: bytes, pull: Pull) -> None:
-        """Takes a pull, unless what it asks for is under way."""
+        """Queue a pull, unless the weights that it asks for are under way."""
         sent = self._sent.get(routing_id)
         if sent is None or held(pull) >= sent.version or now - sent.at >= UNDER_WAY_SECONDS:
             self._waiting[routing_id] = pull
 
     def next(self, now: float) -> tuple[bytes, Pull] | None:
-        """The pull that has waited longest, if the budget has room for its answer."""
+        """Remove and return the pull that has waited longest; None if there is none or the budget has no room."""
         if not self._waiting or now < self._free:
             return None
         routing_id = next(iter(self._waiting))
         return routing_id, self._waiting.pop(routing_id)
 
     def sent(self, now: float, routing_id: bytes, version: int, size: int) -> None:
-        """Whole weights of this version, of `size` bytes, went to one peer."""
+        """Note that whole weights of this version, of `size` bytes, were sent to one peer."""
         self._sent[routing_id] = _Sent(now, version, self._acknowledged.get(routing_id, 0) + size)
 
     def progress(self, routing_id: bytes, progress: Progress) -> None:
-        """More bytes have arrived at a peer, or came from it."""
+        """Note the progress of a peer's connection."""
         before = self._acknowledged.get(routing_id, 0)
         self._acknowledged[routing_id] = progress.acknowledged
         sent = self._sent.get(routing_id)
@@ -72,7 +72,7 @@ class PullQueue:
             sent.at = max(sent.at, progress.moved)
 
     def spent(self, now: float, size: int, share: float = 1.0) -> None:
-        """So many bytes went out, for which this share of the budget is there."""
+        """Note that `size` bytes were sent, for which there is only this share of the budget."""
         self._free = max(now, self._free) + size * self._seconds_per_byte / share
 
     def left(self, routing_id: bytes) -> None:
@@ -82,5 +82,5 @@ class PullQueue:
 
 
 def held(pull: Pull) -> int:
-    """The version that the peer has; -1: none."""
+    """Return the version of the whole weights that the peer has; -1: none."""
     return -1 if pull.whole else pull.version

@@ -1,8 +1,8 @@
-"""Several devices of one host compute one gradient: each that of some environments of the batch.
+"""Several devices of one host compute one gradient: each one the part of some of the batch's environments.
 
 Only the passes through the network are shared out. The loss is a small computation on the outputs of all steps, and is
 done on the first device: means, normalised advantages and the figures are those of the whole batch, as with one device.
-torch copies between devices on the current streams of both, so that nothing is read before it is there.
+torch copies between devices on the current streams of both, so that nothing is read before it has arrived.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.rl.networks.tensor_rollout import TensorRollout
 
 
 class Replicas(Model):
-    """A model, and one like it on each further device, which has its weights at the beginning of each pass."""
+    """A model, and a copy of it on each further device, which takes over its weights at the beginning of each pass."""
 
     target: Replicas | None
 
@@ -33,15 +33,15 @@ class Replicas(Model):
         self._others = [model.twin(device) for device in others]
         self._devices = [one.flat.vector.device for one in (model, *self._others)]
         self._columns: list[int] = []
-        """Environments of each device in the last `forward`."""
+        """Number of environments on each device in the last `forward`."""
 
     def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
-        """As `TorchModel.accelerate`, of all."""
+        """As `TorchModel.accelerate`, for all models."""
         for model in self._models + self._further:
             model.accelerate(probe.to(model.flat.vector.device), bfloat16=bfloat16, compiled=compiled)
 
     def spare_memory(self) -> int:
-        """As `TorchModel.spare_memory`, of all."""
+        """As `TorchModel.spare_memory`, for all models."""
         return max(model.spare_memory() for model in self._models + self._further)
 
     @property
@@ -65,7 +65,7 @@ class Replicas(Model):
         return self._joined([model.forward(shard) for model, shard in zip(self._models, shards, strict=False)], shards)
 
     def backward(self, derivative: Tensor) -> None:
-        """Sets the first model's gradient to the sum of all."""
+        """Set the first model's gradient to the sum over all devices."""
         columns = torch.split(derivative.view(-1, sum(self._columns), derivative.shape[1]), self._columns, dim=1)
         parts = [part.to(device, non_blocking=True) for part, device in zip(columns, self._devices, strict=False)]
         for model, part in zip(self._models, parts, strict=False):
@@ -82,18 +82,18 @@ class Replicas(Model):
 
     @property
     def _further(self) -> list[TorchModel]:
-        """Target networks of the others; the first model has its own."""
+        """The target networks on the further devices; the first model has its own."""
         return [] if self.target is None else self.target._others
 
     def _shared_out(self, rollout: TensorRollout) -> list[TensorRollout]:
-        """A part for each device, with today's weights there; fewer where there are fewer environments."""
+        """Return a part of the rollout for each device, with the newest weights there; fewer for fewer environments."""
         shards = rollout.shared_out(self._devices)
         for model in self._others[: len(shards) - 1]:
             model.flat.vector.copy_(self._first.flat.vector, non_blocking=True)
         return shards
 
     def _joined(self, outputs: Sequence[Tensor], shards: Sequence[TensorRollout]) -> Tensor:
-        """((T + 1) B, width) on the first device, time first, of those of each part."""
+        """Join the outputs of all parts: ((T + 1) B, width) on the first device, time first."""
         rows = [one.view(-1, shard.rewards.shape[1], one.shape[1]) for one, shard in zip(outputs, shards, strict=True)]
         return torch.cat([self._to_first(one) for one in rows], dim=1).flatten(0, 1)
 

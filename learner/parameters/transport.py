@@ -1,9 +1,8 @@
-"""The way between the host and the learner's device: copies that wait for nothing, beside what is computed there.
+"""Transport between the host and the learner's device: copies run beside the device's computations, and do not wait.
 
-From arrays that a GPU may read while the host goes on a copy needs pinned memory, and must be over before that memory
-is written again. Here each copy has pinned memory of its own, which torch's allocator gives again only once the copies
-from and to it are over: nothing is written twice, and nothing waits for that. `Transport` is the one of a CPU: the
-same calls, copied at once.
+A copy that a GPU makes while the host goes on needs pinned memory, which must not be written again before the copy is
+over. Here each copy has pinned memory of its own, which torch's allocator reuses only once the copies from and to it
+are over: nothing is overwritten, and nothing waits for that. `Transport` is for a CPU: the same calls, copied at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,20 +15,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Bytes; every element type begins at a multiple of its size."""
+"""Alignment of each array in bytes: a multiple of the size of every element type."""
 Wait = Callable[[], None]
 
 
 class Transport:
-    """To and from the host's own memory. The methods that begin with _ are what a device does in its own way."""
+    """Copies to and from the host's own memory. A device overrides the methods that begin with _."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.is_host = device.type == "cpu"
-        """Whether what is on the device is the host's own memory."""
+        """Whether the device's memory is the host's own."""
 
     def up(self, arrays: Sequence[NDArray[Any]]) -> list[Tensor]:
-        """The arrays as tensors on the device, in one copy; they may be written at once afterwards.
+        """Return the arrays as tensors on the device, copied in one go; the arrays may be changed right afterwards.
 
         The current stream waits for the copy, the host does not.
         """
@@ -47,7 +46,7 @@ class Transport:
         ]
 
     def begin_down(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
-        """Begins to fetch what the current stream has computed; what is returned waits for it, and gives the array."""
+        """Begin to fetch a tensor that the current stream computes; the returned function waits and gives the array."""
         tensor = tensor.detach().contiguous()
         memory, view = self._memory(tensor.numel() * tensor.element_size())
         wait = self._down(tensor, memory.view(tensor.dtype).view(tensor.shape))
@@ -60,25 +59,25 @@ class Transport:
         return fetched
 
     def down(self, tensor: Tensor) -> NDArray[Any]:
-        """The tensor as an array, with memory of its own; waits for what the current stream has to do before."""
+        """Return the tensor as an array in memory of its own; waits for the current stream's work so far."""
         return self.begin_down(tensor)()
 
     def acting(self) -> AbstractContextManager[Any]:
-        """What is computed within it need not wait for training."""
+        """Return a context in which computations need not wait for training."""
         return nullcontext()
 
     def join(self) -> None:
-        """What follows on the current stream comes after all that was computed in `acting`."""
+        """Make what follows on the current stream wait for all computations so far within `acting`."""
 
     def follow(self) -> None:
-        """What follows in `acting` comes after all that was computed on the current stream."""
+        """Make what follows within `acting` wait for all computations so far on the current stream."""
 
     def mark(self) -> Callable[[], bool]:
-        """Whether what is computed on the current stream so far is over."""
+        """Return a function that tells whether the current stream's work so far is over."""
         return lambda: True
 
     def _memory(self, size: int) -> tuple[Tensor, NDArray[np.uint8]]:
-        """uint8 (size,) of the host, and the same as an array."""
+        """Return memory of the host, uint8 (size,), as a tensor and as an array."""
         memory = torch.empty(size, dtype=torch.uint8)
         return memory, memory.numpy()
 
@@ -91,10 +90,11 @@ class Transport:
 
 
 class CudaTransport(Transport):
-    """Pinned memory, a stream for what goes up, and one for acting. It has never run: no GPU was at hand.
+    """Uses pinned memory, a stream for copies to the device, and one for acting. It has never run: no GPU was at hand.
 
-    A stream takes one thing after the other. So what comes down goes on the stream that computes it, and the stream of
-    copies waits for nobody: behind a batch that is being learnt from, the observations to act on would wait, too.
+    A stream does one thing after the other. So copies to the host go on the stream that computes the tensor, and the
+    stream of copies to the device waits for no other: behind a batch that is being trained on, the observations to act
+    on would have to wait.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -144,7 +144,7 @@ def transport(device: torch.device) -> Transport:
 
 
 def halved(vector: Tensor) -> Tensor:
-    """A copy in half precision, as `Fp16Codec` rounds it: finite values beyond its range become its largest."""
+    """Return a copy in half precision, as `Fp16Codec` rounds it: finite values beyond its range become its largest."""
     largest = torch.finfo(torch.float16).max
     return vector.clamp(-largest, largest).half()
 

@@ -19,20 +19,20 @@ from learner.parameters.optimizers import FlatOptimizer
 from learner.parameters.transport import halved, transport
 
 TARGET = "target"
-"""Its name in a checkpoint, beside the optimizer's tensors."""
+"""Name of the target network's vector in a checkpoint, beside the optimizer's tensors."""
 
 
 class TargetNetwork:
     """A delayed copy of the weights, for the targets of algorithms that learn values.
 
-    It is renewed by the first step beyond each multiple of a number of frames: Mnih et al. 2016,
+    The first step beyond each multiple of a number of frames renews it: Mnih et al. 2016,
     https://arxiv.org/abs/1602.01783, algorithms 1 and S2.
     """
 
     def __init__(self, vector: Tensor, every: int, clock: NDArray[np.float32], frames: int) -> None:
-        """`vector`, (size,) on the device of the weights, is the copy; it is renewed every `every` frames.
+        """`vector`: the copy, (size,) on the device of the weights, which is renewed every `every` frames.
 
-        `clock`, (1,), is set with every step to the frames of the run, which are `frames` so far.
+        `clock`: (1,); each step sets it to the frames of the run, which are `frames` so far.
         """
         self.vector = vector
         self._every = every
@@ -41,7 +41,7 @@ class TargetNetwork:
         self._period = frames // every
 
     def stepped(self, weights: Tensor, frames: int) -> None:
-        """`weights` (size,) are the newest ones, `frames` into the run."""
+        """Note a step to `weights` (size,), `frames` into the run; renew the copy if that is due."""
         self._clock.fill(frames)
         if frames // self._every > self._period:
             self._period = frames // self._every
@@ -59,7 +59,7 @@ class Weights:
         *,
         target: TargetNetwork | None = None,
     ) -> None:
-        """`extras` are the model's; running statistics are their first part."""
+        """`extras`: those of the model; the running statistics are their first part."""
         self.transport = transport(optimizer.vector.device)
         self.vector = optimizer.vector
         self.optimizer = optimizer
@@ -70,13 +70,13 @@ class Weights:
         self._moments = Moments.empty(normalization.counted)
         self._guard = MomentsGuard()
         self._merged = self._moments
-        """With those of contributions to the next version."""
+        """The moments of this version, together with those of contributions to the next."""
         self.end_version()
 
     def merge(self, more: Moments, source: str = "") -> None:
-        """Adds the moments that the actor `source` counted to the next version, as far as they are believed.
+        """Add the moments that the actor `source` counted to those of the next version, as far as they are believed.
 
-        Nothing changes before its `end_version`.
+        The running statistics do not change before `end_version`.
         """
         self._merged = self._merged.merged(self._guard.believed(source, more))
 
@@ -87,9 +87,9 @@ class Weights:
             self.target.stepped(self.vector, frames)
 
     def restore(self, vector: NDArray[np.float32], state: Mapping[str, NDArray[Any]], moments: Moments | None) -> None:
-        """Puts in place what a checkpoint keeps: the vector, the `state` beside it, and moments, None for none.
+        """Restore what a checkpoint keeps: the vector, the `state` beside it, and the moments (None: no moments).
 
-        Raises ConfigurationError, and changes nothing, if they are not of this network and optimizer.
+        Raises ConfigurationError, with nothing changed, if they are not of this network and optimizer.
         """
         size = self.vector.numel()
         if vector.size != size:
@@ -106,15 +106,15 @@ class Weights:
         self.end_version()
 
     def end_version(self) -> None:
-        """The optimizer steps of a version are taken; the running statistics change between two versions only."""
+        """End a version after its optimizer steps; the running statistics change only here, between two versions."""
         self._moments = self._merged
         if self._normalization.size:
             self._statistics[:] = self._normalization.extras(self._moments)
 
     def vectors(self, *, half: bool = False) -> list[NDArray[Any]]:
-        """As they travel: the weights, and behind them the target network's if there is one. Views, or copies.
+        """Return the vectors that are sent: the weights, then the target network's if there is one. Views or copies.
 
-        half: those of a device come in half precision, half of the bytes.
+        half: fetch those of a device in half precision, which takes half of the bytes.
         """
         vectors = [self.vector] if self.target is None else [self.vector, self.target.vector]
         if self.transport.is_host:
@@ -139,23 +139,23 @@ class Weights:
 
     @property
     def may_be_saved(self) -> bool:
-        """Whether all that a checkpoint keeps is finite; the weights alone are no longer than a part of it."""
+        """Whether all that a checkpoint keeps is finite; takes longer than `finite`, which checks only the weights."""
         tensors = (self.vector, *self.state().values())
         return all(_finite(tensor) for tensor in tensors if tensor.is_floating_point())
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps besides the vector: the optimizer's statistics and the target network."""
+        """Return what a checkpoint keeps besides the vector: the optimizer's statistics and the target network."""
         return self.optimizer.state() | ({} if self.target is None else {TARGET: self.target.vector})
 
     @property
     def moments(self) -> Plain | None:
-        """Of the running statistics of this version, for a checkpoint; None while nothing is counted."""
+        """The moments behind this version's running statistics, for a checkpoint; None while nothing is counted."""
         return self._moments.plain() if self._moments.count else None
 
 
 def _finite(tensor: Tensor) -> bool:
-    """Whether all its elements are: NaN propagates to both ends of their range.
+    """Return whether all elements of the tensor are finite: NaN propagates to both ends of their range.
 
-    To ask each one takes 140 MB of new memory for 20 million, and thirty times as long.
+    Testing each element would take 140 MB of new memory for 20 million of them, and thirty times as long.
     """
     return bool(torch.isfinite(torch.stack(torch.aminmax(tensor))).all())

@@ -1,4 +1,4 @@
-"""Writing checkpoints: whole or not at all, the last few and the best kept."""
+"""Writes checkpoints, each whole or not at all, and keeps the last few and the best."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from common.run.status import EvaluationStatus
 from learner.effects import RateCheckpoint, SaveCheckpoint
 
 if TYPE_CHECKING:
-    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
+    from torch import Tensor  # the import takes seconds, so the daemon defers it until it has its ports and folder
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class _Written:
-    """A checkpoint that is there."""
+    """A checkpoint in the folder."""
 
     paths: CheckpointPaths
     score: float | None
     evaluation: EvaluationStatus | None
     ours: bool
-    """Whether this writer wrote it: a version of an earlier epoch may be of other weights."""
+    """Whether this writer wrote it: the same version of an earlier epoch may have other weights."""
 
     @property
     def rank(self) -> tuple[float, ...]:
@@ -47,9 +47,9 @@ class _Written:
 class CheckpointWriter:
     """Writes the checkpoints of one run; the folder must be locked by this process.
 
-    A checkpoint is written into a folder beside its place, brought to the disk, and renamed: a reader, or a learner
-    that starts after a crash, never sees a part of one. One that goes is renamed before it is removed, so that it is
-    never seen in part either. Damaged checkpoints are left for the operator.
+    A checkpoint is written into a folder beside its final place, brought to the disk, and renamed: a reader, or a
+    learner that starts after a crash, never sees a part of one. A checkpoint that is removed is renamed first, for the
+    same reason. Damaged checkpoints are left for the operator.
     """
 
     def __init__(
@@ -61,11 +61,12 @@ class CheckpointWriter:
         damaged: Collection[str] = (),
         layout: Sequence[NamedTensor] = (),
     ) -> None:
-        """`keep` of the last are kept, 1 or more; with `best` also the best, and those under evaluation.
+        """`keep`: number of the last checkpoints to keep, 1 or more; `best`: keep also the best, and those under
+        evaluation.
 
-        `damaged`: names of those that the learner found damaged when it read them; of the others only the states are
-        read here. `layout`: the tensors as which the weights are kept; empty: as one vector.
-        Raises OSError, or UnavailableError, if the disk does not take or give what it should.
+        `damaged`: names of checkpoints that the learner found damaged when it read them; of the others, only the states
+        are read here. `layout`: the tensors into which the saved weights are split; empty: they stay one vector.
+        Raises OSError, or UnavailableError, if the folder cannot be read or written.
         """
         self._folder = folder
         self._keep = keep
@@ -77,7 +78,7 @@ class CheckpointWriter:
         self._written = [entry for entry in _scored(folder) if entry.paths.folder.name not in damaged]
 
     def write(self, save: SaveCheckpoint) -> CheckpointPaths:
-        """Write a checkpoint and remove those no longer kept; blocks until it is on the disk.
+        """Write a checkpoint, and remove those no longer kept; blocks until it is on the disk.
 
         Raises OSError if the disk does not take it, and NonFiniteError if a number in it is not finite, with the
         checkpoints as they were.
@@ -98,9 +99,9 @@ class CheckpointWriter:
         return target
 
     def rate(self, rate: RateCheckpoint) -> None:
-        """Note in a checkpoint of this writer how it was evaluated; nothing if it is not there any more.
+        """Note in a checkpoint of this writer its evaluation; do nothing if it is not there any more.
 
-        Raises OSError if the disk does not take it, and as `CheckpointPaths.read_state`.
+        Raises OSError if the disk does not take it, and what `CheckpointPaths.read_state` raises.
         """
         version = rate.version
         entry = next((one for one in reversed(self._written) if one.ours and one.paths.order[0] == version), None)
@@ -112,9 +113,10 @@ class CheckpointWriter:
         replace_file(entry.paths.state_file, msgspec.json.format(msgspec.json.encode(head), indent=2))
 
     def read_best(self) -> Checkpoint:
-        """The checkpoint with the best evaluation, or without one that of the highest score, the newer of two.
+        """Return the checkpoint with the best evaluation; without evaluations, the one with the highest score.
 
-        Raises UnavailableError if there is none with either, and as `CheckpointPaths.read`.
+        Of two equals, the newer one counts. Raises UnavailableError if no checkpoint has either, and what
+        `CheckpointPaths.read` raises.
         """
         best = self._highest()
         if best is None:
@@ -126,7 +128,9 @@ class CheckpointWriter:
         return max(scored, key=lambda entry: entry.rank, default=None)
 
     def _free_place(self, version: int) -> CheckpointPaths:
-        """Versions need not be new: the last checkpoint of a run may have that of the one before."""
+        """Return an unused folder for this version, which need not be new: the last checkpoint may repeat the previous
+        one's version.
+        """
         taken = [paths.order[1] for paths in self._folder.all_checkpoints() if paths.order[0] == version]
         name = f"{version:010d}" + (f"-{max(taken) + 1}" if taken else "")
         return CheckpointPaths(self._folder.checkpoints / name)
@@ -145,7 +149,7 @@ class CheckpointWriter:
 
 
 def _remove(checkpoint: Path) -> None:
-    """A disk that does not let it go keeps it until the next start."""
+    """Remove a checkpoint; if the disk does not allow it, it stays until the next start."""
     aside = checkpoint.with_name(f".{checkpoint.name}.removed")
     shutil.rmtree(aside, ignore_errors=True)
     try:
@@ -166,8 +170,8 @@ def _scored(folder: RunFolder) -> Iterator[_Written]:
 
 
 def _require_finite(save: SaveCheckpoint) -> None:
-    # Not with torch: in this thread it would start a second team of threads, and where teams outnumber the cores
-    # OpenMP has them sleep between operations: a learner with optimizer.threads=2 took 1.5 times as long for a step.
+    # Not with torch: in this thread it would start a second team of threads. If teams outnumber the cores, OpenMP lets
+    # them sleep between operations: a learner with optimizer.threads=2 then took 1.5 times as long for a step.
     for name, tensor in ("weights", save.weights), *save.optimizer.items():
         if tensor.is_floating_point() and not np.isfinite(_array(tensor)).all():
             raise NonFiniteError(f"{name} of version {save.version} are not finite (NaN or infinity)")

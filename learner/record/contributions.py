@@ -16,28 +16,31 @@ from learner.record.gradient_history import History
 
 
 class Applied(msgspec.Struct, kw_only=True):
-    """One contribution."""
+    """One contribution that was applied."""
 
     peer: str
     incarnation: str
     sequence: int
     version: int
-    """That it went into."""
+    """The version that it went into."""
     lag: int
-    """Steps between the weights that acted and those it was added to."""
+    """Steps between the weights that acted and those to which it was added."""
     weight: float
-    """The factor by which it was added."""
+    """The factor with which it was added."""
     rollouts: int
     norm: float | None
-    """Of the gradient as it was unpacked; None of a trajectory."""
+    """Norm of the gradient as it was unpacked; None for a trajectory."""
 
 
 def contributions(folder: Path, peer: str = "") -> Iterator[Applied]:
-    """Those that the newest weights stand on, in order: of one actor, or of all; raises DamagedRecordError."""
+    """Yield the contributions that led to the newest weights, in order: those of one actor, or of all.
+
+    Raises DamagedRecordError.
+    """
     norms: _Norms | None = None
     for piece in History.read(folder).pieces:
         waiting: list[Applied | None] = []
-        """Of the step to come; None: another actor's."""
+        """Contributions to the next step; None: another actor's."""
         for entry, body in piece.entries(piece.first, piece.last):
             match entry:
                 case Began():

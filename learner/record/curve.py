@@ -1,4 +1,4 @@
-"""The learning curve of a run as a picture."""
+"""Draws the learning curve of a run."""
 
 import io
 from array import array
@@ -18,20 +18,20 @@ _EVALUATED = "#8b2fc9"
 _EVALUATION = ("evaluation_frames", "evaluation_seconds", "evaluation_return", "evaluation_low", "evaluation_high")
 _COLUMNS = ("frames", "seconds", "mean_return", "episode_length", "actors", *_EVALUATION)
 Columns = dict[str, NDArray[np.float64]]
-"""By name, (rows,) each; NaN where a row has no such number."""
+"""Columns of a table by name, each (rows,); NaN where a row has no such number."""
 
 TIMES = (("hours", 3600), ("minutes", 60), ("seconds", 1))
-"""Units of the time axis; the first of which the run lasted two or more, else seconds."""
+"""Units of the time axis: the first one of which the run lasted at least two is used, otherwise seconds."""
 
 
 def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> None:
     """Draw mean return and episode length against frames; mean return and number of actors against time.
 
-    Evaluations are drawn beside the training return, where there are any, with the band of their 95 % intervals. `goal`
-    is a dashed line. Rows need `frames`; all else is drawn where it is there. Raises OSError if the picture cannot be
-    written.
+    Evaluations, if there are any, are drawn beside the training return, with the band of their 95 % intervals. `goal`
+    is a dashed line. Rows must have `frames`; other figures are drawn where they are present. Raises OSError if the
+    picture cannot be written.
     """
-    # Here, not above: importing matplotlib takes half a second of a learner's start.
+    # Imported here, not at the top, since importing matplotlib would add half a second to a learner's start.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, MaxNLocator
@@ -78,7 +78,7 @@ def draw(metrics_file: Path, out_png: Path, title: str, goal: float | None) -> N
 
 
 def columns(metrics_file: Path, names: Sequence[str] = _COLUMNS) -> Columns:
-    """Some numbers of every row; memory is taken for these only, not for the rows. Raises OSError."""
+    """Return the numbers of these names in every row; takes memory only for them, not for the rows. Raises OSError."""
     found = {name: array("d") for name in names}
     for row in rows(metrics_file):
         for name, column in found.items():
@@ -88,7 +88,7 @@ def columns(metrics_file: Path, names: Sequence[str] = _COLUMNS) -> Columns:
 
 
 def evaluations(table: Columns) -> Columns:
-    """A row for each evaluation: the last that has it, since rows repeat it, and a confirmation completes it."""
+    """Return a row for each evaluation: the last one with it, since rows repeat it and a confirmation completes it."""
     frames = table["evaluation_frames"]
     known = np.flatnonzero(np.isfinite(frames) & np.isfinite(table["evaluation_return"]))
     if known.size:
@@ -111,7 +111,7 @@ def _largest(table: Columns, name: str) -> float:
 
 
 def _plot(panel: Any, table: Columns, over: str, name: str, unit: float, **look: Any) -> None:
-    """One curve; rows in which either value is missing or null are left out. `unit` divides the values of `over`."""
+    """Draw one curve, without rows in which either value is missing or null. `unit` divides the values of `over`."""
     known = np.isfinite(table[over]) & np.isfinite(table[name])
     if known.any():
         x, y = table[over][known] / unit, table[name][known]

@@ -1,7 +1,7 @@
-"""Reading the record of what was applied: which entries the newest weights stand on.
+"""Reads the record of what was applied: the history is the entries that led to the newest weights.
 
-A resumed run goes back to a checkpoint. What an epoch applied beyond the version at which a later one began was lost
-with the restart: the history goes through each epoch up to there, and then on with the later one.
+A resumed run goes back to a checkpoint. The steps of an epoch beyond the version at which a later epoch began were lost
+with the restart. So the history follows each epoch up to that version, and then continues with the later one.
 
     epoch 1   0 ------------- 120 ~~~~~ 134       steps 121 to 134 were lost
     epoch 2                   120 -------------- 300
@@ -22,9 +22,9 @@ from learner.record.gradient_log import FRAME, segments
 
 
 def frames(path: Path) -> Iterator[tuple[AnyEntry, bytes]]:
-    """Entries with their bodies, up to a frame that was never finished.
+    """Yield the entries of a file with their bodies, up to a frame that was never finished.
 
-    Raises DamagedRecordError at one that was altered, or if the file cannot be read.
+    Raises DamagedRecordError at a frame that was altered, or if the file cannot be read.
     """
     decoder = msgspec.msgpack.Decoder(AnyEntry)
     at = 0
@@ -36,7 +36,7 @@ def frames(path: Path) -> Iterator[tuple[AnyEntry, bytes]]:
                 if zlib.crc32(head[:8]) != lengths_checksum:
                     raise DamagedRecordError(f"{path}: damaged at byte {at:,}: no frame begins there")
                 if file.tell() + entry_bytes + body_bytes > size:
-                    return  # unread: room for so much would be taken first
+                    return  # without reading, which would allocate memory for the announced length first
                 data = file.read(entry_bytes + body_bytes)
                 if zlib.crc32(data) != checksum:
                     raise DamagedRecordError(f"{path}: damaged at byte {at:,}: the frame has another checksum")
@@ -50,7 +50,7 @@ def frames(path: Path) -> Iterator[tuple[AnyEntry, bytes]]:
 
 
 def began(path: Path) -> Began | None:
-    """The first entry of a file; None if not even that was finished. Raises DamagedRecordError."""
+    """Return the first entry of a file; None if not even that was finished. Raises DamagedRecordError."""
     entry, _ = next(frames(path), (None, b""))
     if entry is None or isinstance(entry, Began):
         return entry
@@ -59,21 +59,24 @@ def began(path: Path) -> Began | None:
 
 @dataclass(frozen=True)
 class Epoch:
-    """The files that are left of one epoch, without holes."""
+    """The newest files of one epoch, back to the first hole."""
 
     paths: list[Path]
     began: Began
-    """Of the first of them."""
+    """The first entry of the oldest of these files."""
     whole: bool
-    """Its first file is there."""
+    """Whether the first file of the epoch is there."""
     end: int
     """Newest version that can be reached."""
     damage: str
-    """What it is that ends it; empty if it is only its end."""
+    """The damage that ends the readable part; empty: it ends without damage."""
 
     @classmethod
     def read(cls, files: list[tuple[int, Path]]) -> "Epoch | None":
-        """`files` by their numbers; None if they are empty. Raises DamagedRecordError if none can be read."""
+        """Read an epoch from its `files`, sorted by number; None if they hold no entry.
+
+        Raises DamagedRecordError if none can be read.
+        """
         paths: list[Path] = []
         first: Began | None = None
         oldest, damage = files[-1][0] + 1, ""
@@ -95,7 +98,7 @@ class Epoch:
 
 
 def _begin(path: Path) -> tuple[Began | None, str]:
-    """The first entry of a file, or what is wrong with it."""
+    """Return the first entry of a file (None: there is none), and what is wrong with the file."""
     try:
         return began(path), ""
     except DamagedRecordError as error:
@@ -103,7 +106,7 @@ def _begin(path: Path) -> tuple[Began | None, str]:
 
 
 def _last_step(path: Path) -> tuple[int, str]:
-    """The newest version in a file, and the damage behind it."""
+    """Return the newest version in a file, and the damage after it."""
     version = 0
     try:
         for entry, _ in frames(path):
@@ -116,14 +119,14 @@ def _last_step(path: Path) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Piece:
-    """What the history takes from one epoch: the steps behind version `first`, up to `last`."""
+    """The part of the history that comes from one epoch: the steps after version `first`, up to `last`."""
 
     epoch: Epoch
     first: int
     last: int
 
     def entries(self, after: int, until: int) -> Iterator[tuple[AnyEntry, bytes]]:
-        """Those behind version `after`, the step to version `until` the last. Raises DamagedRecordError."""
+        """Yield the entries after version `after`, up to the step to version `until`. Raises DamagedRecordError."""
         version = -1
         for path in self._paths(after):
             for entry, body in frames(path):
@@ -143,7 +146,7 @@ class Piece:
         raise DamagedRecordError(f"{self.epoch.paths[-1]}: ends at version {version}, before {until}")
 
     def _paths(self, after: int) -> list[Path]:
-        """Without the files that end before version `after`."""
+        """Return the files without those that end before version `after`."""
         paths = self.epoch.paths
         while len(paths) > 1 and (second := began(paths[1])) is not None and second.version <= after:
             paths = paths[1:]
@@ -152,7 +155,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Lost:
-    """Steps that an epoch took and that no later weights stand on."""
+    """Steps that an epoch took but that no later weights include: those after version `after`, up to `until`."""
 
     epoch: int
     after: int
@@ -161,13 +164,13 @@ class Lost:
 
 @dataclass(frozen=True)
 class History:
-    """The steps that the newest weights stand on, as far back as the record goes without a hole."""
+    """The steps that led to the newest weights, as far back as the record goes without a hole."""
 
     pieces: list[Piece]
-    """Oldest first; each goes on where the one before ends."""
+    """Oldest first; each continues where the previous one ends."""
     lost: list[Lost] = field(default_factory=list)
     hole: str = ""
-    """Why it does not go further back."""
+    """Why it does not go further back; empty: the record begins there."""
 
     @property
     def first(self) -> int:
@@ -179,23 +182,26 @@ class History:
 
     @property
     def newest(self) -> Began:
-        """The newest epoch."""
+        """The beginning of the newest epoch."""
         return self.pieces[-1].epoch.began
 
     @property
     def damage(self) -> str:
-        """Behind the last step that can be read."""
+        """The damage after the last step that can be read; empty: there is none."""
         return self.pieces[-1].epoch.damage
 
     def is_on(self, version: int, epoch: int) -> bool:
-        """Whether the weights that `epoch` made as this version are of this history."""
+        """Whether the weights of this version, as `epoch` made them, belong to this history."""
         begins = any(piece.first == version and epoch < piece.epoch.began.epoch for piece in self.pieces)
         own = (piece for piece in self.pieces if piece.epoch.began.epoch == epoch)
         return begins or any(piece.first <= version <= piece.last for piece in own)
 
     @classmethod
     def read(cls, folder: Path) -> "History":
-        """Raises ConfigurationError if there is no record in the folder, DamagedRecordError if it cannot be read."""
+        """Read the history from a folder.
+
+        Raises ConfigurationError if there is no record in the folder, DamagedRecordError if it cannot be read.
+        """
         epochs = _epochs(folder)
         newest = next(epochs, None)
         if newest is None:
@@ -222,7 +228,7 @@ class History:
 
 
 def _epochs(folder: Path) -> Iterator[Epoch]:
-    """The newest first."""
+    """Yield the epochs of a record, the newest first."""
     groups = groupby(reversed(segments(folder)), key=lambda segment: segment[0])
     for _, group in groups:
         if (epoch := Epoch.read([(number, path) for _, number, path in group][::-1])) is not None:

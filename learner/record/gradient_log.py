@@ -1,10 +1,10 @@
-"""The record of what was applied, as files: written here, read by `learner.record.gradient_history`.
+"""Writes the record of what was applied into files, which `learner.record.gradient_history` reads.
 
     gradients/EPOCH-NUMBER.log     whole frames, one after the other, the first of which is `Began`
     frame: u32 length of the entry, u32 length of the body, u32 CRC-32 of these two, u32 CRC-32 of entry and body
-           (little endian); the entry (msgpack); the body as it came
+           (little endian); the entry (msgpack); the body as it arrived
 
-The two checksums tell a frame that was being written when the learner died from one that was altered later.
+The two checksums distinguish a frame that was being written when the learner died from one that was altered later.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from common.wire.frames import Buffer
 from learner.applied import AnyEntry, Began, Saved, Stepped
 
 SEGMENT_BYTES = 64 * 2**20
-"""A longer file is not written on: the next one begins."""
+"""Length from which on a file is not continued: the next step begins a new one."""
 MIB = 2**20
 FRAME = struct.Struct("<IIII")
 _LENGTHS = struct.Struct("<II")
@@ -35,7 +35,7 @@ def frame_head(entry: bytes, body: Buffer) -> bytes:
 
 
 def segments(folder: Path) -> list[tuple[int, int, Path]]:
-    """Epoch, number in it, and path of every file of a record, oldest first; none if there is no such folder."""
+    """Return epoch, number within it, and path of each file of a record, oldest first; none without the folder."""
     paths = folder.iterdir() if folder.is_dir() else ()
     return sorted((int(name[1]), int(name[2]), path) for path in paths if (name := _NAME.fullmatch(path.name)))
 
@@ -43,25 +43,25 @@ def segments(folder: Path) -> list[tuple[int, int, Path]]:
 class GradientLog:
     """Appends the entries of one epoch; the run folder must be locked by this process.
 
-    Every entry is with the operating system before `append` returns, and so outlives the learner; it outlives the
-    machine's power from the next checkpoint on. A disk that takes no more ends the recording, not the run.
+    The operating system has each entry before `append` returns, so it survives the learner's death; from the next
+    checkpoint on, it also survives a power failure. A disk that takes no more ends the recording, not the run.
     """
 
     def __init__(self, folder: Path, *, keep_mib: int, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """`folder` is made with the first entry; 0 for `keep_mib` keeps everything."""
+        """`folder`: made with the first entry; `keep_mib`: 0 keeps everything."""
         self._folder = folder
         self._keep = keep_mib * MIB
         self._segment_bytes = segment_bytes
         self._encoder = msgspec.msgpack.Encoder()
         self._files: list[int] = []
-        """Descriptors: the last is written; the others may not be on the disk yet."""
+        """Descriptors of open files: the last is being written; the others may not be on the disk yet."""
         self._written = 0
         self._number = -1
         self._began: Began | None = None
         self.failed = False
 
     def append(self, entry: AnyEntry, body: Buffer = b"") -> None:
-        """Raises OSError once, when the disk takes no more; from then on nothing is recorded."""
+        """Append an entry. Raises OSError once, when the disk takes no more; from then on nothing is recorded."""
         if self.failed:
             return
         with self._ending():
@@ -77,10 +77,10 @@ class GradientLog:
                     self._write(entry, body)
 
     def saved(self, version: int) -> Callable[[], None] | None:
-        """To be called when a checkpoint is made; raises like `append`.
+        """Note that a checkpoint is made; raises what `append` raises.
 
-        Returns what is to be called before the checkpoint is written, on any thread: then all that it stands on is on
-        the disk. It raises OSError.
+        Return a function to call, on any thread, before the checkpoint is written: it brings all entries up to here to
+        the disk, and raises OSError. None: nothing is recorded.
         """
         if not self._files:
             return None
@@ -100,7 +100,7 @@ class GradientLog:
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """An OSError is the end of the recording."""
+        """Return a context in which an OSError ends the recording."""
         try:
             yield
         except OSError:
@@ -117,7 +117,7 @@ class GradientLog:
             self._next_segment()
 
     def _next_segment(self) -> None:
-        """Only between two steps, so that each file can be read on its own."""
+        """Begin the next file; called only between two steps, so that each file can be read on its own."""
         assert self._began is not None
         self._remove_old()
         self._number += 1
@@ -127,7 +127,7 @@ class GradientLog:
         self._write(self._began, b"")
 
     def _remove_old(self) -> None:
-        """The oldest files go until there is room for another; those that no kept checkpoint needs are the oldest."""
+        """Remove the oldest files until there is room for another; kept checkpoints need the newer ones."""
         if not self._keep:
             return
         sizes = [(path, path.stat().st_size) for _, _, path in segments(self._folder)]
@@ -139,7 +139,7 @@ class GradientLog:
             total -= size
 
     def _write(self, entry: AnyEntry, body: Buffer) -> None:
-        """The whole frame, or nothing of it and an OSError."""
+        """Write a whole frame; raises OSError, with nothing of it written."""
         packed = self._encoder.encode(entry)
         parts = [frame_head(packed, body), packed, body]
         size = FRAME.size + len(packed) + memoryview(body).nbytes
@@ -158,7 +158,7 @@ class GradientLog:
 
 
 def _sync(files: list[int], folder: Path) -> None:
-    """Brings the files to the disk, and closes them."""
+    """Bring the files to the disk, and close them."""
     with contextlib.ExitStack() as stack:
         for file in files:
             stack.callback(os.close, file)

@@ -1,4 +1,4 @@
-"""Writes the run's metrics: a file of one JSON object a line, and TensorBoard's events. Neither grows without end."""
+"""Writes the run's metrics: a file with one JSON object a line, and TensorBoard's events. Neither grows without end."""
 
 import contextlib
 import logging
@@ -19,16 +19,16 @@ Value = float | int | str | None | Mapping[str, float]
 _log = logging.getLogger(__name__)
 
 GROWTH_BYTES = 2**21
-"""The file is thinned when it has grown by this: some half an hour at a row a second."""
+"""The file is thinned when it has grown by this, which takes about half an hour at a row a second."""
 EVENTS_AGE = 5000.0
-"""TensorBoard gets a row when the run has become older by one part in this: each second at first, in a week each two
-minutes."""
+"""TensorBoard gets a row when the run's age has grown by one part in this: every second at first, every two minutes
+after a week."""
 
 
 class MetricsWriter:
-    """Appends rows to the file and to TensorBoard's events: a kilobyte a second.
+    """Appends rows to the file and to TensorBoard's events: about a kilobyte a second.
 
-    What the disk does not take is reported when that begins and when it is over; it does not end the run.
+    If the disk takes no more, this is reported when it begins and when it is over; it does not end the run.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class MetricsWriter:
         report: Callable[[str], object],
         hyperparameters: Mapping[str, bool | float | str] | None = None,
     ) -> None:
-        """`report` hears what is logged as a warning; `hyperparameters` are for TensorBoard, by their names.
+        """`report`: called with each warning that is logged; `hyperparameters`: for TensorBoard, by name.
 
         Raises OSError if the file cannot be opened.
         """
-        # Not at the top: the daemon imports this file before it takes its ports.
+        # Not imported at the top, since the daemon imports this file before it takes its ports.
         from tensorboardX.event_file_writer import EventsWriter
 
         self._report = report
@@ -60,7 +60,7 @@ class MetricsWriter:
             self._end_events(error)
 
     def _describe(self, hyperparameters: Mapping[str, bool | float | str]) -> None:
-        """At the beginning, so that a run that is killed has them too; its results are the rows' figures."""
+        """Write the hyperparameters, at the beginning so that a killed run has them too; the rows have its results."""
         from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.summary import hparams
 
@@ -71,7 +71,7 @@ class MetricsWriter:
     def row(self, time: float, values: Mapping[str, Value]) -> None:
         """Add a row. `time` is in seconds since 1970; `values` should have `frames`, TensorBoard's step, and `seconds`.
 
-        Numbers that are not finite are written as null, and left out for TensorBoard, where a number of a table is
+        Numbers that are not finite are written as null, and left out for TensorBoard. There a number of a table is
         called TABLE/NAME.
         """
         try:
@@ -101,7 +101,7 @@ class MetricsWriter:
             self._file.thin()
         except OSError as error:
             self._warn("metrics: the file could not be thinned", error)
-        self._thinned_bytes = self._file.size  # one try for each growth
+        self._thinned_bytes = self._file.size  # also after a failure: one attempt for each growth
 
     def _event(self, time: float, numbers: Mapping[str, float]) -> None:
         age = numbers.get("seconds", math.inf)
@@ -119,10 +119,10 @@ class MetricsWriter:
             self._end_events(error)
 
     def _end_events(self, error: OSError) -> None:
-        """Until the learner starts again: TensorBoard reads no further than a torn record."""
+        """Write no more events until the learner starts again: TensorBoard reads nothing after an incomplete record."""
         if self._events is not None:
             with contextlib.suppress(OSError):
-                self._events._py_recordio_writer.close()  # its own close would not get that far
+                self._events._py_recordio_writer.close()  # the writer's own close would fail before it closes this
         self._events = None
         self._warn("TensorBoard: no more rows are written", error)
 
@@ -133,7 +133,7 @@ class MetricsWriter:
 
 
 def numbers(values: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
-    """Of a row, by their names: a number of a table is called TABLE/NAME."""
+    """Yield the numbers of a row with their names; a number of a table is called TABLE/NAME."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from ((f"{name}/{key}", float(number)) for key, number in value.items())
@@ -142,9 +142,9 @@ def numbers(values: Mapping[str, Value]) -> Iterator[tuple[str, float]]:
 
 
 class _LineFile:
-    """A file that has whole lines only, whatever the disk takes and whenever the process is killed.
+    """A file with complete lines only, however much the disk takes and whenever the process is killed.
 
-    After an error it is opened anew for the next line: a stale handle stays stale.
+    After an error, the next line opens the file anew, since a stale handle stays stale.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,7 +153,7 @@ class _LineFile:
         self.size = 0
 
     def open(self) -> IO[bytes]:
-        """Raises OSError."""
+        """Open the file, after a repair, if it is not open. Raises OSError."""
         if self._file is None:
             repair(self._path)
             self._file = self._path.open("ab", buffering=0)
@@ -161,7 +161,7 @@ class _LineFile:
         return self._file
 
     def append(self, line: bytes) -> None:
-        """Raises OSError, with the file as it was. A crash leaves at most one half line, at the end."""
+        """Append a line. Raises OSError, with the file as it was. A crash leaves at most the last line incomplete."""
         file = self.open()
         try:
             left = memoryview(line)
@@ -175,7 +175,7 @@ class _LineFile:
         self.size += len(line)
 
     def thin(self) -> None:
-        """Raises OSError, with the file as it was."""
+        """Thin the file. Raises OSError, with the file as it was."""
         self.close()
         thin(self._path)
         self.open()

@@ -1,6 +1,6 @@
-"""The file of metrics, one JSON object a line: reading, mending and thinning it, in memory that does not grow with it.
+"""The file of metrics, one JSON object a line: reads, repairs and thins it without ever holding all of its rows.
 
-A resumed run goes back to its last checkpoint: rows from beyond it, whose frames come again, do not stand any more.
+A resumed run goes back to its last checkpoint. Rows from beyond it, whose frames are played again, no longer count.
 """
 
 import contextlib
@@ -15,24 +15,24 @@ import msgspec
 from common.host.atomic_file import sync_folder
 
 KEPT = ((2 * 3600.0, 0.0), (24 * 3600.0, 10.0), (7 * 24 * 3600.0, 60.0), (30 * 24 * 3600.0, 600.0))
-"""Up to this age in seconds of training, rows are kept that are at least so many seconds apart."""
+"""Pairs (age, apart), in seconds of training: up to this age, the rows kept are at least so far apart."""
 LAST_APART = 3600.0
-"""Beyond."""
+"""Least distance, in seconds, of older rows."""
 _BLOCK = 2**16
 
 
 class _Place(msgspec.Struct):
-    """What thinning needs of a row."""
+    """The part of a row that thinning needs."""
 
     frames: float
     seconds: float | None = None
 
 
 def rows(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows that the run still stands on, one after the other; none if there is no file.
+    """Yield the rows that still count; none if there is no file.
 
-    Left out are lines that are no object with a number of `frames`, and rows from beyond a checkpoint that the run went
-    back to.
+    Left out are lines that are not an object with a number of `frames`, and rows from beyond a checkpoint to which the
+    run went back.
     """
     for line in _standing(file):
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
@@ -40,7 +40,7 @@ def rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def last_row(file: Path) -> dict[str, Any]:
-    """The newest row, which the run always stands on; empty if there is none. Raises OSError."""
+    """Return the newest row, which always counts; empty if there is none. Raises OSError."""
     if not file.exists():
         return {}
     with file.open("rb") as opened:
@@ -55,7 +55,7 @@ def last_row(file: Path) -> dict[str, Any]:
 
 
 def repair(file: Path) -> None:
-    """Cut off a half line that a crash left at the end; raises OSError."""
+    """Cut off an incomplete line that a crash left at the end; raises OSError."""
     if not file.exists():
         return
     with file.open("r+b") as opened:
@@ -73,9 +73,9 @@ def repair(file: Path) -> None:
 
 
 def thin(file: Path) -> None:
-    """Replace the file in one step by one whose rows are the further apart the older they are.
+    """Replace the file in one step by one whose rows are further apart the older they are.
 
-    What stands is kept whole for two hours. Raises OSError, with the file as it was.
+    All rows that count are kept for two hours. Raises OSError, with the file as it was.
     """
     seconds = array("d", (_seconds(line) for line in _standing(file)))
     newest = max((value for value in seconds if value == value), default=0.0)
@@ -84,7 +84,7 @@ def thin(file: Path) -> None:
         with partial.open("wb") as out:
             last = -LAST_APART
             for line, at in zip(_standing(file), seconds, strict=True):
-                if at != at or not 0 <= at - last < _apart(newest - at):  # NaN: of no known age
+                if at != at or not 0 <= at - last < _apart(newest - at):  # NaN: the age is not known
                     out.write(line)
                     last = at if at == at else last
             out.flush()
@@ -101,15 +101,15 @@ def _apart(age: float) -> float:
 
 
 def _seconds(line: bytes) -> float:
-    """Of training when the row was written; NaN where it does not say."""
+    """Return the seconds of training when the row was written; NaN if it does not tell."""
     place = _place(line)
     return float("nan") if place is None or place.seconds is None else place.seconds
 
 
 def _standing(file: Path) -> Iterator[bytes]:
-    """The lines whose frames no later one goes back behind, each with its end.
+    """Yield the lines that count, each with its line end: those after which no line has fewer frames.
 
-    The file is read twice: which rows stand is known only at its end.
+    This reads the file twice, since only its end tells which rows count.
     """
     frames = array("d", (place.frames for place in map(_place, _lines(file)) if place is not None))
     least = float("inf")

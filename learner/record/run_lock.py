@@ -27,7 +27,8 @@ _FREE = ("environment.num_envs", "environment.step_seconds")
 """Settings of the environment that change how fast it is played, not the task; a resumed run may change them."""
 
 _OPERATORS = (errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.EACCES, errno.EPERM)
-"""Errors of the path of a new run. The folder of a run that there is was good before, and may be so again."""
+"""Errors that mean that the operator gave a wrong path for a new run. An existing run's folder was usable before, so
+there the same errors may pass."""
 
 _UNRESOLVED = ("auto", 0)
 """Values of written settings that the run folder's resolved settings replace."""
@@ -35,7 +36,7 @@ _UNRESOLVED = ("auto", 0)
 
 @dataclass(frozen=True)
 class LockedRun:
-    """A run folder this process holds the lock of, until `close`."""
+    """A run folder whose lock this process holds until `close`."""
 
     folder: RunFolder
     record: RunRecord
@@ -43,7 +44,7 @@ class LockedRun:
     lock: IO[str]
 
     def save_settings(self, settings: Settings) -> None:
-        """Write the settings as resolved; raises UnavailableError."""
+        """Write the resolved settings; raises UnavailableError."""
         try:
             self._write_settings(settings)
         except OSError as error:
@@ -58,15 +59,15 @@ class LockedRun:
         replace_file(self.folder.settings_file, dump(settings).encode())
 
     def discard(self) -> None:
-        """Remove what a run has left that `create` made and that could not begin, as far as the disk lets us."""
+        """Remove, as far as possible, the files of a run that `create` made but that could not begin."""
         folder = self.folder
         for made in (folder.checkpoints, folder.events):
             shutil.rmtree(made, ignore_errors=True)
-        # The lock last: with it and without run.json the folder is free for another start.
+        # The lock goes last: a folder with it but without run.json is free for another start.
         for file in (folder.metrics_file, folder.run_file, folder.settings_file, folder.lock_file):
             with contextlib.suppress(OSError):
                 file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not empty, or not this user's to remove: systemd made it
+        with contextlib.suppress(OSError):  # not empty, or not this user's to remove, such as one that systemd made
             folder.path.rmdir()
 
     def close(self) -> None:
@@ -74,10 +75,10 @@ class LockedRun:
 
 
 def create(path: Path, settings: Settings) -> LockedRun:
-    """Start a new run in a folder that does not exist, is empty, or holds what a start left that was killed.
+    """Start a new run in a folder that does not exist, is empty, or holds only the files of a start that was killed.
 
-    Raises ConfigurationError if the folder holds something else or never can be one; UnavailableError if a learner uses
-    it, or the disk does not take the files.
+    Raises ConfigurationError if the folder holds something else or can never be a run folder; UnavailableError if a
+    learner uses it, or the disk does not take the files.
     """
     folder = RunFolder(path)
     with _locked(folder, require_empty, _OPERATORS) as lock:
@@ -113,16 +114,16 @@ def resume(path: Path, settings: Settings | None) -> LockedRun:
 
 
 def _made_of() -> dict[str, Any]:
-    """What else the figures of a run depend on, for its record."""
+    """Return what else the figures of a run depend on, for its record: the commit, the host and the versions."""
     return {"commit": commit(), "host": platform.node() or "unknown", "versions": versions(*ENVIRONMENTS)}
 
 
 @contextlib.contextmanager
 def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Collection[int]) -> Iterator[IO[str]]:
-    """Make and lock the folder; unlocks it only if the block fails.
+    """Make and lock the folder; unlock it only if the block fails.
 
-    `fits` is called before anything is made, and again when nobody else can change the folder. System errors in `wrong`
-    are the operator's, all others are the disk's, and may pass.
+    `fits` is called before anything is made, and again once nobody else can change the folder. It raises if the folder
+    does not fit. System errors in `wrong` are the operator's fault; all others are the disk's, and may pass.
     """
     lock = None
     try:
@@ -142,7 +143,7 @@ def _locked(folder: RunFolder, fits: Callable[[RunFolder], object], wrong: Colle
 
 
 def require_empty(folder: RunFolder) -> None:
-    """Raises ConfigurationError for a folder that no new run can be in, and OSError."""
+    """Raise ConfigurationError if the folder cannot hold a new run; may raise OSError, too."""
     try:
         entries = {entry.name for entry in folder.path.iterdir()}
     except FileNotFoundError:
@@ -164,16 +165,16 @@ def require_empty(folder: RunFolder) -> None:
 
 
 def _left_by_a_start(folder: RunFolder, entries: Collection[str]) -> set[str]:
-    """What a start leaves that was killed before the folder was a run: the lock, and settings beside it.
+    """Return the files of a start that was killed before the folder was a run: the lock, and settings beside it.
 
-    Without the lock, settings are somebody's own.
+    Without the lock, the settings are somebody's own file.
     """
     lock, settings, record = (file.name for file in (folder.lock_file, folder.settings_file, folder.run_file))
     return {lock, settings, f".{settings}.partial", f".{record}.partial"} if lock in entries else set()
 
 
 def _lock(folder: RunFolder) -> IO[str]:
-    """Open and lock the lock file, which then names this process."""
+    """Open and lock the lock file, and write the id of this process into it."""
     file = folder.lock_file.open("a+", encoding="ascii")
     try:
         file_lock.lock(file, wait=False)  # on Windows nothing keeps two learners out of one folder
@@ -191,7 +192,9 @@ def _lock(folder: RunFolder) -> IO[str]:
 
 
 def fitted(given: Settings, folder: RunFolder) -> Settings:
-    """The given settings with the resolved values of the run in the folder; raises ConfigurationError if they clash."""
+    """Return the given settings with the resolved values of the run in the folder; raises ConfigurationError if they
+    conflict.
+    """
     own = folder.settings()
     environment = _resolved(given.environment, own.environment)
     network = _resolved(given.network, own.network)
@@ -220,7 +223,7 @@ def _resolved(given: Any, own: Any) -> Any:
 
 
 def _task(settings: Settings) -> dict[str, object]:
-    """The settings that a resumed run may not change."""
+    """Return the settings that a resumed run may not change."""
     task: dict[str, object] = {}
     for section in ("environment", "network"):
         fields = msgspec.structs.asdict(getattr(settings, section))

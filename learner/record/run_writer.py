@@ -1,4 +1,4 @@
-"""Everything that a running learner writes into its folder, on a thread of its own: a slow disk costs no training."""
+"""Writes all files of a running learner's folder, on a thread of its own: a slow disk does not delay training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from learner.record.checkpoint import CheckpointWriter
 from learner.record.metrics import MetricsWriter, Value
 
 if TYPE_CHECKING:
-    from torch import Tensor  # seconds of import, which the daemon puts off until its ports and folder are taken
+    from torch import Tensor  # the import takes seconds, so the daemon defers it until it has its ports and folder
 
     from common.run.folder import Checkpoint as CheckpointContent
     from common.run.folder import RunFolder
@@ -37,37 +37,37 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 WAITING_JOBS = 4000
-"""Rows of metrics beyond this are dropped: a disk that has been silent for an hour will not be asked for them."""
+"""Rows of metrics are dropped while this many jobs wait: by then the disk has not responded for an hour."""
 BEAT_SECONDS = 1.0
 LOOK_SECONDS = 2.0
-"""Between two looks at what the disk has left, and how busy this host is."""
+"""Seconds between two looks at the free space of the disk and at the load of this host."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What became of a checkpoint."""
+    """The outcome of saving a checkpoint."""
 
     version: int
     error: str
-    """Empty: it is on the disk."""
+    """Why it could not be written; empty: it is on the disk."""
     path: str = ""
-    """Its folder, then."""
+    """The checkpoint's folder, if it is on the disk."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BestRead:
-    """The best checkpoint, as it was asked for."""
+    """The best checkpoint, as `RunWriter.read_best` requested it."""
 
     checkpoint: CheckpointContent | None
     error: str
-    """Why it could not be read; then it is None."""
+    """Why it could not be read, in which case `checkpoint` is None."""
 
 
 class RunWriter:
-    """Takes what is to be written at once, and writes it in that order. `saved` and `troubles` say how it went.
+    """Accepts at once what is to be written, and writes it in that order. `saved` and `troubles` tell how it went.
 
-    Checkpoints are of the moment in which they are handed over: their tensors are copied there. No call waits for the
-    disk but `wait` and `close`, and these only as long as they are told to.
+    A checkpoint holds the state at the moment of `save`, which copies its tensors. No call waits for the disk except
+    `wait` and `close`, and these only as long as they are told to.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class RunWriter:
         hyperparameters: Mapping[str, bool | float | str] | None = None,
         layout: Sequence[NamedTensor] = (),
     ) -> None:
-        """`damaged`: names of checkpoints that are to be left alone; `hyperparameters`: as `MetricsWriter`.
-        `layout`: as `CheckpointWriter`.
+        """`damaged`: names of checkpoints that are to be left alone; `hyperparameters`: as for `MetricsWriter`.
+        `layout`: as for `CheckpointWriter`.
 
-        Raises UnavailableError if the disk does not take or give what it should.
+        Raises UnavailableError if the folder cannot be read or written.
         """
         self._folder = folder
         self._jobs: queue.Queue[Callable[[], object] | None] = queue.Queue()
@@ -107,7 +107,7 @@ class RunWriter:
             self._jobs.put(lambda: self._row(time, values))
 
     def save(self, save: SaveCheckpoint) -> None:
-        """Write a checkpoint of what the tensors hold now."""
+        """Write a checkpoint of the present values of the tensors."""
         copy = dataclasses.replace(
             save,
             weights=_copy(save.weights),
@@ -116,37 +116,37 @@ class RunWriter:
         self._jobs.put(lambda: self._save(copy))
 
     def rate(self, rate: RateCheckpoint) -> None:
-        """Note in a checkpoint how it was evaluated."""
+        """Note in a checkpoint its evaluation."""
         self._jobs.put(lambda: self._rate(rate))
 
     def sync(self, sync: Callable[[], None]) -> None:
-        """Call this before the next checkpoint, which stands on what it brings to the disk."""
+        """Call `sync` before the next checkpoint is written, which relies on what `sync` brings to the disk."""
         self._jobs.put(lambda: self._sync(sync))
 
     def saved(self) -> list[Saved]:
-        """The checkpoints that are written, or could not be, since the last call."""
+        """Return the outcomes of checkpoints since the last call."""
         return _taken(self._saved)
 
     def troubles(self) -> list[str]:
-        """What else could not be written since the last call, for `status`; the log has it already."""
+        """Return what else could not be written since the last call, for `status`; the log has it already."""
         return _taken(self._troubles)
 
     def read_best(self) -> None:
-        """Read the best checkpoint, in turn: none is removed meanwhile."""
+        """Read the best checkpoint in turn with the other jobs, so that no checkpoint is removed meanwhile."""
         self._jobs.put(self._read_best)
 
     def best_read(self) -> list[BestRead]:
-        """What came of `read_best` since the last call."""
+        """Return the results of `read_best` since the last call."""
         return _taken(self._best_read)
 
     def conclude(self, status: RunStatus, *, curve: bool) -> None:
-        """Write the summary, and the learning curve if `curve`; metrics must be complete."""
+        """Write the summary, and the learning curve if `curve`; all rows of metrics must have been handed over."""
         self._jobs.put(lambda: self._conclude(status, curve))
 
     def wait(self, seconds: float, beat: Callable[[], object] = int) -> bool:
-        """Wait until everything is written, but not longer than `seconds`; says whether it is.
+        """Wait until everything is written, but not longer than `seconds`; return whether it is.
 
-        `beat` is called about once a second: the caller lives, and waits.
+        `beat` is called about once a second, so that the caller can show that it is alive.
         """
         done = threading.Event()
         self._jobs.put(done.set)
@@ -158,7 +158,7 @@ class RunWriter:
         return True
 
     def close(self, seconds: float) -> None:
-        """End the thread, and wait for it up to `seconds`; one that waits for its disk ends with the process."""
+        """End the thread, and wait for it up to `seconds`; if it still waits for the disk, it ends with the process."""
         self._jobs.put(None)
         self._thread.join(seconds)
 
@@ -175,7 +175,7 @@ class RunWriter:
         self._look()
 
     def _look(self) -> None:
-        """Here, since a network disk that is away does not say what it has left."""
+        """Look at disk and host; on this thread, since the call blocks while a network disk is away."""
         now = clock.monotonic()
         if now < self._looked + LOOK_SECONDS:
             return

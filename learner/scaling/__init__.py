@@ -1,4 +1,4 @@
-"""How many actors the learner wants: decided from what it measured and from nothing else, one file per policy."""
+"""How many actors the learner wants: decided from its measurements and from nothing else, with one file per policy."""
 
 from learner.scaling.bounds import Bounds, kept, refusal, written
 from learner.scaling.first_episodes import FirstEpisodes

@@ -1,4 +1,4 @@
-"""Bounds on the number of actors that an operator has set, in the place of those in the run's settings."""
+"""Bounds on the number of actors that an operator has set, which replace those in the run's settings."""
 
 import dataclasses
 
@@ -9,7 +9,9 @@ from learner.scaling.measure import Decision, count
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Kept in checkpoints: they hold until the run ends, or is resumed with settings that say something else."""
+    """Bounds that an operator has set. Checkpoints keep them: they hold until the run ends, or is resumed with other
+    settings.
+    """
 
     minimum: int
     maximum: int
@@ -22,7 +24,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(section, minimum=self.minimum, maximum=self.maximum)
 
     def decision(self, decision: Decision) -> Decision:
-        """The policy's, which says whose bounds these are; or the one number that there is."""
+        """Return the policy's decision with a note whose bounds these are; or the only number that the bounds allow."""
         if self.minimum == self.maximum:
             return Decision(self.minimum, f"as operator {self.by} said: {count(self.minimum)}")
         bounds = f"{self.minimum} to {self.maximum} as operator {self.by} said"
@@ -30,17 +32,17 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(section: Scaling) -> tuple[str, int, int]:
-    """What the settings say."""
+    """Return policy, minimum and maximum as the settings have them."""
     return section.policy, section.minimum, section.maximum
 
 
 def kept(bounds: Bounds | None, section: Scaling) -> Bounds | None:
-    """Those of a checkpoint, unless the settings were changed since they were set: the newer word counts."""
+    """Return the bounds of a checkpoint, or None if the settings have changed since: the newer decision counts."""
     return bounds if bounds is not None and bounds.instead_of == written(section) else None
 
 
 def refusal(section: Scaling, minimum: int, maximum: int) -> str:
-    """Why a run of these settings does not take such bounds; empty: it does."""
+    """Return why a run with these settings does not accept such bounds; empty: it does."""
     if minimum > maximum:
         return f"the minimum {minimum} is above the maximum {maximum}"
     if section.policy == "fixed" and minimum != maximum:

@@ -1,7 +1,7 @@
-"""More actors as the agent survives longer: what the experiment this grew out of did by hand.
+"""The policy episode-duration: more actors as the agent survives longer, as the original experiment did by hand.
 
-Short episodes come from an agent that knows little and changes fast, and many actors then mostly send stale gradients;
-long ones need more actors to yield as many episodes per minute. Actors are added, never taken away.
+Short episodes come from an agent that knows little and changes fast; many actors then mostly send stale gradients. Long
+episodes need more actors to yield as many episodes per minute. Actors are added, never taken away.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from learner.scaling.measure import Decision, Measurement, change, count
 
 @dataclass(frozen=True)
 class Rule:
-    """The settings of one unit: multiples of the first episodes' mean length, or seconds."""
+    """The settings for one unit: multiples of the first episodes' mean length, or seconds."""
 
     thresholds: list[float]
     first: float
@@ -26,13 +26,13 @@ def rule(section: Scaling) -> Rule:
 
 
 def lowest(section: Scaling) -> float:
-    """What the mean episode must pass for the first addition."""
+    """Return the duration that the mean episode must exceed for the first addition."""
     one = rule(section)
     return one.first if section.form == "linear" else min(one.thresholds)
 
 
 def propose(section: Scaling, measurement: Measurement) -> Decision:
-    """As many more as the mean episode calls for, `section.episodes_between` episodes or more after the last."""
+    """Propose the addition that the mean episode calls for, if `section.episodes_between` have ended since the last."""
     wanted = measurement.wanted
     value, lasts, unit = _duration(section, measurement)
     if value is None:
@@ -51,11 +51,11 @@ def propose(section: Scaling, measurement: Measurement) -> Decision:
 
 
 def addition(section: Scaling, value: float, crossings: int = 0) -> tuple[int, float]:
-    """How many actors a mean episode of `value` in the section's unit adds, and the bound that says so.
+    """Return how many actors a mean episode of `value`, in the section's unit, adds, and the bound that decides it.
 
     steps: the addition of the highest threshold that is exceeded (over 20 / 40 / 60 s: 1 / 2 / 3).
-    linear: 1 over `first`, and 1 again each time it has grown by another `every`; `crossings` were used already.
-    With 0 the bound is the next one, which was not exceeded.
+    linear: 1 above `first`, and 1 more each time it has grown by another `every`; `crossings` have been used already.
+    If no actor is added, the bound is the next one, which was not exceeded.
     """
     one = rule(section)
     if section.form == "linear":
@@ -67,7 +67,7 @@ def addition(section: Scaling, value: float, crossings: int = 0) -> tuple[int, f
 
 
 def _duration(section: Scaling, measurement: Measurement) -> tuple[float | None, str, str]:
-    """The mean episode in the section's unit, in words, and the unit; None: not known yet, and why."""
+    """Return the mean episode in the section's unit, the same in words, and the unit; None: not known yet, and why."""
     seconds, length, first = measurement.mean_episode_seconds, measurement.mean_episode_length, measurement.first_length
     if seconds is None or length is None:
         return None, "no episode has ended yet", ""

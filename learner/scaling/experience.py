@@ -1,6 +1,7 @@
-"""What the run has shown of numbers of actors: how many were well, and how many are of no use.
+"""What the run has shown about the number of actors: which were not too many, and how many are of no use.
 
-It holds for a while, longer each time it is confirmed, and until launchers, or actors started by hand, come or go.
+A limit holds for a while, longer each time it is confirmed. All of it is forgotten when launchers, or actors started by
+hand, come or go.
 """
 
 from dataclasses import dataclass
@@ -10,18 +11,18 @@ from learner.scaling.gain import Throughput, has_grown, throughput
 from learner.scaling.measure import Measurement, count, overload
 
 RETRY_SECONDS = 600.0
-"""Until more actors are tried again; doubled each time that they are of no use again."""
+"""Seconds until more actors are tried again; doubled each time that they prove useless again."""
 LONGEST_RETRY = 7200.0
 PATIENCE = 15
-"""Samples of the frames per second after which one more addition is let through though its use is not clear yet."""
+"""Samples of the frames per second after which another addition is allowed though the use of the last is not clear."""
 HALF = 0.5
 NO_YOUNGER = 0.93
-"""Gradients that with HALF the actors are not below this part of their age are not old for the number of actors."""
+"""If HALF of the actors do not bring the age of gradients below this share of it, their number is not the cause."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """No more actors than `most` are wanted, and why."""
+    """A limit: no more actors than `most` are wanted, and why."""
 
     most: int
     why: str
@@ -35,21 +36,24 @@ class Experience:
     def _forget(self, site: tuple[int, int] | None) -> None:
         self.limit: Limit | None = None
         self.good = 0
-        """Most actors of launchers that were not too many; 0: none yet."""
+        """Largest number of launchers' actors that was not too many; 0: none yet."""
         self.careful = False
-        """Whether more are tried one at a time, after too many were."""
+        """Whether actors are added one at a time, since there were too many before."""
         self.age_tells = True
         """Whether fewer actors would make gradients younger."""
         self._site = site
         self._retry = RETRY_SECONDS
         self._again = False
-        """Whether more are being tried again."""
+        """Whether more actors are being tried again."""
         self._until = 0.0
+        """Until when the limit holds."""
         self._before: Throughput | None = None
+        """Throughput with which that of more actors is compared."""
         self._cut: tuple[int, float] | None = None
+        """Number of actors and age of gradients when actors were first taken away because gradients were old."""
 
     def look(self, now: float, measurement: Measurement) -> None:
-        """Learns from one measurement of the fleet that is wanted."""
+        """Learn from one measurement of the fleet, which must have the wanted number of actors."""
         if self._site is not None and measurement.site != self._site:
             self._forget(measurement.site)
         self._site = measurement.site
@@ -72,7 +76,7 @@ class Experience:
                 self._before = after
             else:
                 of_use = here
-                if self._section.policy == "load":  # as many as would play this, each as much as those before
+                if self._section.policy == "load":  # as many as would play this if each played as much as before
                     enough = int(before.actors * max(1.0, after.mean / before.mean))
                     of_use = min(enough, after.actors - 1) - measurement.by_hand
                 why = (
@@ -81,20 +85,20 @@ class Experience:
                 self._set(now, Limit(max(of_use, self._section.minimum), why))
 
     def overload(self, measurement: Measurement) -> str | None:
-        """As `measure.overload`, without an age that fewer actors did not change."""
+        """As `measure.overload`, but ignore the age of gradients if fewer actors did not change it."""
         reason = overload(self._section, measurement)
         old = measurement.learner_busy <= self._section.busy_limit
         return None if old and not self.age_tells else reason
 
     def pending(self, measurement: Measurement) -> str | None:
-        """Why it is too early for more: it is not clear yet what the last ones bring."""
+        """Return why it is too early for more actors: what the last ones bring is not clear yet. None: it is clear."""
         before, samples = self._before, len(measurement.frames_per_second)
         if before is None or measurement.actors <= before.actors or samples >= PATIENCE:
             return None
         return f"measuring what {count(measurement.actors)} bring, {before.actors} played {before.mean:,.0f} frames/s"
 
     def too_many(self, now: float, measurement: Measurement, reason: str) -> None:
-        """The policy takes actors away for `reason`."""
+        """Note that the policy takes actors away, and why."""
         here = measurement.actors - measurement.by_hand
         self._set(now, Limit(max(here - 1, self._section.minimum), f"{here} were too many: {reason}"))
         self.careful = True
@@ -109,7 +113,7 @@ class Experience:
         self._until = now + self._retry
 
     def _age(self, measurement: Measurement) -> None:
-        """Whether cuts made gradients younger."""
+        """Find out whether taking actors away made gradients younger."""
         if self._cut is None:
             return
         here, (actors, before) = measurement.actors - measurement.by_hand, self._cut

@@ -1,4 +1,4 @@
-"""Whether actors that were added brought frames: on a full host each takes from the others what it plays."""
+"""Whether added actors brought frames: on a full host, each one takes from the others what it plays."""
 
 import math
 import statistics
@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SENSIBLE = 0.25
-"""Part of what the actors before brought, each on average, that an added one must bring."""
+"""Share of the previous actors' mean throughput that an added actor must bring."""
 SURE = 2.0
-"""Standard errors by which the gain must differ from that."""
+"""Standard errors by which the gain must differ from that share."""
 FEW = 3
-"""Samples below which their spread tells nothing, and UNKNOWN is taken."""
+"""Number of samples below which their spread tells nothing, and UNKNOWN is used instead."""
 UNKNOWN = 0.1
+"""Standard error of too few samples, as a share of the frames per second."""
 FLOOR = 0.03
-"""Part of the frames per second that is taken for noise at the least: other programs come and go slowly."""
+"""Smallest standard error, as a share of the frames per second: the load of other programs changes slowly."""
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Frames per second of so many actors, and the standard error of that."""
+    """Mean frames per second of a number of actors, and the standard error of the mean."""
 
     actors: int
     mean: float
@@ -26,7 +27,7 @@ class Throughput:
 
 
 def throughput(actors: int, samples: Sequence[float]) -> Throughput | None:
-    """From frames per second in successive seconds; None without any."""
+    """Return the throughput from frames per second in successive parts of the time; None without samples."""
     if not samples or not actors:
         return None
     mean = statistics.fmean(samples)
@@ -36,7 +37,7 @@ def throughput(actors: int, samples: Sequence[float]) -> Throughput | None:
 
 
 def has_grown(before: Throughput, after: Throughput) -> bool | None:
-    """Whether the actors added between the two bring a sensible part of what each of those before did; None: unsure."""
+    """Return whether the actors added between the two bring a SENSIBLE share each; None: not clear."""
     due = before.mean * (after.actors - before.actors) / before.actors
     if due <= 0.0:
         return None

@@ -1,9 +1,9 @@
-"""As many actors as the learner can serve: up while there is room, down when it is overloaded.
+"""The policy load: as many actors as the learner can serve, more while there is room, fewer when it is overloaded.
 
-Busy time grows about in proportion to the actors, so the number that fits is estimated from the number there is. The
-estimate aims below the limit: actors go only above it and come only while it stays clearly below, so the number rests.
-The age of gradients follows no such rule: there the number is found between the most that were well and the fewest that
-were too many.
+Busy time grows about in proportion to the actors, so the number that fits is estimated from the present one. The
+estimate aims below the limit: actors are removed only above the limit, and added only while busy time stays clearly
+below it, so that the number comes to rest. The age of gradients follows no such rule: there the number is found between
+the most actors that were not too many and the fewest that were.
 """
 
 import math
@@ -13,19 +13,19 @@ from learner.scaling.experience import Experience
 from learner.scaling.measure import Decision, Measurement, change, count, waiting
 
 TARGET = 0.85
-"""Part of the busy limit that is aimed at; the gap to 1 is the hysteresis."""
+"""Share of the busy limit that is the target; the gap to 1 is the hysteresis."""
 YOUNG = 1.2
-"""In rollouts: actors are only added while gradients are younger."""
+"""Age in rollouts below which gradients must be for actors to be added."""
 FEWER_WHEN_OLD = 0.75
-"""Part of the actors kept when gradients are too old though the learner is not too busy."""
+"""Share of the actors kept when gradients are too old although the learner is not too busy."""
 GROWTH = 0.5
-"""At most this part of the actors is added at once, and at least one: the estimate is only good nearby."""
+"""Largest addition at once, as a share of the actors (but at least one): the estimate is only good nearby."""
 SAMPLES = 3
-"""Looks at an overloaded learner before actors go: a checkpoint takes a moment too."""
+"""Samples of an overloaded learner needed before actors are removed: a checkpoint keeps it busy for a moment, too."""
 
 
 def propose(section: Scaling, now: float, measurement: Measurement, experience: Experience) -> Decision:
-    """More, fewer or as many; unchanged while the last change is under way or nothing was measured."""
+    """Propose more, fewer or as many actors; as many while the last change is under way or nothing was measured."""
     wanted, actors = measurement.wanted, measurement.actors
     if wanted < 1:
         return Decision(1, f"the first, to measure with: {change(wanted, 1)}")

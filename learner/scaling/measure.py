@@ -1,4 +1,4 @@
-"""What a policy is told, and what it answers."""
+"""The measurement that a scaling policy decides by, and its decision."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,8 @@ from common.settings.sections import Scaling
 from learner.staleness import SMALLEST_LIMIT
 
 OLDEST = 1.5
-"""In rollouts. By nature a gradient is at most one old, and at two the original experiment collapsed."""
+"""Age of gradients, in rollouts, above which the learner is overloaded. By nature a gradient is at most one rollout
+old; at two, the original experiment collapsed."""
 Hold = Literal["", "load", "gain"]
 
 
@@ -15,50 +16,50 @@ Hold = Literal["", "load", "gain"]
 class Measurement:
     """One look at the run.
 
-    Rates, lag and busy time are of the same seconds, in which there were as many actors as now; gradients that were
-    refused count too.
+    Rates, lag and busy time cover the same seconds, in which there were as many actors as now; refused gradients count,
+    too.
     """
 
     actors: int
-    """That play."""
+    """Number of actors that play."""
     by_hand: int = 0
-    """Of them, those that no launcher runs."""
+    """Number of these that no launcher runs."""
     launchers: int = 1
     wanted: int
     seconds: float
-    """Over which was measured; 0: too short yet, and the figures from `learner_busy` on mean nothing."""
+    """Seconds that were measured; 0: too few yet, and the figures from `learner_busy` on mean nothing."""
     episodes_since: int
     """Episodes finished since actors were last added."""
     mean_episode_length: float | None
-    """In steps, of the last episodes; None before the first."""
+    """Mean length of the last episodes in steps; None before the first."""
     mean_episode_seconds: float | None
     first_length: float | None = None
-    """In steps, of the run's first episodes; None until there were enough."""
+    """Mean length of the run's first episodes in steps; None until there were enough."""
     crossings: int = 0
     """Additions of the linear form so far."""
     learner_busy: float
-    """Fraction of the time the learner was at work, 0 to 1."""
+    """Fraction of the time in which the learner was at work, 0 to 1."""
     lag_mean: float
-    """In optimizer steps, mean over the rollouts."""
+    """Mean lag over the rollouts, in optimizer steps."""
     rollouts_per_second: float
-    """More than gradients where actors add several up before they send."""
+    """Rollouts per second; more than gradients if actors add several up before they send."""
     steps_per_second: float
-    """Of the optimizer; fewer than gradients where several are added into one step."""
+    """Optimizer steps per second; fewer than gradients if several are added into one step."""
     frames_per_second: tuple[float, ...] = ()
-    """In successive parts of the seconds."""
+    """Frames per second in successive parts of the measured time."""
 
     @property
     def site(self) -> tuple[int, int]:
-        """What the policy has no hand in; if it changes, what the actors brought so far tells nothing any more."""
+        """What the policy does not control. If it changes, earlier throughputs are no longer comparable."""
         return self.launchers, self.by_hand
 
     @property
     def age_in_rollouts(self) -> float | None:
-        """How old a gradient's weights are when it is taken in, counted in actors' rounds; None: cannot be told.
+        """Age of a gradient's weights when it is taken in, counted in rollouts of an actor; None: not known.
 
         A gradient is `lag_mean / steps_per_second` seconds old, and an actor plays a rollout every
         `actors / rollouts_per_second` seconds. An actor that fetches weights only before its rollout comes out at 1.
-        A lag that is never refused (one broadcast missed, say) tells nothing.
+        A lag so small that it is never refused (one missed broadcast, for example) tells nothing.
         """
         if self.lag_mean <= SMALLEST_LIMIT or self.actors == 0 or self.steps_per_second <= 0.0:
             return None
@@ -72,13 +73,13 @@ class Decision:
     wanted: int
     why: str
     held: Hold = ""
-    """What held an addition back: the learner's load, or that the last one brought no frames."""
+    """What held an addition back: the learner's load, or that the last addition brought no frames; empty: nothing."""
     crossed: int = 0
-    """Crossings that this addition is for (episode-duration, linear)."""
+    """Number of crossings that this addition uses (episode-duration, linear)."""
 
 
 def overload(section: Scaling, measurement: Measurement) -> str | None:
-    """Why the learner has too much to do, with the numbers; None: it has not, or is not measured yet."""
+    """Return why the learner has too much to do, with the numbers; None: it has not, or is not measured yet."""
     if not measurement.seconds:
         return None
     if measurement.learner_busy > section.busy_limit:
@@ -90,7 +91,7 @@ def overload(section: Scaling, measurement: Measurement) -> str | None:
 
 
 def waiting(measurement: Measurement) -> str | None:
-    """What is waited for before figures tell of the fleet that is wanted; None: they do."""
+    """Return what is waited for until the figures are those of the wanted fleet; None: they are."""
     expected = measurement.wanted + measurement.by_hand
     if measurement.actors != expected:
         return f"waiting for the last change, {measurement.actors} of {count(expected)} here"
@@ -100,10 +101,10 @@ def waiting(measurement: Measurement) -> str | None:
 
 
 def count(actors: int) -> str:
-    """`1 actor`, `2 actors`."""
+    """Return `1 actor`, `2 actors` and so on."""
     return f"{actors} actor" if actors == 1 else f"{actors} actors"
 
 
 def change(before: int, after: int) -> str:
-    """`6 -> 7 actors`, or what stays."""
+    """Return `6 -> 7 actors`, or only the number if it stays."""
     return f"{before} -> {count(after)}" if before != after else count(after)

@@ -1,6 +1,6 @@
-"""Rates, lag and busy time of the fleet as it is, over the same seconds; begun anew when an actor comes or goes.
+"""Measures rates, lag and busy time of the fleet over the same seconds; begins anew when an actor comes or goes.
 
-Figures of a larger fleet read as those of a smaller one were what made scaling by load run away.
+Scaling by load once ran away because figures of a larger fleet were taken for those of a smaller one.
 """
 
 from collections import deque
@@ -9,34 +9,35 @@ from itertools import pairwise
 from typing import NamedTuple
 
 MARKS = 20
-"""Looks over which is measured at most."""
+"""Length of the measured window, in looks, unless it needs more to have ENOUGH messages."""
 SHORTEST = 1.5
-"""Time between two looks, times this, is the least that is measured."""
+"""Shortest measured window, as a multiple of the interval between two looks."""
 SETTLING = 2
-"""Messages of each actor, on average, that are let pass after a change: they were under way, or its first."""
+"""Messages per actor, on average, that are ignored after a change: they were under way, or an actor's first."""
 ENOUGH = 2
-"""Messages of each actor, on average, in the least that is measured."""
+"""Messages per actor, on average, that a window must have."""
 MOST_MARKS = 600
+"""Most looks that are kept, even if the window then has fewer than ENOUGH messages."""
 
 
 class Totals(NamedTuple):
-    """Since the run's epoch began."""
+    """Totals at one time, of which only differences are used."""
 
     now: float
     worked: float
-    """Seconds that the learner was at work."""
+    """Seconds for which the learner was at work."""
     frames: int
     steps: int
-    """Of the optimizer."""
+    """Optimizer steps."""
     messages: int = 0
     rollouts: int = 0
     lag: int = 0
-    """Summed over the rollouts."""
+    """Lag summed over the rollouts."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What was measured; `seconds` is 0 where that is too little."""
+    """The measured window; `seconds` is 0 if it is too short."""
 
     seconds: float = 0.0
     busy: float = 0.0
@@ -47,7 +48,7 @@ class Window:
 
 
 class FleetMeter:
-    """`received` and `arrived` are called by the hot path, `look` before each decision."""
+    """Measures the fleet: the hot path calls `received` and `arrived`; `look` is called before each decision."""
 
     def __init__(self, interval: float) -> None:
         """`interval`: seconds between two looks."""
@@ -60,22 +61,22 @@ class FleetMeter:
         self._marks: deque[Totals] = deque()
 
     def arrived(self) -> None:
-        """An actor sent its first message."""
+        """Note that an actor sent its first message; the measurement begins anew."""
         self._begin(self._actors + 1)
 
     def received(self, lag: int, rollouts: int) -> bool:
-        """A message of so many rollouts came; whether the fleet is settled now, and `mark` is to be called."""
+        """Count a message of `rollouts`; return whether the fleet has just settled, so that `mark` is to be called."""
         self._messages += 1
         self._rollouts += rollouts
         self._lag += lag * rollouts
         return self._messages == self._settled_at
 
     def mark(self, totals: Totals) -> None:
-        """From now on is measured, or goes on to be."""
+        """Begin to measure from here, or add a look to the measurement."""
         self._marks.append(totals._replace(messages=self._messages, rollouts=self._rollouts, lag=self._lag))
 
     def look(self, totals: Totals, actors: int) -> Window:
-        """What was measured until now of these `actors`, which have all sent a message."""
+        """Return the measurement so far of these `actors`, which have all sent a message."""
         if actors != self._actors:
             self._begin(actors)
         if not self._marks:
@@ -105,6 +106,6 @@ class FleetMeter:
         return self._messages - since.messages >= ENOUGH * max(1, self._actors)
 
     def _frames_per_second(self) -> tuple[float, ...]:
-        """Of each part that is about an interval long: the first one, from the settling on, may be much shorter."""
+        """Return those of each part of about an interval; the first part, begun on settling, may be too short."""
         parts = [(after.now - before.now, after.frames - before.frames) for before, after in pairwise(self._marks)]
         return tuple(frames / seconds for seconds, frames in parts if seconds > 0.5 * self._interval)

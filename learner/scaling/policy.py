@@ -1,4 +1,4 @@
-"""The decision: that of the policy in the settings, within its bounds, unless an addition would do harm or no good."""
+"""The scaling decision: that of the settings' policy, within its bounds, unless an addition does harm or no good."""
 
 from common.settings.sections import Scaling
 from learner.scaling import episode_duration, load
@@ -8,16 +8,16 @@ from learner.scaling.measure import Decision, Measurement, change, count, waitin
 
 
 def start(section: Scaling) -> Decision:
-    """What a run begins with, before anything is measured."""
+    """Return the decision that a run begins with, before anything is measured."""
     begins = "fixed" if section.policy == "fixed" else "from the minimum"
     return Decision(section.minimum, f"{begins}: {count(section.minimum)}")
 
 
 class Scaler:
-    """Asked every `interval_seconds`, and often answers that the number stays as it is.
+    """Decides every `interval_seconds`; often the number stays as it is.
 
-    Under every policy, no actor is added to a learner that cannot keep up with those it has, nor where those that were
-    added last brought no frames, nor before both are known of the fleet as it is.
+    Under every policy, no actor is added while the learner cannot keep up with the present ones, nor after an addition
+    that brought no frames, nor before both are known for the present fleet.
     """
 
     def __init__(self, section: Scaling, bounds: Bounds | None = None) -> None:
@@ -25,7 +25,7 @@ class Scaler:
         self.bound(bounds)
 
     def bound(self, bounds: Bounds | None) -> None:
-        """Other bounds from now on; None: those of the settings. What is known of numbers of actors is learnt anew."""
+        """Set the bounds from now on; None: those of the settings. The experience so far is forgotten."""
         self._bounds = bounds
         self._section = self._given if bounds is None else bounds.put_into(self._given)
         self._experience = Experience(self._section)
@@ -51,7 +51,7 @@ class Scaler:
         return self._held(measurement, proposed) if more and wanted else proposed
 
     def _held(self, measurement: Measurement, proposed: Decision) -> Decision:
-        """The addition, or why there is none."""
+        """Return the proposed addition, or a decision that holds it back, and why."""
         wanted, limit = measurement.wanted, self._experience.limit
         if (reason := self._experience.overload(measurement)) is not None:
             return Decision(wanted, f"held at {count(wanted)}: {reason}; else {proposed.why}", "load")

@@ -1,19 +1,19 @@
-"""Thresholds of episode-duration that no episode can pass, where that is certain."""
+"""Finds thresholds of episode-duration that certainly no episode can exceed."""
 
 from common.settings.sections import Scaling
 from learner.scaling.episode_duration import rule
 
 MARGIN = 2.0
-"""So much longer steps on another host may last than those that were measured."""
+"""How many times as long steps on another host may last as those that were measured."""
 
 
 def unreachable(section: Scaling, longest: int, *, first_length: float | None, step_seconds: float) -> str | None:
-    """Which thresholds cannot be passed, why, and what to do; None: all can, or it is not known.
+    """Return which thresholds cannot be exceeded, why, and what to do; None: all can, or it is not known.
 
     Args:
         longest: most steps of an episode; 0: not known.
-        first_length: mean steps of the run's first episodes; None: not known, but one at the least.
-        step_seconds: that a step of the batch takes; 0: not measured.
+        first_length: mean length of the run's first episodes in steps; None: not known, but at least one.
+        step_seconds: duration of a step of the batch of environments; 0: not measured.
     """
     if section.policy != "episode-duration" or section.maximum <= section.minimum or not longest:
         return None

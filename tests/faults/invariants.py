@@ -1,4 +1,4 @@
-"""What holds after every event of a simulation, whatever goes wrong in it."""
+"""Invariants that hold after every event of a simulation, whatever goes wrong in it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.faults.sums import Violation
 
 class Invariants:
     def __init__(self, cluster: Cluster, ledger: Ledger, greedy: set[str]) -> None:
-        """greedy: actors that keep no rule, of which nothing is expected."""
+        """greedy: actors that ignore credit, for which it is not checked."""
         self.applied: dict[int, int] = {}
-        """Rollouts in the steps of any epoch, and in which."""
+        """The epoch of each rollout that is in a step."""
         self.last_applied: Counter[str] = Counter()
         self._cluster = cluster
         self._ledger = ledger
@@ -26,18 +26,18 @@ class Invariants:
         exchange = ledger.settings.exchange
         self._credit = exchange.credit
         self._most = exchange.coalesce
-        # A learner that never has read everything believes in a silence only when all have had their turn.
+        # A learner that never gets to read everything counts a silence only after all peers have had their turn.
         self._heard_within = 2 * exchange.expiry_seconds + 3.0
 
     def check(self) -> None:
-        """Raises Violation."""
+        """Checks all invariants; raises Violation."""
         self._look_at_steps()
         self._look_at_credit()
         self._look_at_orders()
         self._look_at_peers()
 
     def _look_at_steps(self) -> None:
-        """Each rollout in one step at most, in its own epoch; the version grows by one with each step."""
+        """Each rollout is in at most one step, of its own epoch; the version grows by one with each step."""
         epoch, noted = self._ledger.learners[-1]
         counters = self._cluster.learner.core.run.stats.counters
         if epoch != self._epoch:
@@ -67,7 +67,7 @@ class Invariants:
             self._frames += STEPS
 
     def _look_at_credit(self) -> None:
-        """No honest actor has more unanswered than its credit, and the learner counts what it keeps."""
+        """No honest actor has more unanswered gradients than its credit, and the learner counts those it keeps."""
         for name, actor in self._cluster.actors.items():
             if actor.exit_code is None and name not in self._greedy and len(actor.core.outbox) > self._credit:
                 raise Violation(f"{name} has {len(actor.core.outbox)} gradients unanswered, {self._credit} allowed")
@@ -81,7 +81,7 @@ class Invariants:
             raise Violation(f"the learner keeps {dict(kept)}, {self._credit} allowed")
 
     def _look_at_orders(self) -> None:
-        """The launchers are ordered all the actors that are wanted, as far as they have room."""
+        """The orders to the launchers add up to the wanted number of actors, or to all slots if these are fewer."""
         run = self._cluster.learner.core.run
         launchers = [peer for _, peer in run.peers.role("launcher")]
         if not launchers:
@@ -94,7 +94,7 @@ class Invariants:
                 raise Violation(f"{peer.hello.name} is ordered {peer.ordered} actors, and has {peer.slots} slots")
 
     def _look_at_peers(self) -> None:
-        """Whoever is in the run was heard lately."""
+        """Every actor in the run was heard from recently."""
         learner, now = self._cluster.learner, self._cluster.queue.now
         if not learner.alive or now < learner.stalled_until + self._heard_within:
             return

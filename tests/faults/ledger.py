@@ -1,7 +1,7 @@
-"""What really happened to every rollout: players whose gradients are known, and a learner whose steps are replayed.
+"""The truth about every rollout: players whose gradients are known, and a learner whose steps are replayed.
 
-The cores are the daemons' own, as are the codecs, the learner's sum and its optimizer. What was added up in each
-gradient is written down, and of which version weights are.
+The cores are the daemons' own, as are the codecs, the learner's sum and its optimizer. The ledger notes which rollouts
+each gradient sums up, and the weights of each version.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from tests.faults.sums import MAX_NORM, SIZE, Key, Replay, ReplayedSum, Vector, 
 from tests.helpers.run import core_of, run_of
 
 STEPS = 20
-"""Of each rollout."""
+"""Steps of each rollout."""
 BAD = b"bad"
 """The body of a gradient that no learner can use."""
 _WAVE = np.arange(1, SIZE + 1) * 0.7
 
 
 def gradient_of(rollout: int) -> Vector:
-    """Another one for each, not longer than MAX_NORM."""
+    """Return the rollout's own gradient, of a norm of at most MAX_NORM."""
     return (0.3 * np.sin(_WAVE * (rollout + 1))).astype(np.float32)
 
 
 class Wanted:
-    """A scaling policy whose decisions are written down."""
+    """A scaling policy that follows a plan."""
 
     def __init__(self, plan: Sequence[tuple[float, int]]) -> None:
-        """plan: from when on how many, in order."""
+        """plan: times, in order, and the number of actors wanted from then on."""
         self._times = [time for time, _ in plan]
         self._numbers = [number for _, number in plan]
 
@@ -61,19 +61,19 @@ class Ledger:
     """All rollouts and all learners of one simulation."""
 
     def __init__(self, settings: Settings, wanted: Sequence[tuple[float, int]], slow: dict[str, float]) -> None:
-        """slow: by an actor's name, how many times as long a rollout takes it."""
+        """slow: factors on the time of a rollout, by the actor's name."""
         self.settings = settings
         self.rollout_seconds = 1.0
         self.slow = slow
         self.bad: set[str] = set()
-        """Names of actors that send what cannot be used."""
+        """Names of actors that send unusable gradients."""
         self.numbers = itertools.count()
         self.learners: list[tuple[int, ReplayedSum]] = []
-        """Epoch and sum of each."""
+        """Epoch and sum of each learner."""
         self.meaning: dict[Key, tuple[int, list[int]]] = {}
-        """Of each gradient, its epoch and the rollouts in it."""
+        """The epoch of each gradient, and the rollouts in it."""
         self.weights: dict[tuple[int, int], bytes] = {}
-        """By epoch and version."""
+        """Weights by epoch and version."""
         self.replay = Replay(settings)
         self._wanted = Wanted(wanted)
 
@@ -198,13 +198,13 @@ class KnownPlayer(Player):
 
 
 class Books:
-    """What an actor with error feedback owes: the vectors that were not discarded, less what was sent for them."""
+    """What an actor with error feedback owes: the vectors that were not discarded, minus their decoded gradients."""
 
     def __init__(self) -> None:
         self._settled = np.zeros(SIZE)
         self._open: dict[int, Vector] = {}
         self._bounded = False
-        """Whether it was so much once that some of it may have been forgotten."""
+        """Whether the debt was ever so large that the actor's bound may have cut it."""
 
     def sent(self, sequence: int, vector: Vector, decoded: Vector) -> None:
         self._open[sequence] = vector.astype(np.float64) - decoded
@@ -216,7 +216,7 @@ class Books:
 
     @property
     def owed(self) -> Vector | None:
-        """None: it is not known any more."""
+        """The debt; None: it is no longer known."""
         owed = sum(self._open.values(), self._settled)
         self._bounded = self._bounded or np.linalg.norm(owed) > 0.9 * RESIDUAL_ROLLOUTS * MAX_NORM
         return None if self._bounded else owed

@@ -18,7 +18,7 @@ from tests.faults.scenario import Scenario
 
 
 def failure(seed: int) -> str:
-    """Why the simulation of this seed fails; empty: it does not."""
+    """Run the simulation of this seed; return why it fails, or an empty text."""
     try:
         Scenario(seed).run()
     except Exception as error:

@@ -1,6 +1,6 @@
-"""One simulation of random faults from a seed: the same seed is the same simulation, event by event.
+"""A simulation of random faults: the same seed gives the same simulation, event by event.
 
-A time of faults is followed by a calm, in which everything must come to rights again.
+A time of faults is followed by a calm, in which everything must recover.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.faults.sums import MAX_NORM, Violation
 
 TROUBLE_SECONDS = 40.0
 CALM_SECONDS = 100.0
-"""After which everything is well: pulls and launchers try again after half a minute at the latest."""
+"""Longest time until everything is well again: pulls and launchers try again after at most half a minute."""
 WELL_SECONDS = 10.0
-"""In which everybody then takes part."""
+"""Period in which, once all is well, every actor contributes."""
 GREEDY, HASTY, BAD = "greedy", "hasty", "bad"
-"""Actors that come by hand: one sends without credit, one plays as nobody can, one sends what cannot be used."""
+"""Actors started by hand: one sends without credit, one plays impossibly fast, one sends unusable gradients."""
 SLOW = 5.0
-"""Times as long a rollout of a slow actor takes."""
+"""Factor on the time of a slow actor's rollout."""
 Plan = list[tuple[float, int]]
 
 
@@ -66,7 +66,7 @@ class Scenario:
         self.invariants = Invariants(self.cluster, self.ledger, {GREEDY})
 
     def run(self) -> None:
-        """Raises Violation, or what a core raises."""
+        """Run the simulation; raises Violation, or the error of a core."""
         self.ledger.rollout_seconds = 0.7
         self._run(TROUBLE_SECONDS)
         self._calm()
@@ -92,7 +92,7 @@ class Scenario:
             actor.core.__class__ = GreedyCore
 
     def _revoke(self, host: str, seconds: float) -> None:
-        """The key of a host is taken from the list, and put back."""
+        """Revoke the key of a host; it is allowed again after `seconds`."""
         learner, network = self.cluster.learner, self.cluster.network
         if not learner.alive:
             return
@@ -118,7 +118,7 @@ class Scenario:
         return sum(peer.gradients for _, peer in peers if peer.hello.name == name)
 
     def _unwell(self, before: dict[str, int]) -> str:
-        """Which actor that lives takes no part, or which launcher runs others than are wanted; empty: all is well."""
+        """Name a living actor that does not contribute, or a launcher whose actors are not as ordered; empty: none."""
         run = self.cluster.learner.core.run
         for name in self._honest():
             if self._gradients(name) <= before.get(name, 0):
@@ -159,7 +159,7 @@ def settings_of(rng: Random) -> Settings:
 
 
 def wanted_of(rng: Random, settings: Settings) -> Plan:
-    """How many actors are wanted from when on."""
+    """Draw a plan of how many actors are wanted from which time on."""
     times = sorted(rng.uniform(3, TROUBLE_SECONDS) for _ in range(rng.choice([0, 0, 1, 4])))
     return [(0.0, settings.scaling.minimum), *((time, rng.randint(0, 6)) for time in times)]
 

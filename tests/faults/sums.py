@@ -1,4 +1,4 @@
-"""What the learner's sum and optimizer do, and the same once more, done plainly from what was added."""
+"""The learner's sum and optimizer, and a plain replay of them from what was added."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from learner.parameters.step_result import StepResult
 from learner.parameters.weights import Weights
 
 SIZE = 8
-"""Parameters."""
+"""Number of parameters."""
 MAX_NORM = 1.0
-"""Of a rollout's gradient."""
+"""Largest norm of a rollout's gradient."""
 CLOSE = 1e-3
-"""A tenth of what a gradient more or less moves a weight."""
+"""Tolerance for weights: a tenth of what one gradient more or less changes."""
 Vector = np.ndarray
 Key = tuple[str, int]
-"""The incarnation of an actor and the number of its gradient."""
+"""An actor's incarnation and its gradient's sequence number."""
 
 
 class Violation(Exception):
-    """Something that must never happen has happened."""
+    """An invariant was violated."""
 
 
 class Added(NamedTuple):
@@ -51,16 +51,16 @@ class Step(NamedTuple):
 
 
 def fresh(settings: Settings) -> FlatOptimizer:
-    """Of weights that nothing was learnt in."""
+    """Make the optimizer of untrained weights."""
     return make_optimizer(settings.optimizer, torch.linspace(-1, 1, SIZE), 0)
 
 
 class Replay:
-    """All steps of a run from its beginning, each from the bodies alone; a learner that goes back takes it along."""
+    """All steps of a run from its beginning, from the bodies alone; goes back when a learner resumes a checkpoint."""
 
     def __init__(self, settings: Settings) -> None:
         self.history: list[Step] = []
-        """By version."""
+        """Steps by version."""
         self._settings = settings
         self._optimizer = fresh(settings)
         self._codecs: dict[str, PackedCodec] = {}
@@ -70,7 +70,7 @@ class Replay:
         return self._optimizer.vector.numpy()
 
     def rewind(self, version: int) -> None:
-        """To a checkpoint's."""
+        """Go back to the version of a checkpoint."""
         if version == len(self.history):
             return
         del self.history[version:]
@@ -97,16 +97,16 @@ class Replay:
 
 
 class ReplayedSum(GradientSum):
-    """The learner's own, which takes notes; `stepped` is told each vector that it leads to."""
+    """The learner's own sum, which notes its additions and steps; `stepped` is called with each new weight vector."""
 
     def __init__(self, settings: Settings, replay: Replay, stepped: Callable[[Vector], object]) -> None:
         none = Normalization(0, rewards=False)
         optimizer = fresh(settings)
         super().__init__(Weights(optimizer, none.extras(), none), bound=GradientBound(MAX_NORM))
         self.steps: list[Step] = []
-        """In this epoch."""
+        """Steps of this epoch."""
         self.key: Key = ("", 0)
-        """Of the gradient that is looked at."""
+        """Key of the gradient that is being judged."""
         self._added: list[Added] = []
         self._replay = replay
         self._stepped = stepped

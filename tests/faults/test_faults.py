@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 SEEDS = 200
 PARTS = 8
 MOST_SEEDS = 60
-"""In which a planted bug is found."""
+"""Number of seeds within which a planted bug must be found."""
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 

@@ -1,4 +1,4 @@
-"""A launcher's core with a clock and the actors it believes to have; every report of a backend is made here."""
+"""A test bench for a launcher's core: a clock, and a fake backend that keeps the actors and reports them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.launcher.reconciler import Slot
 
 
 class Bench:
-    """Every request is checked: no slot is started twice or stopped when empty."""
+    """Checks every request: no slot is started twice, or stopped while empty."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Bench:
         seen: bool = True,
         outlives: bool = False,
     ) -> None:
-        """`slots` on each of the hosts; `seen`: each was observed once; `outlives`: actors go on without a launcher."""
+        """`slots`: per host; `seen`: whether each host was observed once; `outlives`: actors outlive the launcher."""
         self.places = range(len(hosts))
         self.core = LauncherCore(
             [slots] * len(hosts),
@@ -42,12 +42,12 @@ class Bench:
         self.told: set[Slot] = set()
         self._earlier: list[str] = []
         self.problems: dict[int, str] = {}
-        """By place: why it cannot be observed."""
+        """Reasons why places cannot be observed, by place."""
         if seen:
             self.observe()
 
     def observe(self, *places: int) -> list[str]:
-        """Reports of these places, or of all, until nothing is requested any more; the requests."""
+        """Reports these places, or all, until the core requests nothing more; returns the requests."""
         actions: list[str] = []
         waiting = list(places or self.places)
         while waiting:
@@ -81,7 +81,7 @@ class Bench:
         return [f"{what} {number}{where}" for what, numbers in made for number in numbers]
 
     def tick(self) -> list[str]:
-        """What is requested now."""
+        """Returns what the core requests now."""
         report = self.core.tick(self.now)
         actions, self._earlier = self._earlier, []
         places = {*self.core.due(self.now), *(self.places if actions else ())}
@@ -99,7 +99,7 @@ class Bench:
         return self.tick()
 
     def ended(self, slot: int, exit_code: int = 1, last_words: str = "", place: int = 0) -> bool:
-        """Whether that is a failure. What is requested thereupon, the next tick returns."""
+        """Ends an actor; returns whether the core counts it as a failure. The next tick returns the core's requests."""
         self.alive.remove(Slot(slot, place))
         before = self.report.failed
         self._earlier += self._answered(place, Report(self._seen(place), (Ended(slot, exit_code, last_words),)))

@@ -1,4 +1,4 @@
-"""A daemon in this thread, and beside it, in another, what happens to it."""
+"""Runs a daemon in this thread, and beside it, in another thread, a script of what happens to it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 
 def interrupt() -> None:
-    """As an operator does, with SIGTERM."""
+    """Interrupts the daemon with SIGTERM, as an operator does."""
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def beside(script: Callable[[], object], run: Callable[[], int]) -> int:
-    """Runs a daemon, in this thread, with `script` beside it; if the script fails, it interrupts the daemon.
+    """Runs a daemon in this thread with `script` beside it, and returns the daemon's exit code.
 
-    The daemon's exit code.
+    If the script fails, it interrupts the daemon, and its error is raised at the end.
     """
     failures: list[BaseException] = []
     ended = threading.Event()
@@ -26,7 +26,7 @@ def beside(script: Callable[[], object], run: Callable[[], int]) -> int:
             script()
         except BaseException as error:
             failures.append(error)
-            if not ended.is_set():  # else the signal would end the tests
+            if not ended.is_set():  # afterwards the signal would end the tests
                 interrupt()
 
     thread = threading.Thread(target=play)

@@ -1,4 +1,4 @@
-"""Largest absolute error of each element after a round trip through a codec, computed block by block in float64."""
+"""Bounds on the absolute error of each element after a round trip through a codec, block by block in float64."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from common.wire.codecs.top_k import TopKCodec
 ROUNDING = 2**-20
 """Upper bound of float32's relative error in a sum over a block."""
 UNDERFLOW = 2.0**-117
-"""Upper bound of its absolute error where numbers below 2^-126 are flushed to 0."""
+"""Upper bound of a sum's absolute error where numbers below 2^-126 are flushed to 0."""
 
 
 def bound(codec: Codec | PackedCodec, vector: Tensor) -> Tensor:
-    """Shape (size,), float64, of a finite `vector`; as the docstring of each codec states."""
+    """Returns the bounds for a finite `vector`, shape (size,), float64; each codec's docstring states its bound."""
     magnitudes = vector.double().abs()
     match codec.codec if isinstance(codec, PackedCodec) else codec:
         case NoneCodec():

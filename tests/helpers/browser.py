@@ -1,4 +1,4 @@
-"""A real browser, headless, by chromedriver's own protocol (W3C WebDriver): no package is needed."""
+"""A real, headless browser, driven by chromedriver's own protocol (W3C WebDriver), which needs no package."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 _NONE = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""No proxy stands between."""
+"""Opens URLs without a proxy."""
 
 
 class Browser:
-    """One window."""
+    """One window of the browser."""
 
     def __init__(self, port: int, session: str) -> None:
         self._base = f"http://127.0.0.1:{port}/session/{session}"
@@ -41,26 +41,26 @@ class Browser:
         _ask(f"{self._base}/url", {"url": url})
 
     def script(self, text: str, *arguments: object) -> Any:
-        """What `text`, the body of a function, returns."""
+        """Runs `text`, the body of a JavaScript function, and returns its result."""
         return _ask(f"{self._base}/execute/sync", {"script": text, "args": arguments})
 
     def text(self, selector: str) -> str:
-        """Of the first element that fits; empty: there is none."""
+        """Returns the text of the first element that matches; empty: there is none."""
         return str(self.script("return document.querySelector(arguments[0])?.innerText ?? ''", selector))
 
     def wait(self, condition: str, what: str = "") -> Any:
-        """Until this expression is true in the page; gives its value."""
+        """Waits until this expression is true in the page, and returns its value."""
         return until(
             lambda: self.script(f"return {condition}"), what or condition, of=_Look(self, "document.body.innerText")
         )
 
     def keys(self, text: str) -> None:
-        """Press and release each key, whatever has the focus."""
+        """Presses and releases each key, whatever has the focus."""
         pressed = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
         _ask(f"{self._base}/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": pressed}]})
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The page's own size, in CSS pixels, and whether the operator likes it dark."""
+        """Sets the page's size, in CSS pixels, and whether the operator prefers a dark scheme."""
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
@@ -68,21 +68,21 @@ class Browser:
         self.command("Emulation.setEmulatedMedia", features=[scheme])
 
     def command(self, name: str, **parameters: object) -> Any:
-        """One of Chromium's own (the DevTools protocol)."""
+        """Runs one of Chromium's own commands (the DevTools protocol)."""
         return _ask(f"{self._base}/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def errors(self) -> list[str]:
-        """What scripts of the page have complained of since the last call; not that nobody answered."""
+        """Returns the errors of the page's scripts since the last call, without those of the network."""
         log = _ask(f"{self._base}/se/log", {"type": "browser"})
         return [one["message"] for one in log if one["level"] == "SEVERE" and one["source"] != "network"]
 
     def picture(self) -> bytes:
-        """PNG."""
+        """Returns a screenshot as PNG."""
         return base64.b64decode(_ask(f"{self._base}/screenshot"))
 
 
 class _Look:
-    """The page as it is when a test has failed."""
+    """An expression that is evaluated in the page only when a failed test shows it."""
 
     def __init__(self, browser: Browser, expression: str) -> None:
         self._browser, self._expression = browser, expression
@@ -93,7 +93,7 @@ class _Look:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A new window of a new profile; nothing of it is left afterwards."""
+    """Opens a window of a new profile, and removes both afterwards."""
     with tempfile.TemporaryDirectory(prefix="a3cd-browser-", ignore_cleanup_errors=True) as folder:
         yield from _browser(Path(folder))
 
@@ -118,7 +118,7 @@ def _browser(folder: Path) -> Iterator[Browser]:
 
 
 def _port(log: Path) -> int | None:
-    """chromedriver says: ChromeDriver was started successfully on port 12345."""
+    """Returns the port from the line: ChromeDriver was started successfully on port 12345."""
     words = log.read_text(errors="replace").rpartition("successfully on port ")[2]
     return int(words.split(".")[0]) if words[:1].isdigit() else None
 
@@ -135,6 +135,6 @@ def _ask(url: str, content: object = None, method: str = "") -> Any:
 
 
 def paints(page: Browser) -> float:
-    """Milliseconds from the start of the navigation to the first content that was painted."""
+    """Returns the milliseconds from the start of the navigation to the first contentful paint."""
     found = page.wait("performance.getEntriesByName('first-contentful-paint')[0]?.startTime", "a first paint")
     return float(found)

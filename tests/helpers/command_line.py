@@ -1,4 +1,4 @@
-"""The command line in tests: `a3cd` in this process, and stand-ins for the parts that do the work."""
+"""The command line in tests: `a3cd` in this process, and stand-ins for the functions that do the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AT = LearnerEndpoint(Address("localhost", 5555))
 
 
 class Stand:
-    """Takes the place of a function: keeps what it was called with, and answers."""
+    """A stand-in for a function: keeps the arguments of its last call, and returns or raises `answer`."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

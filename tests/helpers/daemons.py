@@ -1,4 +1,4 @@
-"""`a3cd` as processes of their own: started, watched and, whatever happens, ended with all that they started."""
+"""`a3cd` as separate processes: started, watched and, whatever happens, ended with everything that they started."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from common.wire import sockets
 from deploy.cli.observer import Observer
 
 PATIENCE_SECONDS = 100.0
-"""For anything that will come; loading torch takes ten seconds where all cores are busy."""
+"""Longest wait for anything expected; loading torch takes ten seconds when all cores are busy."""
 _LOOK_SECONDS = 0.05
 _MARK = "A3CD_TEST_FAMILY"
-"""In the environment of a process and all its descendants, whoever their parent is by now."""
+"""Environment variable that marks a process and all its descendants, whoever their parent is by now."""
 BROKEN = Path(__file__).parents[1] / "common" / "rl" / "environments"
-"""Where the module broken_environments is."""
+"""Folder of the module broken_environments."""
 
 T = TypeVar("T")
 
 
 def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS, *, of: object = "") -> T:
-    """The first thing that `look` gives which is true; fails the test, telling of `of` as it is then, if none comes."""
+    """Returns the first true value of `look`; if none comes in time, fails the test and shows `of` as it is then."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         if time.monotonic() > deadline:
@@ -46,7 +46,7 @@ def until(look: Callable[[], T | None], what: str, seconds: float = PATIENCE_SEC
 
 
 class Daemon:
-    """One `a3cd` process; what it writes goes to files."""
+    """One `a3cd` process, whose output goes to files."""
 
     def __init__(self, arguments: tuple[str, ...], folder: Path, prefix: tuple[str, ...] = ()) -> None:
         self.arguments = arguments
@@ -74,7 +74,7 @@ class Daemon:
 
     @property
     def said(self) -> str:
-        """Everything on stderr so far, that of its children included."""
+        """Everything on stderr so far, including that of its children."""
         return self._err.read_text(errors="replace")
 
     @property
@@ -84,18 +84,18 @@ class Daemon:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The one object on stdout."""
+        """The JSON object on stdout."""
         value = json.loads(self.printed)
         assert isinstance(value, dict)
         return value
 
     @property
     def errors(self) -> list[str]:
-        """The lines in which it says why it ends."""
+        """The lines that say why it ends."""
         return [line for line in self.said.splitlines() if " error: " in line]
 
     def wait_for(self, *texts: str) -> None:
-        """Until all of them stand on stderr."""
+        """Waits until all these texts are on stderr."""
         for text in texts:
             until(lambda text=text: text in self.said or self._ended_without(text), f"{text!r} from", of=self)  # type: ignore[misc]
 
@@ -105,12 +105,12 @@ class Daemon:
 
     @property
     def frames(self) -> int:
-        """As a training told last."""
+        """The number of frames that a training has last reported."""
         lines = [line for line in self.said.splitlines() if "  frames " in line]
         return int(lines[-1].partition("  frames ")[2].split()[0].replace(",", "")) if lines else 0
 
     def wait_for_frames(self, beyond: int) -> None:
-        """Until a training has told of more; fails the test if it ends before."""
+        """Waits until a training has reported more frames; fails the test if it ends before."""
 
         def played() -> bool:
             if self._process.poll() is not None and self.frames <= beyond:
@@ -120,11 +120,11 @@ class Daemon:
         until(played, f"more than {beyond} frames of", of=self)
 
     def signal(self, number: int) -> None:
-        """To it alone."""
+        """Signals this process alone."""
         self._process.send_signal(number)
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Its exit code, once it has ended; fails the test for a traceback of it or of its children."""
+        """Waits for its end and returns its exit code; fails the test if it or a child printed a traceback."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -137,16 +137,16 @@ class Daemon:
         return self._process.poll() is None
 
     def family(self) -> list[psutil.Process]:
-        """It and all that it started and that still live, whoever their parent is by now."""
+        """Returns it and its living descendants, whoever their parent is by now."""
         return list(_marked(self._family))
 
     def at_work(self) -> list[psutil.Process]:
-        """Its family but for who draws a curve: nobody waits for that."""
+        """Returns its family without a process that draws a curve, for which nobody waits."""
         drawing = {process.pid for process in self.members("curve")}
         return [process for process in self.family() if process.pid not in drawing]
 
     def members(self, *words: str) -> list[psutil.Process]:
-        """Those of its family whose command line has all these words."""
+        """Returns the members of its family whose command line has all these words."""
         found = []
         for process in self.family():
             with contextlib.suppress(psutil.Error):
@@ -155,7 +155,7 @@ class Daemon:
         return found
 
     def destroy(self) -> None:
-        """Nothing of it is left afterwards."""
+        """Kills its whole family."""
         while family := self.family():
             for process in family:
                 with contextlib.suppress(psutil.Error):
@@ -165,7 +165,7 @@ class Daemon:
         self._process.wait()
 
     def __str__(self) -> str:
-        """For a test that failed."""
+        """Returns a description for a failed test."""
         code = self._process.poll()
         return f"a3cd {' '.join(self.arguments)} (exit code {code})\n{self.said}"
 
@@ -178,30 +178,30 @@ def _marked(family: str) -> Iterator[psutil.Process]:
 
 
 class Daemons:
-    """Starts them in a folder of their own; `prefix`: a command that runs another one, and becomes it."""
+    """Starts daemons in their own folder; `prefix`: a command that executes the command after it."""
 
     def __init__(self, folder: Path, prefix: tuple[str, ...] = ()) -> None:
         self.folder, self._prefix = folder, prefix
         self._started: list[Daemon] = []
 
     def start(self, *arguments: object) -> Daemon:
-        """`a3cd` with these arguments."""
+        """Starts `a3cd` with these arguments."""
         self._started.append(Daemon(tuple(map(str, arguments)), self.folder, self._prefix))
         return self._started[-1]
 
     def run(self, *arguments: object, code: int = 0, seconds: float = PATIENCE_SECONDS) -> Daemon:
-        """The same, until it has ended with this exit code."""
+        """Starts `a3cd`, and waits until it ends with this exit code."""
         daemon = self.start(*arguments)
         found = daemon.wait(seconds)
         assert found == code, daemon
         return daemon
 
     def __str__(self) -> str:
-        """For a test that failed."""
+        """Returns a description for a failed test."""
         return "\n".join(map(str, self._started))
 
     def config(self, text: str, name: str = "run.toml") -> Path:
-        """A file of settings."""
+        """Writes a file of settings."""
         file = self.folder / name
         file.write_text(text)
         return file
@@ -209,7 +209,7 @@ class Daemons:
 
 @contextmanager
 def daemons(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Daemons]:
-    """Whatever was started is gone afterwards."""
+    """Yields `Daemons`, and destroys every daemon afterwards."""
     one = Daemons(folder, prefix)
     try:
         yield one
@@ -219,7 +219,7 @@ def daemons(folder: Path, prefix: tuple[str, ...] = ()) -> Iterator[Daemons]:
 
 
 def free_address() -> Address:
-    """With a port that is free, as is the next."""
+    """Returns an address whose port is free, as is the next port."""
     pair = sockets.reserve_pair(Address("127.0.0.1", 0))
     port = pair[0].getsockname()[1]
     for listener in pair:
@@ -230,7 +230,7 @@ def free_address() -> Address:
 def status_when(
     address: Address, good: Callable[[RunStatus], object], what: str, seconds: float = PATIENCE_SECONDS
 ) -> RunStatus:
-    """The first status of the run at `address` that is as wanted."""
+    """Returns the first status of the run at `address` for which `good` is true."""
     with Observer(LearnerEndpoint(address), ask_seconds=0.1) as observer:
 
         def look() -> RunStatus | None:
@@ -241,7 +241,7 @@ def status_when(
 
 
 def terminate(*some: Daemon) -> list[int]:
-    """SIGTERM to all; their exit codes."""
+    """Sends SIGTERM to all, and returns their exit codes."""
     for daemon in some:
         daemon.signal(signal.SIGTERM)
     return [daemon.wait() for daemon in some]

@@ -1,4 +1,4 @@
-"""A dashboard's server in this process, on a port of its own."""
+"""A dashboard's server in this process, on its own port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.dashboard.watched import WatchedRun
 
 @contextmanager
 def served(runs: Sequence[WatchedRun], door: Door | None = None) -> Iterator[int]:
-    """Answers while the block runs; the port."""
+    """Serves the dashboard while the block runs; yields the port."""
     from deploy.dashboard.web import serve
 
     listener = sockets.reserve(Address("127.0.0.1", 0))

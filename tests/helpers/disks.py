@@ -1,4 +1,4 @@
-"""Small disks that really fill up and really become read-only, for whoever may mount one."""
+"""Small disks that really fill up and really become read-only, for tests that may mount one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 @cache
 def lacking() -> str:
-    """Why no disk can be mounted here; empty: one can."""
+    """Returns why no disk can be mounted here; empty: one can."""
     if sys.platform != "linux":
         return "tmpfs is Linux's"
     if os.geteuid() != 0:
@@ -35,7 +35,7 @@ class Disk:
         self.path = path
 
     def fill(self) -> None:
-        """Not a byte is left."""
+        """Fills the disk to the last byte."""
         with (self.path / "filling").open("ab", buffering=0) as file:
             for size in (4096, 1):
                 with contextlib.suppress(OSError):
@@ -43,13 +43,13 @@ class Disk:
                         file.write(b"x" * size)
 
     def free(self) -> None:
-        """What `fill` took is there again."""
+        """Frees the space that `fill` took."""
         (self.path / "filling").unlink()
 
 
 @contextmanager
 def small_disk(path: Path, size: str) -> Iterator[Disk]:
-    """`size` as mount(8) takes it: 300k."""
+    """Mounts a small disk at `path`; `size` as mount(8) takes it, such as 300k."""
     path.mkdir()
     done = _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path))
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def small_disk(path: Path, size: str) -> Iterator[Disk]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Nothing can be written into the folder, as after a disk's error; files that are open in it are not concerned."""
+    """Makes the folder read-only, as after a disk's error; files that are already open in it can still be written."""
     for words in (("--bind", str(folder), str(folder)), ("-o", "remount,bind,ro", str(folder))):
         done = _run("mount", *words)
         assert done.returncode == 0, done.stderr

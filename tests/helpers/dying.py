@@ -9,11 +9,11 @@ import pytest
 
 
 class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it and nothing is tidied up."""
+    """Stands for the end of the process: no code catches it, and nothing is cleaned up."""
 
 
 def die_at_call(patch: pytest.MonkeyPatch, names: Iterable[str], calls: int) -> None:
-    """These functions of `os` work for so many calls, all together; the next one raises Killed."""
+    """Lets these functions of `os` work for `calls` calls, all together; the next call raises Killed."""
     left = [calls]
 
     def dying(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Environments whose every step is known beforehand."""
+"""Environments in which every step is known in advance."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from common.rl.observation_spec import ObservationSpec
 
 
 class Scripted(Environments):
-    """Copy b's observation is (episode, step), its reward `rewards[step]`, each episode as long as `lengths[b]` says.
+    """Copy b's observation is (episode, step), its reward `rewards[step]`; its episodes have `lengths[b]` steps.
 
-    Episodes of copies in `cut` are truncated, all others terminated. `rewards` go round. `life_ends`: the step at which
+    Episodes of copies in `cut` are truncated, all others terminated. `rewards` repeat. `life_ends`: the step at which
     every copy loses a life.
     """
 
@@ -39,7 +39,7 @@ class Scripted(Environments):
         self.count = len(lengths)
         self.lengths, self.rewards, self.cut, self.life_ends = lengths, list(rewards), cut, life_ends
         self.seeds: list[int | None] = []
-        """Of every reset."""
+        """Seeds of all resets."""
         self.taken: list[NDArray[np.int64]] = []
         self.fails = False
         self.closed = False

@@ -1,13 +1,13 @@
-"""How many examples a Hypothesis test with a number of its own takes."""
+"""The number of examples for a Hypothesis test that sets its own number."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 USUAL = 100
-"""Hypothesis's own number, to which the profile's is compared."""
+"""Hypothesis's default number of examples, with which the profile's number is compared."""
 
 
 def examples(count: int) -> int:
-    """`count`, as many times more or less as the profile has more or less examples than usual."""
+    """Returns `count`, scaled by the ratio of the profile's number of examples to the usual one."""
     return max(1, count * settings().max_examples // USUAL)

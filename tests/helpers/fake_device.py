@@ -1,7 +1,7 @@
-"""A device without values: what is computed has shapes, types and a device, and to mix it with another device raises.
+"""A device without values: its tensors have shapes, types and a device, and mixing them with another device raises.
 
-It is torch's FakeTensorMode on the device "meta". Asking for a value raises too: that would wait for a GPU. Pinned
-memory and streams need a real device, so the transport is one that copies nothing.
+It is torch's FakeTensorMode on the device "meta". Reading a value raises too, because it would wait for a GPU. Pinned
+memory and streams need a real device, so the transport here copies nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from learner.parameters.weights import TargetNetwork, Weights
 
 DEVICE = torch.device("meta")
 SEVERAL = (DEVICE, torch.device("meta:1"), torch.device("meta:2"))
-"""To torch each is another device."""
+"""Three devices that torch takes for different ones."""
 _MODE = FakeTensorMode(allow_non_fake_inputs=True)
 
 
 class FakeTransport(Transport):
-    """Whatever comes down is zeros."""
+    """A transport whose copies to the host are zeros."""
 
     def __init__(self) -> None:
         super().__init__(DEVICE)
@@ -45,7 +45,7 @@ class FakeTransport(Transport):
 def model_and_weights(
     settings: Settings, observation: ObservationSpec, action: ActionSpec
 ) -> tuple[TorchModel, Weights]:
-    """A model on the device, and its weights."""
+    """Returns a model on the fake device, and its weights."""
     with _MODE, DEVICE:
         model = build(settings, observation, action)
         optimizer = make_optimizer(settings.optimizer, model.flat.vector, 0)

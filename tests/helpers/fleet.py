@@ -1,7 +1,7 @@
-"""A fleet that changes, simulated: actors that play and wait for their answers, one learner that takes its time.
+"""A simulated, changing fleet: actors that play and wait for their answers, and a learner that takes time to answer.
 
-Whatever the policies see (rates, lag, busy time, frames, episodes) follows from what the actors and the learner do, by
-way of the learner's own statistics; only the clock is not real. Every run of a simulation is the same.
+Everything that the policies see (rates, lag, busy time, frames, episodes) follows from the actors and the learner
+through the learner's own statistics; only the clock is not real. Every run of a simulation is the same.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ LEAVING_SECONDS = 0.3
 class Actor:
     routing_id: bytes
     peer: Peer | None = None
-    """None: it has not come up yet."""
+    """None: the actor is still starting, or has left."""
     version: int = 0
-    """Of the weights that play the rollout under way."""
+    """Version of the weights that play the rollout under way."""
     gone: bool = False
     steps: float = 0.0
-    """Since an episode ended."""
+    """Steps since the last episode ended."""
 
 
 @dataclass
 class SimulatedFleet:
-    """A learner with `settings`, and a launcher that does as it is ordered."""
+    """A learner with `settings`, and a launcher that follows its orders."""
 
     settings: tuple[str, ...]
     rollout_seconds: float
-    """That one actor takes for a rollout, alone on its core."""
+    """Seconds that an actor takes for a rollout, alone on its core."""
     learner_seconds: float
-    """That the learner takes for a gradient."""
+    """Seconds that the learner takes for a gradient."""
     start_seconds: float = 3.0
-    """That an actor takes to come up."""
+    """Seconds that an actor takes to start."""
     cores: int = 1000
-    """Actors that play at full speed beside each other; more share these."""
+    """Number of actors that play at full speed at once; more actors share these cores."""
     weights_delay: Callable[[int], float] = lambda _: 0.0
-    """How old, in seconds, the newest weights that an actor can have are, with so many actors."""
+    """Least age, in seconds, of an actor's weights, by the number of actors."""
     count: int = 1
     """Rollouts in a message."""
     rollout_steps: int = 20
     episode_length: Callable[[int], float] = lambda _: 1e9
-    """In steps, after so many episodes."""
+    """Length of an episode in steps, by the number of episodes so far."""
     step_seconds: float = 0.01
     now: float = 0.0
     wanted: int = 0
     course: list[tuple[float, int]] = field(default_factory=list)
-    """When which number was wanted from then on."""
+    """Changes of the wanted number: time and number."""
     lines: list[str] = field(default_factory=list)
     actors: list[Actor] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class SimulatedFleet:
         self._number = 0
         self._free_at = 0.0
         self._steps: list[float] = []
-        """When the learner stepped."""
+        """Times of the learner's steps."""
         self._plain = gradient_of(count=self.count, steps=self.count * self.rollout_steps)
         self.launcher(LAUNCHER)
         self._after(0.0, self._decide)
@@ -85,7 +85,7 @@ class SimulatedFleet:
         self._start("")
 
     def play(self, seconds: float) -> list[int]:
-        """The numbers that were wanted at the end of each second."""
+        """Simulates `seconds`; returns the number wanted at the end of each second."""
         end, numbers, second = self.now + seconds, [], self.now + 1.0
         while self._events and self._events[0][0] <= end:
             self.now, _, happens, arguments = heapq.heappop(self._events)
@@ -157,7 +157,7 @@ class SimulatedFleet:
             self._after(self._free_at - self.now, self._taken_in, actor)
 
     def _taken_in(self, actor: Actor) -> None:
-        """The learner is done with an actor's message, and answers it."""
+        """Ends the learner's work on an actor's message, and answers it."""
         peer, stats = actor.peer, self.run.stats
         stats.busy.working(self.now, self.learner_seconds * self.count)
         if peer is None:

@@ -1,9 +1,9 @@
-"""A process of its own, since libzmq may abort it: a learner's port, and peers that flood it and reset the connection.
+"""A learner's port, and peers that flood it and reset their connections; a process, because libzmq may abort it.
 
     python flooded.py control|weights reading|stalled open|keys
 
-The owner of the port reads all the time, or hardly ever. Each peer sends far more than anybody reads, ZMTP pings among
-it, and resets its connection while part of that is unread. At the end an honest peer is served.
+The owner of the port reads all the time, or hardly ever. Each peer sends far more than the owner reads, including ZMTP
+pings, and resets its connection while part of it is unread. At the end an honest peer must be served.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _attack(port: int, kind: str, _: None) -> None:
 
 
 def _attack_with_key(port: int, kind: str, credential: Credential) -> None:
-    """By libzmq itself behind a relay that resets both ends."""
+    """Floods the port with libzmq itself, through a TCP proxy that resets both ends."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with socket.create_server(("127.0.0.1", 0)) as relay:
         peer = context.socket(zmq.DEALER if kind == "control" else zmq.SUB)
@@ -107,7 +107,7 @@ def _attack_with_key(port: int, kind: str, credential: Credential) -> None:
                 peer.send(b"x", zmq.NOBLOCK)
         for end in (near, far):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            with contextlib.suppress(OSError):  # it may be over already
+            with contextlib.suppress(OSError):  # the connection may have ended already
                 end.shutdown(socket.SHUT_RD)
         for carrier in carriers:
             carrier.join()

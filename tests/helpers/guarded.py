@@ -1,8 +1,8 @@
-"""A task in which most actions are forbidden: one that is taken all the same raises, and is noted in FORBIDDEN.
+"""A task in which most actions are forbidden: taking one raises, and is noted in FORBIDDEN.
 
-A step shows one of ROOMS doors; to go through it earns 1. It and one other action, drawn anew each time, are allowed,
-of ACTIONS in all, so that chance earns half. An episode ends after STEPS steps with a mask that allows nothing, as
-board games do.
+A step shows one of ROOMS doors; going through it earns 1. Of ACTIONS actions, only this one and another, drawn anew
+each time, are allowed, so that chance earns half. An episode ends after STEPS steps with a mask that allows nothing, as
+in board games.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from gymnasium import spaces
 
 ROOMS, ACTIONS, STEPS = 3, 7, 8
 FORBIDDEN: list[Any] = []
-"""Taken, in this process."""
+"""Forbidden actions that were taken in this process."""
 
 
 class Guarded(gymnasium.Env[Any, Any]):
-    """Its actions are counted from 2."""
+    """The task as an environment; its actions are numbered from 2."""
 
     def __init__(self, *, numbers: bool = False, pairs: bool = False) -> None:
-        """numbers: the observation is an array (1, ROOMS). pairs: of two choices, of which the second is the door."""
+        """numbers: the observation is an array (1, ROOMS). pairs: an action is two choices, of which the second is the
+        door."""
         self._numbers, self._pairs = numbers, pairs
         self.observation_space = spaces.Box(0.0, 1.0, (1, ROOMS)) if numbers else spaces.Discrete(ROOMS, start=5)
         self.action_space = spaces.MultiDiscrete([2, ACTIONS]) if pairs else spaces.Discrete(ACTIONS, start=2)
@@ -53,7 +54,7 @@ class Guarded(gymnasium.Env[Any, Any]):
 
 
 class Blind(gymnasium.Env[Any, Any]):
-    """Its info has `mask` in place of a mask, after its step."""
+    """An environment whose info after a step has `mask` in place of a mask, or none."""
 
     observation_space = spaces.Box(0.0, 1.0, (2,))
     action_space = spaces.Discrete(3)

@@ -1,4 +1,4 @@
-"""An API of Kubernetes with pods alone: the paths and answers that a launcher uses, over real HTTP on loopback."""
+"""A Kubernetes API with pods only: the paths and answers that a launcher uses, over real HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def _status(state: Json) -> Json:
 
 
 class Api:
-    """The pods by name; the test, or `Kubelet`, says what becomes of them."""
+    """The API server and its pods by name; the test, or a `Kubelet`, decides what becomes of them."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Json] = {}
         self.calls: list[str] = []
-        """Method, name of the pod, and what else was asked."""
+        """Calls so far: method, namespace, name of the pod, and the grace period of a deletion."""
         self.refusal: tuple[int, str] | None = None
-        """Answered to every call."""
+        """The answer to every call; None: calls are carried out."""
         self.deleted: Callable[[str, int | None], bool] = lambda _, __: True
-        """Told of a deletion by the pod's uid, and its grace; whether the pod is gone at once."""
+        """Called for a deletion with the pod's uid and grace period; returns whether the pod is gone at once."""
         self._made = 0
         self.lock = threading.RLock()
         api = self
@@ -102,7 +102,7 @@ class Api:
         self._thread.start()
 
     def config(self, folder: Path) -> Path:
-        """A kubeconfig for it."""
+        """Writes a kubeconfig for this API."""
         path = folder / "kubeconfig"
         path.write_text(CONFIG.format(server=self.url))
         return path
@@ -219,7 +219,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def cluster(*, nodes: bool = False) -> Iterator[tuple[Api, Kubelet | None]]:
-    """`nodes`: pods run."""
+    """Serves an API while the block runs; `nodes`: whether pods run, as processes."""
     api = Api()
     kubelet = Kubelet(api) if nodes else None
     try:

@@ -1,4 +1,4 @@
-"""A launcher in this thread, its learner's side of the wire in another, and actors that exist on paper."""
+"""A launcher in this thread, its learner's side of the wire in another, and a backend without processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Learner:
-    """Its side of the wire; the test says what it does."""
+    """The learner's side of the wire; the test decides what it does."""
 
     def __init__(self, port: int = 0) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -30,7 +30,7 @@ class Learner:
         self.peer = b""
 
     def hear(self, kind: type[M], where: Callable[[M], bool] = lambda _: True) -> M:
-        """The next message of this kind; others are dropped."""
+        """Returns the next message of this kind that satisfies `where`; others are dropped."""
         while self.socket.poll(10_000):
             self.peer, header = self.socket.recv_multipart()
             message = unpack(header)
@@ -52,14 +52,14 @@ class Learner:
 
 
 class Actors(Backend):
-    """Actors that exist on paper."""
+    """A backend whose actors are only numbers."""
 
     interval = 0.01
 
     def __init__(self) -> None:
         self.alive: set[int] = set()
         self.ended: list[Ended] = []
-        """What the test ends; an end is seen with the next observation."""
+        """Actors that the test has ended; the next observation notices them."""
         self.calls: list[str] = []
         self.problem = ""
         self._statuses: dict[int, Ended] = {}
@@ -92,7 +92,7 @@ class Actors(Backend):
 
 
 def lasting() -> Actors:
-    """Actors that outlive the launcher, two of them at work."""
+    """Returns a backend whose actors outlive the launcher, two of them at work."""
     actors = Actors()
     actors.outlives = True
     actors.alive = {1, 2}
@@ -102,6 +102,6 @@ def lasting() -> Actors:
 def launch(
     script: Callable[[], None], address: Address, backend: Backend, slots: int = 4, prestart: int = 0, wait: float = 0.0
 ) -> int:
-    """Exit code of a launcher in this thread, while `script` plays in another."""
+    """Runs a launcher in this thread, with `script` in another; returns its exit code."""
     where, places = LearnerEndpoint(address), [Place(backend, slots)]
     return beside(script, lambda: shell.run(where, places, name="lab", prestart=prestart, wait=wait))

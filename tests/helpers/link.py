@@ -1,7 +1,7 @@
-"""A learner's core and several actors' cores on one fake network.
+"""A learner's core and several actors' cores on a fake network.
 
-A message sent is under way until the test delivers it, loses it or makes a second one of it. A rollout is a number;
-a gradient's body is the list of rollouts added up in it, so that the learner's sum shows what was applied.
+A sent message is under way until the test delivers, loses or duplicates it. A rollout is a number; a gradient's body is
+the list of rollouts added up in it, so that the learner's sum shows what was applied.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ NO_KEYFRAME = (0, -1)
 
 @dataclass
 class Wires:
-    """What is under way from and to one actor."""
+    """Messages under way from and to one actor."""
 
     up: list[Frames] = field(default_factory=list)
     down: list[Frames] = field(default_factory=list)
     news: list[bytes] = field(default_factory=list)
-    """Broadcasts; CONFLATE keeps one."""
+    """Broadcasts under way; the actor reads only the newest (CONFLATE)."""
 
     def cut(self) -> None:
-        """The connection breaks: all that is under way is lost."""
+        """Breaks the connection: everything under way is lost."""
         self.up.clear()
         self.down.clear()
         self.news.clear()
 
 
 class ActorShell(Player):
-    """An actor's core, its wires, and a player whose rollouts are numbers; it plays when told to."""
+    """An actor's core, its wires, and a player whose rollouts are numbers; the test tells it when to play."""
 
     contribution = Gradient
 
@@ -58,15 +58,15 @@ class ActorShell(Player):
         self.core = ActorCore(hello_of(name), now)
         self.wires = Wires()
         self.sum: list[int] = []
-        """Rollouts added up and not packed."""
+        """Rollouts that are added up and not yet packed."""
         self.shipped: dict[int, list[int]] = {}
-        """Rollouts of every gradient ever packed, by sequence number."""
+        """Rollouts of every packed gradient, by sequence number."""
         self.given_up: set[int] = set()
         """Rollouts that a new epoch made worthless."""
         self.loaded: list[tuple[int, int]] = []
-        """Epoch and version of all weights, in order."""
+        """Epoch and version of all loaded weights, in order."""
         self.keyframe = NO_KEYFRAME
-        """Epoch and version of the whole weights of this epoch that came last."""
+        """Epoch and version of the last whole weights of this epoch."""
         self.prepared = 0
         self.left = ""
         self._answered: set[int] = set()
@@ -74,7 +74,7 @@ class ActorShell(Player):
 
     @property
     def bodies(self) -> Outbox:
-        """Sent and not answered."""
+        """Gradients that were sent and are not answered."""
         return self.core.outbox
 
     @property
@@ -82,7 +82,7 @@ class ActorShell(Player):
         return len(self.sum)
 
     def play(self, now: float, rollout: int) -> None:
-        """One rollout on the weights last loaded, if the core says that there is anything to do."""
+        """Plays one rollout on the weights last loaded, if the core has work."""
         if self.core.state == "working":
             self.sum.append(rollout)
             self._summary.add(RolloutSummary(self.loaded[-1][1], steps=20, emulator_frames=20, count=1))
@@ -135,7 +135,7 @@ class ActorShell(Player):
 
 
 class Link:
-    """All of them, and the clock."""
+    """The learner, the actors, the network and the clock."""
 
     def __init__(self, *assignments: str, actors: int = 1) -> None:
         self.now = 100.0
@@ -147,50 +147,50 @@ class Link:
         self.stores = [self.store]
         self.published: list[tuple[int, int]] = []
         self.verdicts: list[tuple[str, int, str]] = []
-        """Actor, sequence number, verdict of every acknowledgement."""
+        """Actor, sequence number and verdict of every acknowledgement."""
         self.recorded: list[Record] = []
-        """Of all epochs, if `record.gradients` is among the assignments."""
+        """Records of all epochs, if `record.gradients` is among the assignments."""
         self.actors: list[ActorShell] = []
         self.rollouts = 0
         self._numbers = itertools.count()
         self._most_per_step = 0
-        """Gradients that may go into the step under way."""
+        """Most gradients that may go into the step under way."""
         self.step_limits: list[int] = []
-        """Gradients that might go into each step of this epoch."""
+        """Most gradients that could go into each step of this epoch."""
         self._do(self.learner.begin())
         for _ in range(actors):
             self.join()
 
     def join(self) -> ActorShell:
-        """One more actor starts."""
+        """Starts one more actor."""
         self.actors.append(ActorShell(f"actor{next(self._numbers)}", self.now))
         return self.actors[-1]
 
     def play(self, actor: ActorShell) -> None:
-        """One rollout."""
+        """Lets an actor play one rollout."""
         actor.play(self.now, self.rollouts)
         self.rollouts += 1
 
     def deliver_up(self, actor: ActorShell, index: int = 0) -> None:
-        """The learner reads one of the actor's messages."""
+        """Lets the learner read one of the actor's messages."""
         message, body = split(actor.wires.up.pop(index))
         self._most_per_step = max(self._most_per_step, self._step_limit())
         self._do(self.learner.handle(self.now, actor.name.encode(), message, body))
         self._note_steps()
 
     def deliver_down(self, actor: ActorShell, index: int = 0) -> None:
-        """The actor reads one of the learner's messages."""
+        """Lets the actor read one of the learner's messages."""
         message, body = split(actor.wires.down.pop(index))
         actor.do(actor.core.handle(self.now, message, body))
 
     def deliver_news(self, actor: ActorShell) -> None:
-        """The actor reads the newest broadcast."""
+        """Lets the actor read the newest broadcast."""
         frame = actor.wires.news[-1]
         actor.wires.news.clear()
         actor.do(actor.core.broadcast(self.now, frame))
 
     def tick(self, seconds: float) -> None:
-        """Time passes; everyone does what is due. The learner looks each second: a longer pause would be its own."""
+        """Lets time pass, and all do what is due. The learner ticks each second, as a longer pause excuses silence."""
         until = self.now + seconds
         while True:
             self.now = min(self.now + 1.0, until)
@@ -203,13 +203,13 @@ class Link:
             actor.do(actor.core.tick(self.now))
 
     def flush(self) -> None:
-        """The learner has read enough and takes a step."""
+        """Lets the learner take a step, as after it has read enough."""
         self._do(self.learner.flush(self.now))
         self._note_steps()
         self._most_per_step = self._step_limit()
 
     def restart(self, counters: Counters) -> None:
-        """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
+        """Restarts the learner in a new epoch; messages under way to it may still arrive."""
         self.epoch += 1
         self.learner, self.store = learner_of(*self.assignments, now=self.now, epoch=self.epoch, counters=counters)
         self.stores.append(self.store)
@@ -240,7 +240,7 @@ class Link:
         raise AssertionError("the two ends never stop talking")
 
     def applied(self) -> list[int]:
-        """Every rollout in every step that was taken, over all epochs."""
+        """Returns every rollout of every step taken, over all epochs."""
         return [
             rollout
             for store in self.stores
@@ -250,7 +250,7 @@ class Link:
         ]
 
     def recorded_steps(self) -> list[tuple[list[tuple[bytes, str, float]], float, int]]:
-        """By the record: the additions to each step of all epochs, its scale and its frames."""
+        """Returns, from the record, each step of all epochs: its additions, scale and frames."""
         steps, added = [], []
         for record in self.recorded:
             match record.entry:

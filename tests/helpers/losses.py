@@ -1,4 +1,4 @@
-"""What the naive computations of losses begin with, in float64."""
+"""Common parts of the naive computations of losses, in float64."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Doubles = NDArray[np.float64]
 
 
 def outputs_of(model: TorchModel, rollout: Rollout) -> Floats:
-    """Of the network, as the losses take them."""
+    """Returns the network's outputs, as the losses take them."""
     with torch.no_grad():
         outputs: Floats = model.network.features(torch.from_numpy(rollout.observations).flatten(0, 1)).numpy()
     return outputs
 
 
 def probabilities(outputs: Floats, copies: int = 7) -> tuple[Doubles, Doubles]:
-    """Of every action (T + 1, B, actions), and the values (T + 1, B)."""
+    """Returns the probabilities of every action (T + 1, B, actions), and the values (T + 1, B)."""
     rows = outputs.astype(np.float64).reshape(-1, copies, outputs.shape[1])
     exponentials = np.exp(rows[:, :, :-1])
     return exponentials / exponentials.sum(axis=2, keepdims=True), rows[:, :, -1]
 
 
 def naive_returns(rollout: Rollout, values: Doubles, discount: float, lambda_: float) -> Doubles:
-    """Lambda-returns (T, B), backwards step by step; a dummy step's is its value."""
+    """Returns lambda-returns (T, B), computed backwards step by step; a dummy step's return is its value."""
     steps, copies = rollout.rewards.shape
     returns = np.zeros((steps, copies))
     for b in range(copies):

@@ -1,4 +1,4 @@
-"""What a network does to messages that are under way, as rules of a state machine."""
+"""Faults of a network, as rules of a state machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LossyNetwork(RuleBasedStateMachine):
     """Loses, repeats and reorders messages, and breaks connections."""
 
     def wires(self, index: int) -> Wires:
-        """One of those that there are, by any number."""
+        """Returns one of the actors' wires, for any number."""
         raise NotImplementedError
 
     @rule(index=indices, which=indices, up=st.booleans())

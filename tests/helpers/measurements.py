@@ -1,4 +1,4 @@
-"""What scaling policies are told, with what a test changes."""
+"""Measurements for scaling policies, with the fields that a test changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from learner.scaling import Measurement
 
 
 def measured(**changed: Any) -> Measurement:
-    """Ten actors that a launcher runs, all here, measured for some seconds."""
+    """Returns a measurement of ten actors run by a launcher, all present, over five seconds."""
     fields: dict[str, Any] = {
         "actors": 10,
         "wanted": changed.get("actors", 10),

@@ -1,4 +1,4 @@
-"""An actor's core with a player that plays nothing and notes what the core asks of it."""
+"""An actor's core with a player that plays nothing, and notes the core's calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODY = b"weights"
 
 
 class NotingPlayer(Player):
-    """Plays nothing, and notes what the core asks of it."""
+    """A player that plays nothing, and notes the core's calls."""
 
     contribution = Gradient
 
@@ -64,7 +64,7 @@ class NotingPlayer(Player):
 
 
 def member(accumulate: int = 2, policy: str = "scale", **changed: Any) -> ActorCore:
-    """In the run, with a player at hand."""
+    """Returns the core of an actor that is in the run and has a player."""
     core = ActorCore(hello_of("x"), 0.0)
     core.tick(0.0)
     core.handle(0.0, welcome_of(**({"settings": settings_of(accumulate, policy)} | changed)), BODY)
@@ -77,7 +77,7 @@ def settings_of(accumulate: int = 2, policy: str = "scale") -> dict[str, Any]:
 
 
 def again(**changed: Any) -> Welcome:
-    """A second welcome of the same learner."""
+    """Returns a second welcome from the same learner."""
     return welcome_of(**({"settings": settings_of()} | changed))
 
 
@@ -87,7 +87,7 @@ def player_of(core: ActorCore) -> NotingPlayer:
 
 
 def play(core: ActorCore, now: float, version: int = 10, **changed: Any) -> list[Effect]:
-    """The player completes a rollout."""
+    """Completes a rollout of the player, and returns the core's effects."""
     fields: dict[str, Any] = {"version": version, "steps": 20, "emulator_frames": 80, "count": 1}
     player_of(core).summary.add(RolloutSummary(**(fields | changed)))
     return core.advanced(now)

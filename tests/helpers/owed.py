@@ -1,14 +1,14 @@
-"""A task of seconds that is learnt only by a method that gets its returns right.
+"""A task that takes seconds, and that only a method with correct returns learns.
 
-A step shows one of two signs; naming it earns 1, which is paid a step later. To leave ends the episode and pays LEAVING
-at once; else it is cut off after LIMIT steps. With a discount of 0.9 to stay is worth 9, to leave LEAVING, so leaving
-is best for a method that
+A step shows one of two signs; naming it earns 1, which is paid one step later. Leaving ends the episode and pays
+LEAVING at once; otherwise the episode is truncated after LIMIT steps. With a discount of 0.9 staying is worth 9 and
+leaving LEAVING, so that leaving looks best only to a wrong method, which
 
-- looks at the reward of a step alone, or does not go on with values where a rollout ends;
-- takes the cut for an end, after which there is nothing;
-- goes on with values after an end.
+- uses a step's reward alone, or does not bootstrap from the value where a rollout ends;
+- takes truncation for termination, after which nothing is earned;
+- bootstraps from the value after termination.
 
-One that mixes up observations or actions names the signs by chance, and earns half.
+A method that mixes up observations or actions names the signs by chance, and earns half.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT = 4
 
 
 class Owed(gymnasium.Env[NDArray[np.float32], np.int64]):
-    """The observation: which sign is shown, as two numbers, and what is owed."""
+    """The task as an environment; it shows the sign (one-hot, two numbers) and the reward that is owed."""
 
     def __init__(self) -> None:
         self.observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)

@@ -1,4 +1,4 @@
-"""Whoever talks to a learner over its sockets, as an actor or an observer does, message by message."""
+"""A peer that talks to a learner over its sockets, as an actor or an observer does, message by message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Peer:
-    """Talks to a learner in the way of an actor."""
+    """Talks to a learner as an actor does."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address) -> None:
         self._context, self.address = context, address
@@ -30,7 +30,7 @@ class Peer:
         self.dealer.send_multipart([pack(message)] if body is None else [pack(message), body])
 
     def hear(self, kind: type[M]) -> tuple[M, Buffer | None]:
-        """The next message of this kind; others are dropped."""
+        """Returns the next message of this kind; others are dropped."""
         while self.dealer.poll(PATIENCE_MS):
             message, body = split(self.dealer.recv_multipart())
             if isinstance(message, kind):
@@ -45,7 +45,7 @@ class Peer:
     def push(
         self, value: float = 1.0, version: int = 0, steps: int = 20, episode_return: float = 7.0
     ) -> Acknowledgement:
-        """A gradient that is the same everywhere; its acknowledgement."""
+        """Sends a gradient whose elements are all `value`; returns its acknowledgement."""
         welcome = self.welcome
         self._sequence += 1
         header = gradient_of(

@@ -1,4 +1,4 @@
-"""Small programs in the place of those that a launcher runs, and patience for what they set going."""
+"""Small programs in place of those that a launcher runs, and helpers to wait for their effects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def program(folder: Path, name: str, source: str) -> Path:
-    """A Python program that can be run by its name where `folder` comes first in PATH."""
+    """Writes a Python program that can be run by its name if `folder` comes first in PATH."""
     path = folder / name
     path.write_text(f"#!{sys.executable}\n{source}")
     path.chmod(0o755)
@@ -22,7 +22,7 @@ def program(folder: Path, name: str, source: str) -> Path:
 
 
 def until(look: Callable[[], object], what: str = "what was waited for") -> None:
-    """Waits for it; fails after a long time."""
+    """Waits until `look` is true; fails after PATIENCE_SECONDS."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not look():
         assert time.monotonic() < deadline, what
@@ -30,7 +30,7 @@ def until(look: Callable[[], object], what: str = "what was waited for") -> None
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs; a zombie does not."""
+    """Returns whether the process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -38,10 +38,10 @@ def alive(pid: int) -> bool:
 
 
 def lines(path: Path) -> list[str]:
-    """Of a file that may not be there yet."""
+    """Returns the lines of a file that may not exist yet."""
     return path.read_text().splitlines() if path.exists() else []
 
 
 def first_in_path(folder: Path) -> str:
-    """For PATH."""
+    """Returns a value of PATH in which `folder` comes first."""
     return f"{folder}{os.pathsep}{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""A cluster of Ray on this host, each raylet with two CPUs, in a process of its own that is told what to do."""
+"""A Ray cluster on this host, each raylet with two CPUs, in a separate process that takes commands."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ for line in sys.stdin:
 
 
 class RayCluster:
-    """The head is node 0."""
+    """The cluster; its head is node 0."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # a short name: its sockets are below
-        place = Path(self._folder, "ray")  # where Ray notes the cluster's address, and which it does not make
+        self._folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # a short path, because Ray's sockets are below it
+        place = Path(self._folder, "ray")  # Ray notes the cluster's address here, but does not make the folder
         place.mkdir()
         self._mark = secrets.token_hex(8)
         self._process = subprocess.Popen(
@@ -58,7 +58,7 @@ class RayCluster:
         self.address = self._process.stdout.readline().strip()
 
     def tell(self, *words: object) -> None:
-        """add; kill NODE (its raylet); behead (ends the process that knows of all)."""
+        """Runs a command: add; kill NODE (its raylet); behead (kills the GCS server, which knows all nodes)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{' '.join(map(str, words))}\n")
@@ -66,7 +66,7 @@ class RayCluster:
         assert self._process.stdout.readline() == "done\n"
 
     def actors(self) -> list[int]:
-        """Process ids of the actors of a3cd in it."""
+        """Returns the process ids of a3cd's actors in the cluster."""
         return [process.pid for process in self._processes() if "--lifeline" in process.cmdline()]
 
     def _processes(self) -> Iterator[psutil.Process]:
@@ -88,7 +88,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
-    """Nothing of it is left afterwards."""
+    """Runs a cluster, and removes everything of it afterwards."""
     one = RayCluster()
     try:
         assert one.address, "Ray did not start"

@@ -1,4 +1,4 @@
-"""A learner that records, without sockets: its folder and its actors' bodies are real, and it may die at any time."""
+"""A learner that records, without sockets: its folder and its actors' messages are real, and it may die at any time."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ RECORDED = (
     *("exchange.codec=none", "exchange.entropy_coder=none", "checkpoint.every_seconds=0", "exchange.coalesce=4"),
 )
 NORM = 0.4
-"""Of gradients; an actor clips them."""
+"""Norm of gradients, which an actor would clip."""
 BODIES = 3
-"""Different trajectories that are played; they are sent again and again."""
+"""Number of different trajectories, which are sent again and again."""
 
 
 class RecordedRun:
-    """As the daemon carries out the effects; `verdicts` are all that was answered: actor, sequence, verdict."""
+    """Carries out a run's effects as the daemon does; `verdicts`: actor, sequence and verdict of all answers."""
 
     def __init__(self, path: Path, *assignments: str, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.settings = settings_of(*RECORDED, *assignments)
         self.folder = RunFolder(path)
         self.agreeing = False
-        """Whether gradients point in about one direction."""
+        """Whether all gradients point in about the same direction."""
         self.verdicts: list[tuple[str, int, str]] = []
         self.core: LearnerCore
         self.weights_at: dict[int, bytes] = {}
@@ -53,7 +53,7 @@ class RecordedRun:
         self.start()
 
     def start(self, settings: Settings | None = None) -> None:
-        """A new run, or the one there is, from its newest checkpoint; what a learner had not saved is lost."""
+        """Starts a new run, or resumes the existing one from its newest checkpoint; unsaved state is lost."""
         self.die()
         settings = settings or self.settings
         new = not self.folder.run_file.exists()
@@ -70,7 +70,7 @@ class RecordedRun:
         self._do(self.core.begin())
 
     def die(self) -> None:
-        """As by kill -9: nothing is saved or flushed."""
+        """Ends the learner as kill -9 does: nothing is saved or flushed."""
         if self._locked is not None:
             self.log.close()
             self._locked.close()
@@ -85,9 +85,9 @@ class RecordedRun:
             self._do(self.core.handle(self._now, actor.encode(), hello_of(actor), None))
 
     def send(self, actor: str = "a", lag: int = 0, again: bool = False, flipped: bool = False) -> None:
-        """One contribution of weights `lag` versions old, at most the epoch's first.
+        """Sends a contribution computed with weights `lag` versions old, but not older than the epoch's first.
 
-        `again`: the last one once more, as it was, also in a later epoch; `flipped`: with the opposite sign.
+        `again`: sends the last one again unchanged, even in a later epoch; `flipped`: with the opposite sign.
         """
         if actor not in self._welcomes:
             self.join(actor)
@@ -107,14 +107,14 @@ class RecordedRun:
         self._do([self.core._checkpoint(self._now)])
 
     def steps(self, count: int, *actors: str, lag: int = 0) -> None:
-        """Optimizer steps with a contribution of each of the actors."""
+        """Takes optimizer steps, each with a contribution of each of the actors."""
         for _ in range(count):
             for actor in actors or ("a",):
                 self.send(actor, lag)
             self.flush()
 
     def end(self) -> None:
-        """The run's end: a checkpoint, and the folder is free."""
+        """Ends the run: saves a checkpoint, and unlocks the folder."""
         self._do(self.core.stop(self._now))
         self.die()
 
@@ -138,7 +138,7 @@ class RecordedRun:
         return msgspec.structs.replace(played, **changed), body
 
     def _played(self, welcome: Welcome) -> list[tuple[Trajectory, bytes]]:
-        """Rollouts of an actor on the weights of a new run."""
+        """Returns rollouts of an actor, played on the weights that the learner had at the first call."""
         if not self._trajectories:
             spec = self.core.run.spec
             weights = make_codec("none", spec.parameters).encode(self.core._weights.vector.numpy())

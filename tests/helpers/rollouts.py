@@ -1,4 +1,4 @@
-"""Random rollouts to compute gradients of."""
+"""Random rollouts for the tests of gradients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make(
     lstm: int = 0,
     algorithm: str = "a3c",
 ) -> tuple[TorchModel, Rollout]:
-    """A model and a rollout for it, of ratios well below and above 1."""
+    """Returns a model and a rollout for it, whose probability ratios are well below and above 1."""
     generator = torch.Generator().manual_seed(seed)
     action = action or discrete(ACTIONS)
     network = Network(kind=kind, log_std=action.log_std, lstm=lstm)
@@ -51,7 +51,7 @@ def make(
 
 
 def tensors(rollout: Rollout) -> Any:
-    """The same fields as torch's tensors, for computations by torch's own functions."""
+    """Returns the same fields as torch tensors, for computations with torch's own functions."""
     parts = {field.name: getattr(rollout, field.name) for field in fields(rollout)}
     return SimpleNamespace(**{name: None if part is None else torch.from_numpy(part) for name, part in parts.items()})
 

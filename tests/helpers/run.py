@@ -1,4 +1,4 @@
-"""A learner's core with a sum of gradients that only takes notes; settings are given as on the command line."""
+"""A learner's core with a sum of gradients that only notes its calls; settings are given as on the command line."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ M = TypeVar("M", bound=AnyMessage)
 
 MODEL = "0123456789abcdef"
 CODEC = "none"
-"""Agreed with actors on another host when `ONE_CODEC` is in the settings."""
+"""The codec that is agreed with actors on other hosts if `ONE_CODEC` is in the settings."""
 ONE_CODEC = ("exchange.codec=none", "exchange.entropy_coder=none")
 BAD = b"bad"
 """A gradient's body that does not decode."""
 
 
 COARSE_AFTER = 3
-"""Steps after a keyframe whose delta is not coarse yet."""
+"""Number of steps after a keyframe for which its deltas are not coarse yet."""
 
 
 class NotedSum(GradientSum):
-    """Notes what is added and stepped, gradients or rollouts. The second weight is the version, of which bodies tell.
+    """Notes additions (gradients or rollouts) and steps. The second weight is the version, so that bodies show it.
 
-    The first is so large that a delta is coarse once COARSE_AFTER versions are between it and its keyframe.
+    The first weight is so large that a delta is coarse once COARSE_AFTER versions lie between it and its keyframe.
     """
 
     def __init__(self, version: int = 0, normalization: Normalization = UNCHANGED) -> None:
@@ -60,18 +60,18 @@ class NotedSum(GradientSum):
         super().__init__(Weights(optimizer, normalization.extras(), normalization))
         self.largest_lag: int | None = None
         self.added: list[tuple[bytes, str, float]] = []
-        """Since the last step: body, codec, weight."""
+        """Additions since the last step: body, codec, weight."""
         self.lags: list[int] = []
-        """Of everything ever added."""
+        """Lags of all additions."""
         self.steps: list[tuple[list[tuple[bytes, str, float]], float, int]] = []
         """The additions to each step, its scale and its frames."""
         self.learnt: dict[str, float] = {}
         """The statistics that each step returns."""
         self.left_out: dict[int, str] = {}
-        """What the next step leaves out."""
+        """The additions that the next step leaves out."""
         self.to_blame = True
         self.troubles: list[str] = []
-        """Of the device."""
+        """Troubles of the device."""
 
     @property
     def version(self) -> int:
@@ -105,7 +105,7 @@ class NotedSum(GradientSum):
         return StepResult(self.learnt, left_out, self.to_blame)
 
     is_over = True
-    """Whether the step that was begun can be finished."""
+    """Whether the step that has begun can be finished."""
 
     def begin(self, *, scale: float, frames: int) -> None:
         self.begun = self.step(scale=scale, frames=frames)
@@ -125,27 +125,27 @@ class Unpacked:
 
 
 def body_of(version: int) -> bytes:
-    """The body of a version's weights, as fp32."""
+    """Returns the body of a version's weights, as fp32."""
     weights = NotedSum(version).weights
     return WeightsFormat("fp32", 2).pack(weights.vectors(), weights.extras)
 
 
 def version_of(body: Buffer) -> int:
-    """The version whose weights, as fp32, this is the body of."""
+    """Returns the version of the weights (fp32) in a body."""
     vector = np.zeros(2, np.float32)
     WeightsFormat("fp32", 2).unpack(body, [vector], np.zeros(0, np.float32))
     return int(vector[1])
 
 
 def version_of_delta(body: Buffer, keyframe: int) -> int:
-    """The version of the weights that this delta makes of that keyframe's; raises CodecError for another keyframe."""
+    """Returns the version that a delta makes of a keyframe; raises CodecError for a delta of another keyframe."""
     vector = np.zeros(2, np.float32)
     DeltaFormat(2).unpack(body, keyframe, NotedSum(keyframe).weights.vector.numpy(), [vector], np.zeros(0, np.float32))
     return round(float(vector[1]))
 
 
 def settings_of(*assignments: str) -> Settings:
-    """`section.key=value` each."""
+    """Returns settings with these assignments, `section.key=value` each."""
     return override(Settings(), assignments)
 
 
@@ -175,14 +175,14 @@ def run_of(
     longest: int = 0,
     now: float = 0.0,
 ) -> Run:
-    """Nobody is in it yet; `counters` are those of a checkpoint."""
+    """Returns a run without peers; `counters` are those of a checkpoint."""
     stats = RunStats(counters or Counters(), settings, now)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None)
     return Run(spec_of(settings, epoch=epoch, counted=counted, longest=longest), Peers(), stats, saves)
 
 
 def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:
-    """The exchange of the run's settings; `server` acts, if the learner does."""
+    """Returns the exchange of the run's settings; `server` chooses the actions where the learner does."""
     settings, parts = run.spec.settings, cast(Any, noted)
     if settings.exchange.kind == "actions":
         return ActionExchange(run, parts, server)
@@ -192,14 +192,14 @@ def exchange_of(run: Run, noted: GradientSum, server: Any = None) -> Exchange:
 
 
 def core_of(run: Run, noted: GradientSum, now: float, server: Any = None) -> LearnerCore:
-    """A learner's core around these parts."""
+    """Returns a learner's core around these parts."""
     return LearnerCore(run, noted.weights, exchange_of(run, noted, server), now)
 
 
 def learner_of(
     *assignments: str, now: float = 0.0, epoch: int = 1, counters: Counters | None = None, longest: int = 0
 ) -> tuple[LearnerCore, NotedSum]:
-    """A learner's core for these settings and the one codec, and its sum; `counters` are those of a checkpoint."""
+    """Returns a learner's core for these settings and ONE_CODEC, and its sum; `counters` are those of a checkpoint."""
     settings = settings_of(*ONE_CODEC, *assignments)
     counters = counters or Counters()
     noted = NotedSum(counters.version)
@@ -207,7 +207,7 @@ def learner_of(
 
 
 def attend(core: LearnerCore, begin: float, end: float, *, heard_all: bool = True) -> list[Effect]:
-    """What a learner does that looks at its peers each second, from `begin` to `end`."""
+    """Ticks the learner every second from `begin` to `end`; returns its effects."""
     effects, now = [], begin
     while now <= end:
         effects += core.tick(now, heard_all=heard_all)
@@ -262,7 +262,7 @@ def welcome_of(**changed: Any) -> Welcome:
 
 
 def sent(effects: Iterable[Effect], kind: type[M], peer: bytes | None = None) -> list[M]:
-    """The messages of one kind among what is to be done, to one peer or to all."""
+    """Returns the messages of one kind among the effects, to one peer or to all."""
     return [
         effect.message
         for effect in effects
@@ -271,5 +271,5 @@ def sent(effects: Iterable[Effect], kind: type[M], peer: bytes | None = None) ->
 
 
 def logged(effects: Iterable[Effect]) -> list[str]:
-    """`level: text` of each line."""
+    """Returns `level: text` of each logged line."""
     return [f"{effect.level}: {effect.text}" for effect in effects if isinstance(effect, Log)]

@@ -1,4 +1,4 @@
-"""Run folders as a learner leaves them, without a training."""
+"""Run folders as a learner leaves them, made without training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def run_folder(
     summary: Mapping[str, Any] | None = None,
     epoch: int = 1,
 ) -> Path:
-    """A row of metrics each second, 1,000 frames apart; `summary`: more of it, None: there is none."""
+    """Writes a run folder with a row of metrics per second, 1,000 frames apart.
+
+    `summary`: fields to add to its summary; None: it has none.
+    """
     path.mkdir(parents=True)
     record = {"run": "0123456789abcdef", "created": "2026-01-01T00:00:00+00:00", "epoch": epoch, "a3cd": "0.2.0"}
     (path / "run.json").write_text(json.dumps(record))

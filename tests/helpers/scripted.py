@@ -1,4 +1,4 @@
-"""A learner that says what a test wants."""
+"""A learner whose messages a test chooses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Learner:
-    """Says what the test wants; `heard` are the actor's messages but for those it was waited for."""
+    """A learner's sockets; the test reads the actor's messages one by one, and chooses the answers."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], settings: Settings) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class Learner:
         self._actor = b""
 
     def hear(self, kind: type[M], good: Callable[[M], object] = lambda _: True) -> tuple[M, Buffer | None]:
-        """The next message of this kind that is good; others are dropped."""
+        """Returns the next message of this kind for which `good` is true; others are dropped."""
         while self._router.poll(PATIENCE_MS):
             self._actor, *frames = self._router.recv_multipart()
             message, body = split(frames)
@@ -56,7 +56,7 @@ class Learner:
         self._router.send_multipart(header if body is None else [*header, body])
 
     def cut(self) -> None:
-        """Every connection breaks, and peers may connect again."""
+        """Breaks every connection; peers may connect again."""
         self._router.close(linger=0)
         self._router = sockets.router(self._context, 2**20)
         until = time.monotonic() + PATIENCE_MS / 1000

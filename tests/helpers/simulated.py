@@ -21,11 +21,11 @@ SMALL = (
 
 
 SLOW = Costs(batch_step=0.02)
-"""A second has few steps, which all cost real time."""
+"""Costs with which a virtual second has few steps, because each step takes real time."""
 
 
 def cluster_of(*assignments: str, actors: int = 3, costs: Costs = SLOW, **world: Any) -> tuple[Cluster, MemoryRecorder]:
-    """Plays CartPole-v1 with a small network until 4000 frames; `world` are other fields of Simulation."""
+    """Returns a cluster that plays 4000 frames of CartPole-v1 with a small network; `world`: fields of Simulation."""
     count = (f"scaling.minimum={actors}", f"scaling.maximum={actors}")
     settings = override(Settings(), (*SMALL, *count, *assignments))
     recorder = MemoryRecorder()
@@ -33,5 +33,5 @@ def cluster_of(*assignments: str, actors: int = 3, costs: Costs = SLOW, **world:
 
 
 def incidents(*happenings: tuple[float, str, str]) -> list[Incident]:
-    """Time, kind, and who each."""
+    """Returns incidents, each given as its time, its kind and whom it befalls."""
     return [Incident(at=at, kind=kind, who=who) for at, kind, who in happenings]  # type: ignore[arg-type]

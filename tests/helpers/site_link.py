@@ -1,4 +1,4 @@
-"""A learner's core, relays' cores and their actors' cores on one fake network.
+"""A learner's core, relays' cores and their actors' cores on a fake network.
 
 As in `tests.helpers.link`, a message is under way until the test delivers it, and a rollout is a number. A gradient's
 body is a vector with a 1 for each rollout in it, so that a sum of sums shows what was applied, and how often.
@@ -28,12 +28,12 @@ from tests.helpers.link import ActorShell, Wires
 from tests.helpers.run import ONE_CODEC, NotedSum, core_of, hello_of, run_of, settings_of
 
 ROLLOUTS = 2048
-"""Most in one test: elements of a gradient."""
+"""Most rollouts in one test, which is the number of elements of a gradient."""
 RELAY_PORT = 6001
 
 
 def rollouts_in(body: bytes) -> list[int]:
-    """Each as often as the sum in this body has it."""
+    """Returns the rollouts in this body's sum, each as often as it is in it."""
     vector = np.frombuffer(body, np.float32)
     return [int(number) for number in np.flatnonzero(vector) for _ in range(round(float(vector[number])))]
 
@@ -54,7 +54,7 @@ class SiteActor(ActorShell):
 
 @dataclass
 class Site:
-    """A relay, and what is under way between it and the learner."""
+    """A relay, and the messages under way between it and the learner."""
 
     name: str
     core: RelayCore
@@ -65,11 +65,11 @@ class Site:
     told: list[str] = field(default_factory=list)
     """Lines of its log."""
     sums: list[tuple[int, Gradient, list[int]]] = field(default_factory=list)
-    """Every sum that was sent, with the life that sent it, and the rollouts in it."""
+    """Every sum that was sent: the relay's life that sent it, its header, and the rollouts in it."""
 
 
 class SiteLink:
-    """All of them, and the clock."""
+    """The learner, the relays, the actors, the network and the clock."""
 
     def __init__(self, *assignments: str, actors: int = 2, relays: int = 1) -> None:
         self.now = 100.0
@@ -101,12 +101,12 @@ class SiteLink:
         return RelayCore(hello, self.now, learner="tcp://learner:5555", weights_port=RELAY_PORT)
 
     def join(self, site: Site) -> SiteActor:
-        """One more actor starts there."""
+        """Starts one more actor at a site."""
         self.actors.append(SiteActor(f"actor{next(self._numbers)}", site, self.now))
         return self.actors[-1]
 
     def play(self, actor: SiteActor) -> None:
-        """One rollout, if the actor may play."""
+        """Lets an actor play one rollout, if it may."""
         if self.rollouts < ROLLOUTS:
             actor.play(self.now, self.rollouts)
             self.rollouts += 1
@@ -114,7 +114,7 @@ class SiteLink:
     # -- what is under way ---------------------------------------------------------------------------------------------
 
     def deliver_up(self, actor: SiteActor, index: int = 0) -> None:
-        """The relay reads one of the actor's messages."""
+        """Lets the relay read one of the actor's messages."""
         message, body = split(actor.wires.up.pop(index), by_learner=True)
         self.of_site(actor.site, actor.site.core.handle(self.now, actor.name.encode(), message, body))
 
@@ -128,12 +128,12 @@ class SiteLink:
         actor.do(actor.core.broadcast(self.now, frame))
 
     def deliver_sum(self, site: Site, index: int = 0) -> None:
-        """The learner reads one of the relay's messages."""
+        """Lets the learner read one of the relay's messages."""
         message, body = split(site.wires.up.pop(index), by_learner=True)
         self._of_learner(self.learner.handle(self.now, site.name.encode(), message, body))
 
     def deliver_answer(self, site: Site, index: int = 0) -> None:
-        """The relay reads one of the learner's messages."""
+        """Lets the relay read one of the learner's messages."""
         message, body = split(site.wires.down.pop(index))
         self.of_site(site, site.core.heard(self.now, message, body))
 
@@ -143,7 +143,7 @@ class SiteLink:
         self.of_site(site, site.core.broadcast(self.now, frame))
 
     def tick(self, seconds: float) -> None:
-        """Time passes; everyone does what is due, each second."""
+        """Lets time pass; each second, all do what is due."""
         until = self.now + seconds
         while True:
             self.now = min(self.now + 1.0, until)
@@ -194,7 +194,7 @@ class SiteLink:
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
     def restart_relay(self, site: Site) -> None:
-        """It is killed, and another one of its name started; its connections, and what was under way, are gone."""
+        """Kills a relay and starts another of its name; its connections, and messages under way, are lost."""
         site.lives += 1
         site.core = self._relay(site.name, site.lives)
         site.wires.cut()
@@ -204,7 +204,7 @@ class SiteLink:
                 actor.core.connected(self.now)
 
     def restart_learner(self, counters: Counters) -> None:
-        """The learner dies and comes back in a new epoch; what is under way to it may still arrive."""
+        """Restarts the learner in a new epoch; messages under way to it may still arrive."""
         self.epoch += 1
         self.start_learner(counters)
         for site in self.sites:
@@ -214,14 +214,14 @@ class SiteLink:
     # -- what came of it -----------------------------------------------------------------------------------------------
 
     def applied(self) -> list[int]:
-        """Every rollout in every step that was taken, over all epochs."""
+        """Returns every rollout of every step taken, over all epochs."""
         bodies = [body for store in self.stores for added, _, _ in store.steps for body, _, _ in added]
         return [rollout for body in bodies for rollout in rollouts_in(body)]
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def of_site(self, site: Site, effects: list[Effect]) -> None:
-        """Does what a relay wants done."""
+        """Carries out a relay's effects."""
         here = {actor.name.encode(): actor for actor in self.actors if actor.site is site}
         for effect in effects:
             match effect:

@@ -1,4 +1,4 @@
-"""A training on this machine whose learner, launcher and evaluator exist on paper."""
+"""A training on this machine with fakes in place of the processes of learner, launcher and evaluator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deploy.cli.request import TrainRequest, request
 
 
 class FakeChild:
-    """Runs until it is told to stop, and ends with `after_stop`."""
+    """A fake process, which runs until it is told to stop, and then ends with `after_stop`."""
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
         self.arguments = arguments
@@ -44,12 +44,12 @@ class FakeChild:
 
 
 class Stage:
-    """`looks`: what happens at each look at the learner, a status to show or something done."""
+    """The fakes of a training; each look at the learner calls the next of `looks`, which may return a status."""
 
     def __init__(self) -> None:
         self.children: list[FakeChild] = []
         self.settings: IO[str]
-        """What the learner reads; nothing: it may not begin."""
+        """The settings that the learner reads; nothing: it must not begin."""
         self.looks: list[Callable[[], RunStatus | None]] = []
         self.address: Address
         self.learner_says: Callable[[str], None]
@@ -70,7 +70,7 @@ class Stage:
 
 @contextlib.contextmanager
 def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """Takes the place of the processes, and of who looks at the learner."""
+    """Replaces the processes, and the observer of the learner, by fakes."""
     one = Stage()
     opened = contextlib.ExitStack()
 
@@ -125,13 +125,13 @@ def staged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 def planned(env: str = "CartPole-v1", **given: Any) -> TrainRequest:
-    """As `a3cd train ENV` with these options."""
+    """Returns the request of `a3cd train ENV` with these options."""
     nothing = dict.fromkeys(("algorithm", "network", "seed", "frames", "episodes", "seconds", "until_return"))
     return request(env, **{**nothing, **given})
 
 
 def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[[], None]:
-    """The learner does, and has written its summary."""
+    """Returns a function that ends the learner with `code`, after it has written its summary."""
 
     def end() -> None:
         stage.learner.exit_code = code
@@ -142,7 +142,7 @@ def ends(stage: Stage, code: int, written: RunStatus | None = None) -> Callable[
 
 
 def write_summary(run_dir: Path, status: RunStatus) -> None:
-    """A run folder with it."""
+    """Writes the summary into a run folder, which is made if need be."""
     folder = RunFolder(run_dir)
     folder.path.mkdir(exist_ok=True)
     if not folder.holds_run():

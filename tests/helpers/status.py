@@ -1,4 +1,4 @@
-"""A run's status to look at; each maker takes the fields to change."""
+"""Examples of a run's status; each function takes the fields to change."""
 
 from __future__ import annotations
 
@@ -113,25 +113,25 @@ _RUN: dict[str, Any] = {
 
 
 def peer_status(**changed: Any) -> PeerStatus:
-    """An actor."""
+    """Returns the status of an actor."""
     return PeerStatus(**(_PEER | changed))
 
 
 def fleet_status(**changed: Any) -> FleetStatus:
-    """A launcher."""
+    """Returns the status of a launcher."""
     return FleetStatus(**(_FLEET | changed))
 
 
 def relay_status(**changed: Any) -> RelayStatus:
-    """A relay, with two of its three actors named."""
+    """Returns the status of a relay, with two of its three actors named."""
     return RelayStatus(**(_RELAY | changed))
 
 
 def evaluation_status(**changed: Any) -> EvaluationStatus:
-    """Of two evaluations."""
+    """Returns the status of two evaluations."""
     return EvaluationStatus(**(_EVALUATION | changed))
 
 
 def run_status(**changed: Any) -> RunStatus:
-    """A run in its middle, without peers."""
+    """Returns the status of a run in its middle, without peers."""
     return RunStatus(**(_RUN | changed))

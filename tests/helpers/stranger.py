@@ -1,4 +1,4 @@
-"""A peer that speaks ZMTP byte by byte, to do what libzmq does not let one do."""
+"""A peer that speaks ZMTP byte by byte, to do what libzmq does not allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS = 10.0
 
 
 def frame(content: bytes, *, more: bool = False) -> bytes:
-    """One frame of a message, as bytes on the wire; `more`: the message goes on."""
+    """Returns one frame of a message as bytes on the wire; `more`: the message has further frames."""
     if len(content) < 256:
         return bytes([more, len(content)]) + content
     return struct.pack(">BQ", 2 + more, len(content)) + content
@@ -22,7 +22,7 @@ class Stranger:
     """A connection without keys; a context manager."""
 
     def __init__(self, port: int, kind: str = "DEALER", *, identity: bytes = b"", handshake: bool = True) -> None:
-        """`kind`: what it says it is; without a handshake it connects and says nothing."""
+        """`kind`: the socket type that it announces; without a handshake it connects and sends nothing."""
         self.socket = socket.create_connection(("127.0.0.1", port), SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not handshake:
@@ -50,7 +50,7 @@ class Stranger:
         return taken
 
     def pour(self, chunk: bytes, times: int, seconds: float = 0.05) -> None:
-        """As much of it as goes through before it stands still for so long."""
+        """Sends `chunk` up to `times` times, until the connection accepts nothing for `seconds`."""
         self.socket.settimeout(seconds)
         try:
             for _ in range(times):
@@ -62,7 +62,7 @@ class Stranger:
 
     @property
     def closed(self) -> bool:
-        """By the other end."""
+        """Whether the other end has closed the connection."""
         self.socket.settimeout(0.0)
         try:
             while self.socket.recv(2**16):
@@ -76,7 +76,7 @@ class Stranger:
         return True
 
     def reset(self) -> None:
-        """The other end gets an error instead of the end."""
+        """Resets the connection: the other end gets an error instead of its end."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 

@@ -1,4 +1,4 @@
-"""Studies of trainings that are stand-ins: a curve, and when it ends."""
+"""Studies of fake trainings, which have a curve and end when the test says so."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def plan(
     assignments: tuple[str, ...] = (),
     **changed: Any,
 ) -> Plan:
-    """Of a study that searches this alone; `changed` are options of `Plan.of`."""
+    """Returns the plan of a study that searches only `searched`; `changed`: options of `Plan.of`."""
     settings = override(presets.for_environment(env, algorithm), assignments)
     usual: dict[str, Any] = {"frames": 1000, "seconds": None, "seeds": 1, "score": None, "simulate": False}
     return Plan.of(env, settings, [parse(text, settings) for text in searched], **usual | changed)
 
 
 class FakeTraining:
-    """Plays as well as its learning rate is large, and ends when it is told."""
+    """A fake training, whose return is proportional to its learning rate; it ends when told to."""
 
     def __init__(self, settings: Settings, run_dir: Path) -> None:
         self.settings = settings
@@ -55,7 +55,7 @@ class FakeTraining:
 
 
 class FakeTrainings:
-    """All that were started."""
+    """All trainings that were started."""
 
     def __init__(self) -> None:
         self.all: list[FakeTraining] = []

@@ -1,4 +1,4 @@
-"""The pages of docs/tutorials/, followed to the letter: files are written and edited, commands typed, programs run."""
+"""Follows the pages of docs/tutorials/ to the letter: writes and edits files, types commands, runs programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOST = re.compile(r"\b[Oo]n `([\w-]+)`")
 
 @dataclass(frozen=True)
 class File:
-    """A block behind a paragraph that begins with the file's name."""
+    """A block after a paragraph that begins with the file's name."""
 
     name: str
     text: str
@@ -29,7 +29,7 @@ class File:
 
 @dataclass(frozen=True)
 class Edit:
-    """A block of `diff`: the file's name, and lines, those with - or + in front taken away or added."""
+    """A block of `diff`: the file's name, then lines, of which those with - are removed and those with + added."""
 
     name: str
     before: str
@@ -45,11 +45,11 @@ class Program:
 
 @dataclass(frozen=True)
 class Command:
-    """An indented line that begins with `a3cd`; the indented lines behind it, which it prints."""
+    """An indented line that begins with `a3cd`, and the indented lines after it, which it prints."""
 
     line: str
     host: str
-    """The last one that the page named: on `lab-01`."""
+    """The last host that the page has named, as in: on `lab-01`."""
     prints: tuple[str, ...] = ()
 
 
@@ -57,12 +57,12 @@ Step = File | Edit | Program | Command
 
 
 def steps(name: str) -> list[Step]:
-    """Of the page `name`, in their order."""
+    """Returns the steps of the page `name`, in order."""
     return read((FOLDER / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def read(text: str) -> list[Step]:
-    """Raises AssertionError for a block that nobody would know what to do with."""
+    """Returns the steps in a page's text; raises AssertionError for a block that is no step."""
     found: list[Step] = []
     said = host = ""
     for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text):
@@ -104,12 +104,15 @@ class Reader:
 
     daemons: Daemons
     aside: tuple[str, ...] = ()
-    """Beginnings of the commands that are left running, in a terminal of their own."""
+    """Beginnings of commands that are left running, as in a terminal of their own."""
     instead: dict[str, str] = field(default_factory=dict)
-    """What is typed, and printed, instead of words of the page."""
+    """Replacements for words of the page, in commands and in what they print."""
 
     def follow(self, *some: Step) -> list[Daemon]:
-        """The commands; fails the test if a step does not work, or does not print what the page says."""
+        """Follows the steps; returns the commands' daemons.
+
+        Fails the test if a step does not work, or does not print what the page says.
+        """
         return [daemon for step in some for daemon in self._do(step)]
 
     def _do(self, step: Step) -> list[Daemon]:

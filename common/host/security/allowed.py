@@ -11,11 +11,11 @@ from common.host.atomic_file import replace_file
 from common.host.security.keys import check_key, check_name
 
 USUAL_ROLES = ("actor", "launcher", "observer", "evaluator")
-"""Of a key for which none are written. An observer asks for the status and does nothing else; an evaluator asks for
-weights and tells how they play."""
+"""Roles of a key for which none are written. An observer asks for the status and does nothing else; an evaluator asks
+for weights and reports how well they play."""
 ROLES = (*USUAL_ROLES, "relay", "operator")
-"""Only where that is written: a relay stands for many actors, which the learner does not see; an operator ends the run,
-saves it, and says how many actors it has."""
+"""All roles. A key has the last two only if they are written: a relay stands for many actors that the learner does not
+see; an operator ends the run, saves it, and sets the number of its actors."""
 _HEADER = (
     "# Peers that may speak to the learner: PUBLICKEY name [roles]. Read again whenever it changes.\n"
     f"# Roles: some of {','.join(ROLES)}, with commas between; where none is written, all but relay and operator.\n"
@@ -28,14 +28,14 @@ class Allowed:
 
     name: str
     roles: tuple[str, ...] = USUAL_ROLES
-    """In the order of ROLES."""
+    """The roles of the key, in the order of ROLES."""
 
     def __str__(self) -> str:
         return self.name if self.roles == USUAL_ROLES else f"{self.name} {','.join(self.roles)}"
 
 
 def parse(text: str, path: Path) -> dict[str, Allowed]:
-    """Peers by public key; raises ConfigurationError with the number of the wrong line."""
+    """Return the peers by public key; raises ConfigurationError with the number of the wrong line."""
     peers: dict[str, Allowed] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -54,7 +54,7 @@ def parse(text: str, path: Path) -> dict[str, Allowed]:
 
 
 def check_roles(given: Sequence[str], where: str = "roles") -> tuple[str, ...]:
-    """The roles in the order of ROLES; raises ConfigurationError for one that there is not."""
+    """Return the roles in the order of ROLES; raises ConfigurationError for an unknown one."""
     unknown = [role for role in given if role not in ROLES]
     if unknown:
         raise ConfigurationError(f"{where}: {unknown[0]!r} is no role; there are {', '.join(ROLES)}")
@@ -62,9 +62,9 @@ def check_roles(given: Sequence[str], where: str = "roles") -> tuple[str, ...]:
 
 
 def read(path: Path) -> dict[str, Allowed]:
-    """Peers by public key, empty if there is no file.
+    """Return the peers by public key, none if there is no file.
 
-    Raises ConfigurationError for a list that is wrong, UnavailableError for one that the disk does not give.
+    Raises ConfigurationError for a list that is wrong, UnavailableError for one that the disk cannot read.
     """
     try:
         return parse(path.read_text(encoding="utf-8"), path)
@@ -77,7 +77,8 @@ def read(path: Path) -> dict[str, Allowed]:
 
 
 def allow(path: Path, key: str, name: str, roles: Sequence[str] = USUAL_ROLES) -> bool:
-    """Add a peer; False: it was in the list. Raises ConfigurationError for a name that has another key."""
+    """Add or change a peer; return whether the list changed. Raises ConfigurationError for a name with another key,
+    or a key with another name."""
     peer = Allowed(check_name(name), check_roles(roles))
     with _editing(path) as peers:
         known = peers.get(check_key(key))
@@ -105,9 +106,9 @@ def revoke(path: Path, given: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _editing(path: Path) -> Iterator[dict[str, Allowed]]:
-    """The list as it is, which nobody else edits meanwhile: an edit must not bring back what another one took out.
+    """Yield the current list, locked against other edits: an edit must not bring back what another one has removed.
 
-    A file beside it is locked, since an edit puts another file in the list's place.
+    A file beside the list is locked, since an edit replaces the list's own file.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -135,9 +136,9 @@ class WatchedList:
         self.peers = read(path)
 
     def changed(self) -> bool:
-        """Read a changed file, and again one that could not be read; whether `peers` changed.
+        """Read the file if it has changed, or could not be used before; return whether `peers` changed.
 
-        A list that is wrong or cannot be read changes nothing: `problem` says why.
+        A list that is wrong or cannot be read changes nothing; `problem` then says why.
         """
         seen = self._look()
         if seen == self._seen and not self.problem:
@@ -152,7 +153,7 @@ class WatchedList:
 
     @property
     def names(self) -> dict[str, str]:
-        """By public key."""
+        """The names of the peers, by public key."""
         return {key: peer.name for key, peer in self.peers.items()}
 
     def _look(self) -> tuple[int, int, int] | None:

@@ -27,7 +27,7 @@ class Credential:
 
     @classmethod
     def read(cls, path: Path) -> Credential:
-        """From a file; raises ConfigurationError."""
+        """Read a credential from a file; raises ConfigurationError."""
         table = read_secret_table(path)
         missing = [key for key in ("learner", "learner_key", "name", "secret") if not isinstance(table.get(key), str)]
         if missing:
@@ -38,7 +38,7 @@ class Credential:
         return cls(Address.parse(table["learner"]), learner_key, KeyPair.from_secret(table["name"], secret))
 
     def text(self) -> str:
-        """The content of the file."""
+        """Return the content of the credential's file."""
         table = {"learner": str(self.learner), "learner_key": self.learner_key, **asdict(self.pair)}
         return "# a3cd: this host's credential for a learner. Keep it secret.\n" + tomli_w.dumps(table)
 
@@ -47,13 +47,13 @@ class Credential:
         write_secret(path, self.text(), replace=True)
 
     def invitation(self) -> str:
-        """One line for the peer's command line: tcp://host:port#TOKEN."""
+        """Return the credential as one line for the peer's command line: tcp://host:port#TOKEN."""
         token = z85.decode(self.learner_key) + z85.decode(self.pair.secret) + self.pair.name.encode()
         return f"{self.learner}#{base64.urlsafe_b64encode(token).decode().rstrip('=')}"
 
     @classmethod
     def from_invitation(cls, text: str) -> Credential:
-        """From an `invitation`; raises ConfigurationError, which does not repeat the token."""
+        """Read a credential from an `invitation`; raises ConfigurationError, whose text does not contain the token."""
         where, _, token = text.strip().partition("#")
         address = Address.parse(where)
         try:
@@ -71,6 +71,6 @@ class Credential:
 
 
 def file_name(learner: Address) -> str:
-    """Name in a key folder of the credential for a learner at this address."""
+    """Return the name, in a key folder, of the credential for a learner at this address."""
     host = learner.host.strip("[]").replace(":", "-").replace("%", "-")
     return f"{host}_{learner.port}.credential"

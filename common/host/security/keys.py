@@ -33,7 +33,7 @@ class KeyPair:
 
     @classmethod
     def generate(cls, name: str) -> KeyPair:
-        """A new pair; raises ConfigurationError for an invalid name."""
+        """Return a new pair; raises ConfigurationError for an invalid name."""
         public, secret = zmq.curve_keypair()
         return cls(check_name(name), public.decode(), secret.decode())
 
@@ -43,7 +43,7 @@ class KeyPair:
 
     @classmethod
     def read(cls, path: Path) -> KeyPair:
-        """From a file; raises ConfigurationError, also if others can read the file."""
+        """Read a pair from a file; raises ConfigurationError, also if the file is open to others."""
         table = read_secret_table(path)
         pair = cls.from_secret(_text(table, "name", path), check_key(_text(table, "secret", path), f"{path}: secret"))
         if table.get("public", pair.public) != pair.public:
@@ -56,7 +56,7 @@ class KeyPair:
 
 
 def check_key(key: str, what: str = "key") -> str:
-    """Return a valid key; raises ConfigurationError, which does not repeat the key, since it may be a secret."""
+    """Return `key` if it is valid; raises ConfigurationError, whose text does not contain the key: it may be secret."""
     try:
         if len(key) == KEY_CHARACTERS and len(z85.decode(key.encode("ascii"))) == 32:
             return key
@@ -66,19 +66,19 @@ def check_key(key: str, what: str = "key") -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a valid name of a key; raises ConfigurationError."""
+    """Return `name` if it is a valid name of a key; raises ConfigurationError."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} is no name for a key: 1 to 64 letters, digits, dots, dashes, underlines")
     return name
 
 
 def is_name_under(key: str, name: str) -> bool:
-    """Whether a peer with the key called `key` may have this name: KEY or KEY/..."""
+    """Return whether a peer with the key called `key` may have this name: KEY or KEY/..."""
     return name == key or name.startswith(f"{key}/")
 
 
 def read_public(given: str) -> str:
-    """A public key: `given` itself, or that in the key file of this name."""
+    """Return a public key: `given` itself, or that in the key file of this name; raises ConfigurationError."""
     path = Path(given)
     if len(given) == KEY_CHARACTERS and not path.exists():
         return check_key(given)
@@ -89,7 +89,7 @@ def read_public(given: str) -> str:
 
 
 def read_secret_table(path: Path) -> dict[str, Any]:
-    """Read a TOML file that only its owner can read; raises ConfigurationError."""
+    """Read a TOML file; raises ConfigurationError, also if others can use it or its group can write it."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -100,9 +100,9 @@ def read_secret_table(path: Path) -> dict[str, Any]:
 
 
 def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
-    """Write a file with mode 0600 beside its place, then move it there: it is whole or not there.
+    """Write a file with mode 0600 beside `path`, then move it there, so that it is never half written.
 
-    Raises ConfigurationError, also if there is a file already which may not be replaced.
+    Raises ConfigurationError, also if `path` exists already and `replace` is False.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:

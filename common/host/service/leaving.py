@@ -1,4 +1,4 @@
-"""The end of a process, without taking apart what it has loaded: with torch that takes up to half a second."""
+"""Ends a process without tearing down what it has loaded: with torch that would take up to half a second."""
 
 import atexit
 import os
@@ -8,10 +8,10 @@ from typing import NoReturn
 
 
 def leave(code: int) -> NoReturn:
-    """End this process: what is registered for its end is done, and what was written is out.
+    """End this process, after its exit handlers have run and its outputs have been flushed.
 
-    Where anything is unusual, as a thread of an environment's that still works or an output that takes nothing more,
-    it ends as usual: by SystemExit.
+    If anything is unusual, such as a thread of an environment that still works, or an output that is broken, the
+    process ends by SystemExit, as usual.
     """
     others = (one for one in threading.enumerate() if one is not threading.current_thread())
     if all(one.daemon for one in others):

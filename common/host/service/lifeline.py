@@ -1,4 +1,4 @@
-"""Children that end with their parent, even if it was killed: a pipe that only the parent keeps open.
+"""Makes children end with their parent, even if it is killed: by a pipe that only the parent keeps open.
 
 The parent never writes. When it ends, the system closes its end of the pipe, and every child reads end-of-file from
 its standard input.
@@ -22,15 +22,15 @@ class Lifeline:
         self.child_end, self._held = os.pipe()
 
     def close(self) -> None:
-        """Makes the children end that are still running."""
+        """End the children that are still running."""
         os.close(self._held)
         os.close(self.child_end)
 
 
 def watch() -> None:
-    """The child's side: asks this process to stop (SIGTERM) when the parent has ended.
+    """Watch from the child's side: ask this process to stop (SIGTERM) when the parent has ended.
 
-    `GRACE_SECONDS` later it ends the process with exit code 143, unless C code never releases the interpreter's lock.
+    `GRACE_SECONDS` later the process ends with exit code 143, unless C code never releases the interpreter's lock.
     """
     threading.Thread(target=_wait, name="lifeline", daemon=True).start()
 

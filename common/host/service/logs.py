@@ -16,19 +16,19 @@ from common.errors import A3cdError
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): " | ", ord("\t"): " "}
 MAX_LINE = 500
-"""Characters of a line that quotes a peer."""
+"""Most characters of a line that quotes a peer."""
 _MAX_KEYS = 256
 _MAX_KEY = 300
-"""Characters of a key by which lines are told apart."""
+"""Most characters of a key by which lines are told apart."""
 
 
 def printable(text: str) -> str:
-    """`text` on one line without control characters; text from peers and environments may contain anything."""
+    """Return `text` on one line without control characters; text from peers and environments may contain anything."""
     return text.rstrip("\r\n").translate(_CONTROLS)
 
 
 def line(text: str, **values: object) -> str:
-    """`text key=value ...`; floats are rounded, values with spaces quoted."""
+    """Return `text key=value ...`; floats are rounded, values with spaces quoted."""
     return " ".join([text, *(f"{key}={_value(value)}" for key, value in values.items())])
 
 
@@ -75,7 +75,7 @@ def setup(name: str, level: int | str = logging.INFO) -> None:
 
 
 def _stderr_is_journal() -> bool:
-    """systemd.exec(5): $JOURNAL_STREAM is device:inode; it may be inherited without stderr."""
+    """Return whether stderr is $JOURNAL_STREAM (device:inode, systemd.exec(5)), which a process may have without it."""
     try:
         status = os.fstat(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -84,28 +84,28 @@ def _stderr_is_journal() -> bool:
 
 
 def fail(error: A3cdError) -> int:
-    """Log the error with which the process ends; returns its exit code."""
+    """Log the error with which the process ends, and return its exit code."""
     logging.getLogger(__name__).error(str(error))
     return error.exit_code
 
 
 def again(held: int) -> str:
-    """Suffix for a repeated message of which `Limited` held some back."""
+    """Return the suffix for a repeated message of which `Limited` held some back."""
     return f" ({held} more like this since the last)" if held else ""
 
 
 def held_back(lines: int) -> str:
-    """Suffix for a line before which `Throttle` held others back."""
+    """Return the suffix for a line before which `Throttle` held others back."""
     return f" (and {lines} more lines held back before this one)" if lines else ""
 
 
 def cut(text: str) -> str:
-    """`text` as long as a line may be that quotes a peer."""
+    """Return `text`, cut to the length that a line with a peer's text may have."""
     return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}... ({len(text)} characters)"
 
 
 class Throttle:
-    """Admits so many lines a second, whatever they are about, after a burst; counts the others."""
+    """Admits `per_second` lines a second, whatever their content, after a burst; counts the others."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second, self._burst = per_second, burst
@@ -114,7 +114,7 @@ class Throttle:
         self._held = 0
 
     def admit(self, now: float) -> int | None:
-        """How many lines were held back since the last one; None: hold this one back too."""
+        """Return how many lines were held back since the last one; None: hold this one back too."""
         self._room = min(self._burst, self._room + (now - self._at) * self._per_second)
         self._at = now
         if self._room < 1:
@@ -133,7 +133,7 @@ class Limited:
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def admit(self, key: Hashable, now: float) -> int | None:
-        """How many messages of `key` were held back since the last one; None: hold this one back too."""
+        """Return how many messages of `key` were held back since the last one; None: hold this one back too."""
         if isinstance(key, str):
             key = key[:_MAX_KEY]
         last, held = self._seen.get(key, (-math.inf, 0))
@@ -148,16 +148,16 @@ class Limited:
 
 
 class LineLimit:
-    """Both for the lines that peers can cause: of equal ones one in a while, and of all together so many a second."""
+    """Both limits, for lines that peers can cause: on equal lines, and on all lines together."""
 
     def __init__(self, repeat_seconds: float, per_second: float, burst: int) -> None:
         self._repeated = Limited(repeat_seconds)
         self._throttle = Throttle(per_second, burst)
 
     def admit(self, now: float, key: str, *, throttled: bool = True) -> str | None:
-        """A suffix that says how many lines were held back; None: hold this one back too.
+        """Return a suffix that says how many lines were held back; None: hold this one back too.
 
-        Lines are equal that have the same `key`; one without a key is like no other.
+        Lines with the same `key` are equal; a line without a key is equal to no other.
         """
         repeated = self._repeated.admit(key, now) if key else 0
         if repeated is None:

@@ -12,7 +12,7 @@ _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 def inherited() -> dict[str, str]:
-    """The environment for children, without the variables that systemd set for this process."""
+    """Return the environment for children, without the variables that systemd set for this process."""
     return {name: value for name, value in os.environ.items() if name not in _VARIABLES}
 
 
@@ -31,7 +31,7 @@ class Notifier:
         self._send(f"READY=1\nSTATUS={printable(status)}")
 
     def status(self, text: str) -> None:
-        """One line for `systemctl status`."""
+        """Send one line for `systemctl status`."""
         self._send(f"STATUS={printable(text)}")
 
     def stopping(self, status: str = "") -> None:
@@ -39,9 +39,9 @@ class Notifier:
         self._send(f"STOPPING=1\nSTATUS={printable(status)}")
 
     def watchdog(self, now: float) -> None:
-        """Call from the working loop; sends a sign of life twice per watchdog interval.
+        """Send a sign of life twice per watchdog interval; call it from the working loop.
 
-        Before `ready` it also extends the time to start: waiting for another host may take for ever, hanging may not.
+        Before `ready` it also extends the time to start: a daemon may wait for another host for ever, but not hang.
         """
         if now >= self.deadline:
             self.deadline = now + self._interval
@@ -57,7 +57,7 @@ class Notifier:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float:
-    """Silence after which systemd kills this process; infinite if it does not watch it."""
+    """Return the seconds of silence after which systemd kills this process; infinite if systemd does not watch it."""
     written = environ.get("WATCHDOG_USEC", "")
     meant = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(written) / 1e6 if meant and written.isdecimal() and int(written) else math.inf

@@ -13,7 +13,7 @@ from common.errors import EXIT_DONE, EXIT_SIGINT, EXIT_SIGTERM
 ECHO_SECONDS = 0.2
 """A second signal within this time is the same request: timeout(1) signals its child and then the whole group."""
 _STOP = frozenset({signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGBREAK", signal.SIGTERM)})
-"""SIGBREAK is for a process in a group of its own on Windows."""
+"""SIGBREAK is sent to a process in a group of its own on Windows."""
 _HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 
 
@@ -61,8 +61,8 @@ class Signals:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """Wakes the poller without a signal; any thread."""
-        with suppress(OSError):  # full: it is awake; closed: nobody waits
+        """Wake the poller without a signal; any thread may call this."""
+        with suppress(OSError):  # full: the poller is awake; closed: nobody waits
             self._writer.send(b"\0")
 
     def drain(self) -> None:

@@ -8,6 +8,6 @@ class Standstill:
         self._looked = now
 
     def look(self, now: float) -> float:
-        """Seconds since the last look, if they are worth telling; else 0."""
+        """Return the seconds since the last look, if they are worth reporting; else 0."""
         seconds, self._looked = now - self._looked, now
         return seconds if seconds >= TOLD_SECONDS else 0.0

@@ -35,7 +35,7 @@ def loss(
 
     Args:
         outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
-        correction: "vtrace": V-trace's targets and advantages; "none": lambda-returns, and these minus V.
+        correction: "vtrace": V-trace's targets and advantages; "none": lambda-returns, and lambda-returns minus V.
         rho_clip: see `vtrace`.
         c_clip: see `vtrace`.
     """

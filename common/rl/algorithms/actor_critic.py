@@ -16,8 +16,10 @@ class ActorCritic:
     """Policy and value on the observations of a rollout; N = T B steps, time first."""
 
     def __init__(self, outputs: Array, rollout: Rollout, action: ActionSpec) -> None:
-        """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value; (N, ...) for N
-        steps apart."""
+        """outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value.
+
+        For a rollout of `Rollout.apart` they are (N, action.width + 1).
+        """
         steps, num_envs = rollout.rewards.shape
         observed = steps + (rollout.targets is None)
         assert outputs.shape == (observed * num_envs, action.width + 1), (outputs.shape, rollout.rewards.shape)
@@ -30,7 +32,7 @@ class ActorCritic:
         self.weights = self._arrays.mean_weights(self.valid)
         """(N,): the weight of each step in a mean over the valid steps."""
         self.values = outputs[:, -1].reshape(-1, num_envs)
-        """(T + 1, B), or (T, B)."""
+        """(T + 1, B), or (T, B) for a rollout of `Rollout.apart`."""
         self.log_probs = self._policy.log_prob(self._actions)
         """(N,): log pi of the actions taken."""
         log_ratio = self.log_probs - rollout.behaviour_log_probs.ravel()
@@ -39,11 +41,11 @@ class ActorCritic:
         """(N,): pi / mu, where mu is the policy that acted."""
 
     def loss(self, policy_loss: float, slope: Array, targets: Array, *, entropy_coef: float, value_coef: float) -> Loss:
-        """policy_loss - entropy_coef * H(pi) + value_coef * (target - V)^2, means over the valid steps.
+        """Return policy_loss - entropy_coef * H(pi) + value_coef * (target - V)^2, means over the valid steps.
 
         Args:
             policy_loss: the policy's term.
-            slope: (N,): its derivative by the log-probabilities of the actions taken.
+            slope: (N,): its derivative with respect to the log-probabilities of the actions taken.
             targets: (T, B), constants.
         """
         rows, weights, values, returns = self._rows, self.weights, self.values.ravel()[: self._rows], targets.ravel()

@@ -24,7 +24,7 @@ class Exploration(ABC):
 
     @abstractmethod
     def best(self, outputs: Floats) -> Actions:
-        """The best actions by the network, for outputs (N, action.width)."""
+        """Return the actions that the network takes for best, for outputs (N, action.width)."""
 
 
 class Sampling(Exploration):
@@ -42,7 +42,7 @@ class Sampling(Exploration):
 
 
 class EpsilonGreedy(Exploration):
-    """The action of the highest value, or with probability epsilon any that is allowed, all with the same probability.
+    """Takes the action of the highest value or, with probability epsilon, any allowed action with equal probability.
 
     Each environment's epsilon falls linearly from 1 to a final value drawn for it once. See Mnih et al. 2016,
     https://arxiv.org/abs/1602.01783, section 4.
@@ -78,7 +78,7 @@ class EpsilonGreedy(Exploration):
         return actions, np.log(probabilities).astype(np.float32)
 
     def _any(self, outputs: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64] | int]:
-        """An action (B,) of those that are not FORBIDDEN, and of how many it is one."""
+        """Draw actions (B,) from those that are not FORBIDDEN; return them, and how many each was drawn from."""
         count, width = outputs.shape
         allowed = outputs != np.float32(FORBIDDEN)
         if allowed.all():
@@ -95,6 +95,6 @@ class EpsilonGreedy(Exploration):
 def draw_finals(
     finals: Sequence[float], probabilities: Sequence[float], num_envs: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """A final epsilon (B,) for each environment; the probabilities need not add up to exactly 1."""
+    """Draw a final epsilon (B,) for each environment; the probabilities need not add up to exactly 1."""
     p = np.array(probabilities)
     return rng.choice(finals, num_envs, p=p / p.sum())

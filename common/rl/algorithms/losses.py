@@ -19,7 +19,7 @@ Booleans = NDArray[np.bool_]
 
 class Loss(NamedTuple):
     derivative: Array
-    """By the network's outputs, of their shape."""
+    """The derivative with respect to the network's outputs, of their shape."""
     statistics: Statistics
     """gradient_norm is 0: it is not known yet."""
 
@@ -27,7 +27,7 @@ class Loss(NamedTuple):
 class Term(NamedTuple):
     value: float
     gradient: Array
-    """Derivative by the values (N,)."""
+    """The derivative with respect to the values (N,)."""
 
 
 def discounts(rollout: Rollout, gamma: float) -> Array:
@@ -36,7 +36,7 @@ def discounts(rollout: Rollout, gamma: float) -> Array:
 
 
 def squared_error(values: Array, targets: Array, weights: Array) -> Term:
-    """Return sum(weight * (target - value)^2) and its derivative by the values; the targets are constants.
+    """Return sum(weight * (target - value)^2) and its derivative; the targets are constants.
 
     Args:
         values: (N,).
@@ -58,12 +58,12 @@ def explained_variance(values: Array, targets: Array, weights: Array) -> float:
 
 
 def _variance(x: Array, weights: Array) -> Array:
-    """Over the valid steps."""
+    """Return the variance over the valid steps."""
     centred = x - weights @ x
     return weights @ (centred * centred)
 
 
 def normalized(advantages: Array, weights: Array) -> Array:
-    """Return advantages (T, B) with mean 0 and standard deviation 1 over the valid steps, whose weights (T B,) are."""
+    """Return advantages (T, B), standardised over the valid steps. weights: (T B,), of the steps in a mean."""
     centred = advantages - weights @ advantages.ravel()
     return centred / ((weights @ centred.ravel() ** 2) ** 0.5 + 1e-8)

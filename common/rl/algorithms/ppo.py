@@ -1,8 +1,8 @@
 """Proximal policy optimisation: several steps on the same rollout, each of which may change the policy only a little.
 
 Schulman et al. 2017, https://arxiv.org/abs/1707.06347, equations 7 and 9. Either the learner goes over the rollout in
-epochs and minibatches of steps, whose advantages it has estimated before the first of them
-(learner/parameters/batch_trainer.py), or each actor computes a gradient per epoch, of advantages estimated anew
+epochs and minibatches of steps, with advantages estimated once, before the first minibatch
+(learner/parameters/batch_trainer.py). Or each actor computes one gradient per epoch, with advantages estimated anew
 (actor/players/gradients.py): the distributed form of Heess et al. 2017, https://arxiv.org/abs/1707.02286, with the
 clipped ratio.
 """
@@ -17,7 +17,7 @@ from common.rl.rollout import Rollout
 
 
 def steps(outputs: Array, rollout: Rollout, *, gamma: float, gae_lambda: float) -> Rollout:
-    """Return the rollout's steps apart, with GAE(lambda)'s advantages and lambda-returns as targets of the values.
+    """Return `rollout.apart` with GAE(lambda)'s advantages, and lambda-returns as targets of the values.
 
     Args:
         outputs: ((T + 1) B, width + 1): last the value.
@@ -41,10 +41,11 @@ def loss(
     """Return the mean over the valid steps of -min(ratio * advantage, clip(ratio, 1 - clip_range, 1 + clip_range) *
     advantage) - entropy_coef * H(pi) + value_coef * (target - V)^2, where targets and advantages are constants.
 
-    The ratio is to the policy that acted. Steps that are not apart get targets and advantages of these outputs.
+    The ratio is to the policy that acted. A rollout that has no targets and advantages gets them from these outputs.
 
     Args:
-        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value; (N, ...) for N steps apart.
+        outputs: ((T + 1) B, action.width + 1): the policy's numbers, and last the value; (N, action.width + 1) for a
+            rollout of `Rollout.apart`.
     """
     now = ActorCritic(outputs, rollout, action)
     targets, advantages = rollout.targets, rollout.advantages
@@ -67,7 +68,10 @@ def _targets_and_advantages(values: Array, rollout: Rollout, gamma: float, gae_l
 
 
 def _clipped(ratio: Array, advantages: Array, clip_range: float) -> tuple[Array, Array]:
-    """The clipped surrogate (N,), and its derivative by the ratio: 0 where the clipped term is the smaller one."""
+    """Return the clipped surrogate (N,) and its derivative with respect to the ratio: 0 where the clipped term counts.
+
+    The clipped term counts where it is the smaller one.
+    """
     on = arrays.of(ratio)
     bounded = on.clipped(ratio, 1 - clip_range, 1 + clip_range) * advantages
     plain = ratio * advantages

@@ -17,20 +17,21 @@ from common.rl.rollout import Rollout
 
 
 def one_step_q(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
-    """Targets r + gamma max_a Q(s', a; target network)."""
+    """Return the loss with targets r + gamma max_a Q(s', a; target network)."""
     return _q_loss(outputs, rollout, target, gamma, lambda_=0.0)
 
 
 def n_step_q(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
-    """Targets r_t + gamma r_(t+1) + ... up to the end of rollout or episode, and there gamma^n max_a Q(s, a; target).
+    """Return the loss with n-step targets: r_t + gamma r_(t+1) + ... + gamma^n max_a Q(s, a; target network).
 
-    The last step of a rollout has a one-step target, the first one the longest.
+    Rewards are summed up to the end of the rollout or the episode, so the last step of a rollout has a one-step target
+    and the first has the longest.
     """
     return _q_loss(outputs, rollout, target, gamma, lambda_=1.0)
 
 
 def one_step_sarsa(outputs: Array, rollout: Rollout, target: Array, *, gamma: float) -> Loss:
-    """Targets r + gamma Q(s', a'; target network), where a' is the action taken next.
+    """Return the loss with targets r + gamma Q(s', a'; target network), where a' is the action taken next.
 
     Steps without a next action are left out: those that a time limit ended, and a rollout's last.
     """
@@ -50,7 +51,7 @@ def _q_loss(outputs: Array, rollout: Rollout, target: Array, gamma: float, lambd
 
 
 def _loss(outputs: Array, rollout: Rollout, returns: Array, counted: Array) -> Loss:
-    """The mean squared error over the steps that are `counted` (T, B)."""
+    """Return the mean squared error over the steps that are `counted` (T, B)."""
     on = arrays.of(outputs)
     weights = on.mean_weights(counted)
     values = _taken(outputs, rollout)
@@ -64,7 +65,7 @@ def _loss(outputs: Array, rollout: Rollout, returns: Array, counted: Array) -> L
 
 
 def _taken(outputs: Array, rollout: Rollout) -> Array:
-    """Values (T B,) of the actions taken."""
+    """Return values (T B,) of the actions taken."""
     steps, num_envs = rollout.actions.shape
     assert len(outputs) == (steps + 1) * num_envs, (outputs.shape, rollout.actions.shape)
     return arrays.of(outputs).pick(outputs[: steps * num_envs], rollout.actions.ravel())

@@ -21,15 +21,16 @@ Target = Floats | None
 class Method:
     loss: Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]
     """Loss of the network's outputs ((T + 1) B, width + 1) on a rollout's observations, time first. The last argument:
-    the target network's outputs on the same observations, of an algorithm that has one."""
+    the target network's outputs on the same observations, if the algorithm has a target network, else None."""
     has_target: bool = False
-    """True if it learns the values of discrete actions with a target network, which the learner keeps; it explores by
-    epsilon."""
+    """True if it learns the values of discrete actions with a target network, which the learner keeps; exploration is
+    epsilon-greedy."""
     corrects: bool = True
     """True if the loss uses per-step behaviour log-probs, so that one rollout may mix policy versions."""
     steps: Callable[[Algorithm, Floats, Rollout], Rollout] | None = None
-    """Of an algorithm that goes over each rollout `algorithm.epochs` times, in the learner in `algorithm.minibatches`
-    parts: the steps of a rollout that the parts are of, for the network's outputs before the first part."""
+    """For an algorithm that goes over each rollout `algorithm.epochs` times, in the learner in `algorithm.minibatches`
+    parts: returns a rollout's steps, which are split into the parts, given the network's outputs before the first part.
+    None for other algorithms."""
 
     @property
     def repeats(self) -> bool:
@@ -37,7 +38,7 @@ class Method:
 
 
 def _bound(loss: Callable[..., Loss], **fixed: Any) -> Callable[[Algorithm, Floats, Rollout, ActionSpec, Target], Loss]:
-    """The loss with the settings as its keyword arguments, by their names, but for those that are `fixed`."""
+    """Return the loss with settings as its keyword arguments, by their names, except for those that are `fixed`."""
     names = _settings(loss)
     has_target = "target" in signature(loss).parameters
 
@@ -54,7 +55,7 @@ def _steps(steps: Callable[..., Rollout]) -> Callable[[Algorithm, Floats, Rollou
 
 
 def _settings(function: Callable[..., Any]) -> list[str]:
-    """The settings that are its keyword arguments."""
+    """Return the names of its keyword-only arguments, which are names of settings."""
     return [name for name, one in signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY]
 
 
@@ -72,7 +73,7 @@ METHODS: dict[str, Method] = {
 def exploration(
     section: Algorithm, action: ActionSpec, num_envs: int, rng: np.random.Generator, frames: Floats | None
 ) -> Exploration:
-    """The algorithm's exploration for a batch of `num_envs` environments.
+    """Return the algorithm's exploration for a batch of `num_envs` environments.
 
     frames: (1,), frames of the whole run so far, which may change in place; None: training is over.
     """

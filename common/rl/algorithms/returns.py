@@ -1,6 +1,6 @@
 """Returns over a rollout, without importance correction. Arrays are (T, B), time first, unless said otherwise.
 
-Names follow rlax: x_tm1 belongs to the state a step started from, x_t to what the step led to.
+Names follow rlax: x_tm1 belongs to the state that a step started from, x_t to the state or reward it led to.
 """
 
 from common.rl import arrays

@@ -8,7 +8,7 @@ from common.rl.arrays import Array
 
 
 class VTrace(NamedTuple):
-    """Both (T, B)."""
+    """Both arrays are (T, B)."""
 
     targets: Array
     """v_s: targets for the value of the observation before each step."""

@@ -11,7 +11,7 @@ from common.rl.dense.trunk import Accumulator, Floats, Parameters
 
 
 class Heads:
-    """One layer of policy and value, which share its rows where each has a trunk of its own."""
+    """Policy and value as one layer; if each has a trunk of its own, they take different rows of the layer."""
 
     def __init__(self, layout: DenseLayout, parameters: Parameters, gradients: Parameters) -> None:
         self._policy = layout.action.outputs
@@ -38,7 +38,7 @@ class Heads:
     def backward(
         self, derivative: Floats, features: Sequence[Floats], by_features: Sequence[Floats], add: Accumulator
     ) -> None:
-        """Back-propagate from the derivative by the outputs to the parameters, and into `by_features`."""
+        """Back-propagate to the parameters, and into `by_features`. derivative: with respect to the outputs."""
         n = self._policy
         if self._by_log_std is not None:
             add.rows(derivative[:, n:-1], self._by_log_std)

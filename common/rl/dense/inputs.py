@@ -15,10 +15,10 @@ _PIXEL = np.float32(1 / 255)
 
 
 class Inputs:
-    """Boxes are flattened, normalised and scaled, pixels scaled to 0..1, discrete values one-hot."""
+    """Encodes observations: boxes flattened, normalised and scaled, pixels scaled to 0..1, discrete values one-hot."""
 
     def __init__(self, layout: DenseLayout, extras: Floats) -> None:
-        """extras: as `Normalization` has them; they may change in place."""
+        """extras: laid out by `Normalization`; they may change in place."""
         spec = layout.trunk.observation
         self.size = spec.size
         self._kind = spec.kind
@@ -26,7 +26,7 @@ class Inputs:
         self._mean, self._deviation = extras[: spec.size], extras[spec.size : 2 * spec.size]
         self._normalized = layout.normalized
         self.copies = spec.kind != "box" or layout.normalized or layout.trunk.scale != 1.0
-        """Whether they are others than the flattened observations, and `encode` writes them into `out`."""
+        """Whether the inputs differ from the flattened observations, so that `encode` writes them into `out`."""
 
     def encode(self, observations: NDArray[Any], out: Floats) -> Floats:
         """Return the inputs (N, size) of observations (N, *shape); out: memory for them, if `copies`."""

@@ -1,4 +1,4 @@
-"""What a dense network is, whoever computes it: its layers, and the order of their parameters in the flat vector.
+"""The definition of a dense network: its layers, and the order of their parameters in the flat vector.
 
 The learner's network (common/rl/networks/dense.py, in torch) and an actor's (common/rl/dense/network.py, in numpy) are
 both built from this, so that they are one network with one hash.
@@ -28,11 +28,11 @@ class TrunkLayout:
     """Units of each layer."""
     activation: Literal["relu", "tanh"]
     input_scale: float
-    """As the settings have it."""
+    """network.input_scale."""
 
     @property
     def scale(self) -> float:
-        """What a flattened observation is multiplied by; pixels are scaled to 0..1 instead."""
+        """The factor on a flattened observation; pixels are scaled to 0..1 instead."""
         return self.input_scale if self.observation.kind == "box" else 1.0
 
     @property
@@ -44,7 +44,7 @@ class TrunkLayout:
         return f"dense {self.observation.kind} {self.activation} x{self.input_scale:g}"
 
     def layers(self) -> Iterator[tuple[str, int, int]]:
-        """Name, units and inputs of each layer; its parameters are NAME_weight (units, inputs) and NAME_bias."""
+        """Yield name, units and inputs of each layer; its parameters are NAME_weight (units, inputs) and NAME_bias."""
         inputs = self.observation.size
         for index, units in enumerate(self.hidden):
             yield f"dense{index}", units, inputs
@@ -61,7 +61,7 @@ class DenseLayout:
     normalized: bool
     """Whether running statistics normalise the observations first."""
     masked: bool = False
-    """Whether observations end with a mask of actions (`common.rl.action_masks`); the trunk's is without it."""
+    """Whether observations end with an action mask (`common.rl.action_masks`); `trunk.observation` is without it."""
 
     @property
     def architecture(self) -> str:
@@ -70,7 +70,7 @@ class DenseLayout:
 
     @property
     def parameters(self) -> Layout:
-        """As `Module.named_parameters` has them: the network's own, then those of its parts."""
+        """In the order of torch's `Module.named_parameters`: the network's own parameters, then those of its parts."""
         own: list[tuple[str, tuple[int, ...]]] = [
             ("head_weight", (self.action.outputs + 1, self.trunk.features)),
             ("head_bias", (self.action.outputs + 1,)),
@@ -90,5 +90,5 @@ def trunk_layout(section: Network, observation: ObservationSpec) -> TrunkLayout:
 
 
 def heads(trunk: str, shared: bool, action: ActionSpec) -> str:
-    """The architecture of policy and value on trunks of the architecture `trunk`."""
+    """Return the architecture of policy and value on trunks of the architecture `trunk`."""
     return f"{trunk} {'shared' if shared else 'separate'}{action.suffix}"

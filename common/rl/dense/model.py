@@ -70,7 +70,7 @@ def clip_norm(vector: Floats, max_norm: float) -> float:
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> DenseModel:
-    """The model of a run whose network is dense and feed-forward; raises as `common.rl.networks.model.build`."""
+    """Return the model of a run whose network is dense and feed-forward; raises as `common.rl.networks.model.build`."""
     decided, normalization, extras = plan(settings, observation, action)
     section = settings.network
     masked = observation.seen is not None

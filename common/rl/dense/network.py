@@ -18,29 +18,29 @@ from common.rl.dense.trunk import Accumulator, Floats, Trunk
 from common.rl.model import Layout
 
 KEPT_CHUNKS = 16
-"""Up to this many chunks of a rollout the activations are kept for `backward`; beyond, they are computed again."""
+"""The activations of up to this many chunks of a rollout are kept for `backward`; of more, they are computed again."""
 
 
 @dataclass(eq=False)
 class _Memory:
-    """Of one pass over some observations; used again for the next ones, since new pages cost more than the sums."""
+    """The arrays of one pass over some observations, reused for the next: new memory pages cost more than the sums."""
 
     inputs: Floats
     activations: list[list[Floats]]
-    """Of each layer of each trunk."""
+    """Activations of each layer, for each trunk."""
     outputs: Floats
 
 
 class DenseNetwork:
-    """A function of `vector`: what is written into it is in use at once."""
+    """A network with its parameters in `vector`: what is written there takes effect at once."""
 
     def __init__(self, layout: DenseLayout, extras: Floats) -> None:
-        """All parameters are 0. extras: as `Inputs` takes them."""
+        """Make a network whose parameters are all 0. extras: as `Inputs` takes them."""
         parameters = layout.parameters
         self.vector: Floats = np.zeros(sum(math.prod(shape) for _, shape in parameters), np.float32)
         """All parameters, in the order of the layout."""
         self.gradient: Floats = np.zeros_like(self.vector)
-        """Of each of them."""
+        """The derivatives with respect to the parameters, in the same order."""
         self.chunk = CHUNK
         """Largest number of observations of a pass."""
         self._width = layout.action.width + 1
@@ -52,17 +52,17 @@ class DenseNetwork:
         self._trunks = [Trunk(layout.trunk, _below(one, values), _below(one, slopes)) for one in prefixes]
         self._acting = self._memory(0)
         self._passes: list[_Memory] = []
-        """The last `forward`'s: one for each chunk, or one for all."""
+        """The memory of the last `forward`: one for each chunk, or one for all chunks."""
         self._slopes = self._layers(0)
-        """Derivatives by the activations of a chunk."""
+        """The derivatives with respect to the activations of a chunk."""
         self._observations: NDArray[Any] = np.zeros(0, np.float32)
-        """Those of the last `forward`."""
+        """The observations of the last `forward`."""
 
     def act(self, observations: NDArray[Any]) -> Floats:
         """Return outputs (B, action.width + 1) of observations (B, *shape); they are valid until the next call."""
         if len(self._acting.outputs) != len(observations):
             self._acting = self._memory(len(observations))
-        with np.errstate(all="ignore"):  # what is not finite is found where it matters
+        with np.errstate(all="ignore"):  # numbers that are not finite are detected where they matter
             return self._run(observations, self._acting)
 
     def forward(self, observations: NDArray[Any]) -> Floats:
@@ -77,7 +77,10 @@ class DenseNetwork:
         return outputs
 
     def backward(self, derivative: Floats) -> None:
-        """Set `gradient` to that of a loss with this derivative by the outputs of the last `forward`; once for each."""
+        """Set `gradient`; call at most once after each `forward`.
+
+        derivative: of the loss, with respect to the outputs of the last `forward`.
+        """
         chunks = self._chunks()
         add = Accumulator()
         with np.errstate(all="ignore"):
@@ -123,7 +126,7 @@ class DenseNetwork:
             self._slopes = self._layers(sizes[0])
 
     def _pass(self, number: int, rows: slice) -> _Memory:
-        """The memory of a chunk."""
+        """Return the memory of a chunk."""
         if number < len(self._passes):
             return self._passes[number]
         first, count = self._passes[0], rows.stop - rows.start
@@ -141,7 +144,7 @@ class DenseNetwork:
 
 
 def _views(vector: Floats, layout: Layout) -> dict[str, Floats]:
-    """The parameters in a flat vector, by their names."""
+    """Return views of the parameters in a flat vector, by name."""
     views, first = {}, 0
     for name, shape in layout:
         last = first + math.prod(shape)

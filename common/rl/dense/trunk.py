@@ -14,7 +14,7 @@ Parameters = Mapping[str, Floats]
 
 
 class Accumulator:
-    """Puts the gradient of a layer in its place, or adds it to what the chunks before left there."""
+    """Writes a layer's gradient for the first chunk of a pass, and adds to it for the later chunks."""
 
     def __init__(self) -> None:
         self.first = True
@@ -22,7 +22,10 @@ class Accumulator:
         self._ones = np.ones(0, np.float32)
 
     def __call__(self, delta: Floats, inputs: Floats, by_weight: Floats, by_bias: Floats) -> None:
-        """Of a linear layer; delta: (N, units), the derivative by what it gives. inputs: (N, inputs)."""
+        """Write or add the gradient of a linear layer.
+
+        delta: (N, units), the derivative with respect to the layer's outputs. inputs: (N, inputs).
+        """
         if len(self._ones) != len(delta):
             self._ones = np.ones(len(delta), np.float32)
         if self.first:
@@ -33,7 +36,10 @@ class Accumulator:
             by_bias += np.dot(self._ones, delta)
 
     def rows(self, delta: Floats, by_row: Floats) -> None:
-        """Of a parameter that is added to each row; delta: (N, n), the derivative by the rows."""
+        """Write or add the gradient of a parameter that is added to each row.
+
+        delta: (N, n), the derivative with respect to the rows.
+        """
         total = np.add.reduce(delta, axis=0)
         by_row[...] = total if self.first else by_row + total
 
@@ -42,7 +48,7 @@ class Trunk:
     """One trunk. Its weights and their gradient are views of the network's flat vectors."""
 
     def __init__(self, layout: TrunkLayout, parameters: Parameters, gradients: Parameters) -> None:
-        """Both by the names of `TrunkLayout.layers`."""
+        """parameters, gradients: by the names of `TrunkLayout.layers`."""
         names = [name for name, _, _ in layout.layers()]
         self.units = layout.hidden
         self._weights = [parameters[f"{name}_weight"] for name in names]
@@ -67,9 +73,10 @@ class Trunk:
     def backward(
         self, inputs: Floats, activations: Sequence[Floats], derivatives: Sequence[Floats], add: Accumulator
     ) -> None:
-        """Back-propagate from the derivative by the features, `derivatives[-1]` (N, features), to the parameters.
+        """Back-propagate to the parameters.
 
-        inputs: as of `forward`. activations: as it left them; overwritten. derivatives: memory like theirs.
+        inputs, activations: as `forward` took and left them; activations are overwritten. derivatives: memory of the
+        same shapes as activations; `derivatives[-1]` (N, features) is the derivative with respect to the features.
         """
         for index in range(len(self._weights) - 1, -1, -1):
             delta = derivatives[index]

@@ -9,11 +9,11 @@ from common.rl.arrays import Array
 
 Floats = NDArray[np.float32]
 Actions = Array
-"""(N, *shape) of the action spec's shape."""
+"""(N, *shape), where shape is that of the action spec."""
 
 
 class Distribution(ABC):
-    """The distributions of the actions of N states; drawn on the host, and otherwise where the outputs are."""
+    """The distributions of actions in N states. `sample` works on the host, all else where the outputs are."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> tuple[Actions, Floats]:
@@ -21,20 +21,26 @@ class Distribution(ABC):
 
     @abstractmethod
     def mode(self) -> Actions:
-        """The most probable action per state."""
+        """Return the most probable action per state."""
 
     @abstractmethod
     def log_prob(self, actions: Actions) -> Array:
-        """Log-probabilities (N,) of one action per state."""
+        """Return log-probabilities (N,) of one action per state."""
 
     @abstractmethod
     def score(self, actions: Actions, coefficients: Array) -> Array:
-        """Derivative of sum(coefficient * log pi(action)) by the network's outputs, (N, width); coefficients (N,)."""
+        """Return the derivative (N, width) of sum(coefficient * log pi(action)) with respect to the network's outputs.
+
+        coefficients: (N,).
+        """
 
     @abstractmethod
     def entropy(self) -> Array:
-        """Entropies (N,), in nats."""
+        """Return entropies (N,), in nats."""
 
     @abstractmethod
     def entropy_gradient(self, coefficients: Array) -> Array:
-        """Derivative of sum(coefficient * entropy) by the network's outputs, (N, width); coefficients (N,)."""
+        """Return the derivative (N, width) of sum(coefficient * entropy) with respect to the network's outputs.
+
+        coefficients: (N,).
+        """

@@ -24,14 +24,14 @@ class Categorical(Distribution):
         self._arrays = arrays.of(logits)
 
     def sample(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-        """Inverts the cumulative distribution: one random number per row; the Gumbel trick needs one per action."""
+        """Invert the cumulative distribution, by one random number per row; the Gumbel trick needs one per action."""
         logits = self._logits
         if logits.shape[1] == 2:
             return _one_of_two(logits, rng) if len(logits) != 1 else _one_of_two_once(logits, rng)
         shifted = logits - np.maximum.reduce(logits, axis=1, keepdims=True)
         cumulative = np.add.accumulate(np.exp(shifted), axis=1)
         total = cumulative[:, -1]
-        # random() < 1, so the threshold is below the total in float64; an action of probability 0 is never drawn last.
+        # random() < 1, so the threshold is below the total in float64: last actions of probability 0 are never drawn.
         threshold = rng.random(len(logits)) * total
         actions: NDArray[np.int64] = np.add.reduce(cumulative <= threshold[:, np.newaxis], axis=1, dtype=np.int64)
         return actions, shifted[np.arange(len(actions)), actions] - np.log(total)
@@ -53,7 +53,7 @@ class Categorical(Distribution):
         return self._arrays.pick(self.log_probs, actions)
 
     def score(self, actions: Actions, coefficients: Array) -> Array:
-        """Coefficient * (one at the action - pi)."""
+        """Return coefficient * (one-hot action - pi)."""
         gradient = self._probs * -coefficients[:, None]
         self._arrays.add_at(gradient, actions, coefficients)
         return gradient
@@ -66,14 +66,14 @@ class Categorical(Distribution):
         return self._entropies
 
     def entropy_gradient(self, coefficients: Array) -> Array:
-        """-coefficient * pi * (log pi + entropy)."""
+        """Return -coefficient * pi * (log pi + entropy)."""
         gradient = self._probs * (self.log_probs + self._entropies[:, None])
         gradient *= -coefficients[:, None]
         return gradient
 
 
 def _one_of_two(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-    """As `Categorical.sample` for (N, 2), the same actions by the same random numbers in two thirds of the time."""
+    """Do the same as `Categorical.sample` for (N, 2): equal actions from equal random numbers, in 2/3 of the time."""
     apart = logits[:, 1] - logits[:, 0]
     # Action 0 where the number is below its probability, 1 / (1 + exp(apart)).
     second = rng.random(len(logits)) * (1 + np.exp(np.minimum(apart, _MOST))) >= 1
@@ -81,7 +81,7 @@ def _one_of_two(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.in
 
 
 def _one_of_two_once(logits: Floats, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
-    """As `_one_of_two` for (1, 2), to the last bit: by numbers, of which each takes a tenth of an array's time."""
+    """Do the same as `_one_of_two` for (1, 2), to the last bit, with scalars: they take a tenth of an array's time."""
     apart = logits[0, 1] - logits[0, 0]
     second = rng.random() * float(1 + np.exp(_MOST if apart > _MOST else apart)) >= 1
     return np.array([second], np.int64), -np.array([np.logaddexp(_NONE, -apart if second else apart)])
@@ -122,7 +122,7 @@ class MultiCategorical(Distribution):
         return self._arrays.concatenated([part.entropy_gradient(coefficients) for part in self._parts], axis=1)
 
     def _columns(self, actions: Actions) -> Actions:
-        """(choices, N)."""
+        """Return the actions as (choices, N)."""
         return actions.reshape(len(actions), len(self._parts)).T
 
     def _joined(self, columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ class Gaussian(Distribution):
 
     @cached_property
     def _slope(self) -> Array:
-        """Derivative of log std by its outputs."""
+        """Derivative of log std with respect to the outputs it is computed from."""
         rise = 0.5 * (1 + self._arrays.tanh(0.5 * self._raw)) if self._softplus else self._std - STD_FLOOR
         return rise / self._std
 
@@ -60,18 +60,18 @@ class Gaussian(Distribution):
         return self._density((flat - self._mean) / self._std, flat)
 
     def score(self, actions: Actions, coefficients: Array) -> Array:
-        """With z = (a - mean) / std: z / std by the mean and (z^2 - 1) / std by std."""
+        """With z = (a - mean) / std, the derivative is z / std for the mean and (z^2 - 1) / std for std."""
         z = (actions.reshape(self._mean.shape) - self._mean) / self._std
         gradient = self._arrays.concatenated([z / self._std, (z * z - 1) * self._slope], axis=1)
         gradient *= coefficients[:, None]
         return gradient
 
     def entropy(self) -> Array:
-        """Before tanh: the sum of log std + log(2 pi e) / 2."""
+        """Return the entropies before tanh: the sum of log std + log(2 pi e) / 2."""
         return self._log_scale + 0.5 * self._mean.shape[1]
 
     def entropy_gradient(self, coefficients: Array) -> Array:
-        """0 by the mean, 1 / std by std."""
+        """The derivative is 0 for the mean and 1 / std for std."""
         gradient = self._arrays.concatenated([self._arrays.zeros_like(self._mean), self._slope], axis=1)
         gradient *= coefficients[:, None]
         return gradient

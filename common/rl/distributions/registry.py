@@ -8,7 +8,7 @@ from common.rl.distributions.gaussian import Gaussian
 
 
 def distribution(spec: ActionSpec, outputs: Array) -> Distribution:
-    """The distribution of the actions of N states from the policy's numbers for them, `outputs` (N, spec.width)."""
+    """Return the distributions of actions in N states. outputs: (N, spec.width), the policy's numbers for them."""
     if spec.kind == "discrete":
         return Categorical(outputs)
     return Gaussian(spec, outputs) if spec.kind == "box" else MultiCategorical(spec, outputs)

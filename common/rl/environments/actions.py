@@ -24,10 +24,10 @@ class ActionMap:
     """
 
     own: Callable[[NDArray[Any]], NDArray[Any]]
-    """The environment's actions (B, *shape), a new array, for a policy's (B, *spec.shape)."""
+    """Maps a policy's actions (B, *spec.shape) to the environment's (B, *shape), a new array."""
 
     def __init__(self, space: gymnasium.Space[Any], bounds: Bounds = "clip") -> None:
-        """Raises EnvironmentMissingError for a space that is none of the three."""
+        """Raises EnvironmentMissingError for any other space, and for one without a number."""
         self.space = space
         self.same = isinstance(space, Discrete) and not space.start
         """Whether the policy's actions are the environment's own."""
@@ -48,22 +48,22 @@ class ActionMap:
             )
 
     def bypass(self) -> None:
-        """From now on the environment's own actions are given, not a policy's."""
+        """From now on, take the environment's own actions instead of a policy's."""
         self.same, self.own = True, np.asarray
 
 
 @dataclass(frozen=True, eq=False)
 class BoxMap:
-    """From the numbers of a policy to those of a Box; every array has the Box's shape."""
+    """Maps the numbers of a policy to those of a Box; every array has the Box's shape."""
 
     centre: NDArray[np.float64]
-    """Between two bounds; 0 where a bound is missing."""
+    """The middle of the two bounds; 0 where a bound is missing."""
     half: NDArray[np.float64]
-    """Of the distance between two bounds; 1 where a bound is missing."""
+    """Half the distance between the two bounds; 1 where a bound is missing."""
     low: NDArray[Any]
     high: NDArray[Any]
     squashed: NDArray[np.bool_]
-    """What goes through tanh first."""
+    """Which numbers go through tanh first."""
 
     @property
     def whole(self) -> bool:
@@ -83,5 +83,5 @@ class BoxMap:
 def _into_box(space: Box, both: NDArray[np.bool_], squashed: NDArray[np.bool_]) -> BoxMap:
     low = np.where(both, space.low.astype(np.float64), -1)
     high = np.where(both, space.high.astype(np.float64), 1)
-    # Halved first: no overflow.
+    # Bounds are halved before they are added, so that nothing overflows.
     return BoxMap(high / 2 + low / 2, high / 2 - low / 2, space.low, space.high, squashed)

@@ -10,12 +10,12 @@ from common.settings.sections import Environment
 
 
 def make_atari(section: Environment, spec: EnvSpec, *, num_envs: int, seed: int) -> Environments:
-    """The game of `spec`: grey square frames, maximum over two, stacked; raw rewards; an episode is a game.
+    """Make a batch of the game of `spec`: grey square frames, maximum over two, stacked; raw rewards.
 
-    section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, those of the protocol too
-    (docs/environments.md). `repeat_action_probability` is by default that of the id, 0.25 for all of v5 (sticky
-    actions, Machado et al. 2018, https://arxiv.org/abs/1709.06009); up to 30 no-ops and FIRE at the start are as in
-    what came before that paper, which has neither.
+    An episode is a game. section: resolved. Its options may set other arguments of ale_py's AtariVectorEnv, including
+    those of the protocol (docs/environments.md). `repeat_action_probability` is by default that of the id, 0.25 for all
+    v5 games (sticky actions, Machado et al. 2018, https://arxiv.org/abs/1709.06009). Up to 30 no-ops and FIRE at the
+    start follow earlier work; that paper has neither.
     Raises ConfigurationError for an option that the section itself or this batch sets.
     """
     from ale_py.vector_env import AtariVectorEnv

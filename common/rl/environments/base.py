@@ -40,12 +40,12 @@ class Step(NamedTuple):
 
     @property
     def futureless(self) -> NDArray[np.bool_]:
-        """(B,): the discount is 0 for learning."""
+        """(B,): where the discount is 0 for learning."""
         return self.terminated if self.life_lost is None else self.terminated | self.life_lost
 
 
 class Clock(Protocol):
-    """What the module `time` shows of the time; a simulation has its own."""
+    """The clocks of the module `time`; a simulation has its own."""
 
     def monotonic(self) -> float: ...
 
@@ -66,26 +66,26 @@ class Environments(ABC):
     """B, the number of environments."""
     observation: ObservationSpec
     action: ActionSpec
-    """Of the actions that `step` takes: choices counted from 0; numbers of a Box without bounds."""
+    """The spec of the actions that `step` takes: choices counted from 0; numbers of a Box without bounds."""
     actions: ActionMap
-    """To the environment's own; of environments that `make` made, like `space`."""
+    """Maps them to the environment's own actions. Like `space`, only in environments that `make` made."""
     space: gymnasium.Space[Any]
-    """Of one observation before it is stacked, in the environment's own form."""
+    """The space of one observation before it is stacked, in the environment's own form."""
     frames_per_step: int
     """Steps of the environment's own clock (emulator frames) per step of the agent."""
     pace: float = 0.0
     """Least seconds from one step to the next; 0: as fast as possible."""
     clock: Clock = time
-    """In whose time they are stepped."""
+    """The clock by which the environments are stepped."""
     masks_unused: bool = False
-    """Whether the info of a reset said which actions are allowed, and nobody asked."""
+    """Whether the info of a reset had an action mask that the settings do not use."""
 
     @abstractmethod
     def reset(self, seed: int | None = None) -> Observations:
         """Start a new episode in every environment; return the first observations, (B, *shape).
 
-        seed: of this batch, 0 or more; the one given at construction if None. The same seed gives the same
-        episodes for the same actions; environments of one batch, and of batches with other seeds, differ.
+        seed: of this batch, 0 or more; None: the one given at construction. The same seed gives the same episodes for
+        the same actions; environments within one batch, and in batches with other seeds, differ.
         """
 
     @abstractmethod
@@ -94,7 +94,7 @@ class Environments(ABC):
 
     @abstractmethod
     def render(self) -> NDArray[np.uint8]:
-        """The current picture of the first environment, (H, W, 3); needs render_mode="rgb_array" in `make`."""
+        """Return the current picture of the first environment, (H, W, 3); needs render_mode="rgb_array" in `make`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -102,24 +102,24 @@ class Environments(ABC):
 
 
 class MakeEnvironments(Protocol):
-    """As `common.rl.environments.make.make` without pictures."""
+    """The signature of `common.rl.environments.make.make`, without render_mode."""
 
     def __call__(self, section: Environment, *, num_envs: int, seed: int) -> Environments: ...
 
 
 def failure(name: str, doing: str, error: Exception) -> UnavailableError:
-    """The error to raise when an environment's own code raised `error` in `doing`, reset for instance.
+    """Return the error to raise when an environment's own code raised `error` in `doing`, for instance "reset".
 
-    Where it was raised is logged once.
+    The place where it was raised is logged once.
     """
     log_traceback(error)
     return UnavailableError(f"environment {name} failed in {doing}: {error_text(error)}")
 
 
 def env_seed(seed: int, index: int) -> int:
-    """The seed of one environment in the batch of the actor with `seed`; both 0 or more.
+    """Return the seed of environment `index` in the batch of the actor with `seed`; both are 0 or more.
 
-    Hashed from the pair, so that actors with neighbouring seeds share no episodes; 31 bits, which every environment
-    takes (ALE reads a C int, and some seed numpy's legacy generator).
+    It is hashed from the pair, so that actors with neighbouring seeds share no episodes, and has 31 bits, which every
+    environment takes (ALE reads a C int, and some seed numpy's legacy generator).
     """
     return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0] >> 1)

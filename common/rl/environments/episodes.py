@@ -1,8 +1,8 @@
 """Returns, lengths and durations of episodes, from the steps of a batch.
 
-An episode's duration is its steps times the shortest step of the batch so far, or times the pace where that is longer.
-Waiting for credit, for gradients, for the learner's actions or for a processor that others use is no part of it: a host
-with too much to do does not look like an agent that lives long.
+An episode's duration is its steps times the shortest step of the batch so far, or times the pace if that is longer.
+It does not include waiting for credit, for gradients, for the learner's actions or for a busy processor: an overloaded
+host must not look like an agent that survives for long.
 """
 
 import math
@@ -23,7 +23,7 @@ class EpisodeTracker:
         """(B,): whether the next step counts, or is a dummy after an episode's end; never changed in place."""
         self._all = self.valid
         self._returns = [0.0] * count
-        """Numbers: of the few environments of a batch they add up faster than an array, and never warn."""
+        """Python's numbers: with the few environments of a batch they add up faster than an array, and never warn."""
         self._steps = 0
         self._first_steps = [0] * count
         """Steps of the batch before each episode began."""
@@ -36,16 +36,16 @@ class EpisodeTracker:
     def update(
         self, rewards: NDArray[np.float32], terminated: NDArray[np.bool_], truncated: NDArray[np.bool_], seconds: float
     ) -> Sequence[Episode]:
-        """Add one step of the batch, arrays (B,), that took so many `seconds`; return the episodes that ended in it.
+        """Add one step of the batch, arrays (B,), which took `seconds`; return the episodes that ended in it.
 
         Episodes with a reward that was not finite are left out.
         """
         self._steps += 1
-        if not self._some_begin or 2 * np.count_nonzero(self.valid) > self.valid.size:  # a reset is no step
+        if not self._some_begin or 2 * np.count_nonzero(self.valid) > self.valid.size:  # resets are no steps
             self._shortest = min(self._shortest, seconds)
         returns = self._returns
         for index, reward in enumerate(rewards.tolist()):
-            returns[index] += reward  # of a dummy step: 0
+            returns[index] += reward  # 0 in a dummy step
         self._some_begin = bool(np.count_nonzero(terminated) or np.count_nonzero(truncated))
         if not self._some_begin:
             self.valid = self._all
@@ -55,7 +55,7 @@ class EpisodeTracker:
         return [episode for index in np.flatnonzero(over).tolist() if (episode := self._end(index)) is not None]
 
     def _end(self, index: int) -> Episode | None:
-        """None: its return is not finite."""
+        """Return the episode that ended in environment `index`; None if its return is not finite."""
         total, length = self._returns[index], self._steps - self._first_steps[index]
         self._returns[index], self._first_steps[index] = 0.0, self._steps + 1
         seconds = length * max(self._pace, self._shortest)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 _MASKS = (0xFF, 0xFF00, 0xFF0000, 0)
-"""Of a surface in Pillow's order of bytes: red, green, blue, and one unused."""
+"""Channel masks of a pygame surface in Pillow's order of bytes: red, green, blue, and one unused."""
 
 
 class Camera:
@@ -21,11 +21,11 @@ class Camera:
         self._size = size
 
     def picture(self, environment: gymnasium.Env[Any, Any]) -> NDArray[np.uint8]:
-        """The current one, of `space`."""
+        """Return the current picture, of `space`."""
         return self.shrunk(np.asarray(environment.render()))
 
     def shrunk(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """As `space` has it, of a picture (height, width, 3)."""
+        """Return a picture of `space`, from one (height, width, 3)."""
         # pygame's arrays are views of column-major surfaces; Pillow reads those ten times as fast in memory order.
         sideways = picture.strides[0] < picture.strides[1]
         frame = self._grey(Image.fromarray(picture.swapaxes(0, 1) if sideways else picture))
@@ -36,7 +36,7 @@ class Camera:
 
 
 class FlappyCamera(Camera):
-    """Of a FlappyBird that `can_draw`: several times as fast, with the same pixels.
+    """A camera for a FlappyBird that passes `can_draw`: several times as fast, with the same pixels.
 
     FlappyBird's `render()` blends a background with an alpha channel, though nothing lies behind it, and copies twice.
     """
@@ -52,12 +52,12 @@ class FlappyCamera(Camera):
 
 
 def camera(environment: gymnasium.Env[Any, Any], size: int) -> Camera:
-    """The fastest that takes pictures of environments like this one."""
+    """Return the fastest camera for environments like this one."""
     return FlappyCamera(size) if can_draw(environment) else Camera(size)
 
 
 def can_draw(environment: gymnasium.Env[Any, Any]) -> bool:
-    """Whether this is a FlappyBird with the private attributes that FlappyCamera uses."""
+    """Return whether this is a FlappyBird with the private attributes that FlappyCamera uses."""
     game = environment.unwrapped
     inside = ("_surface", "_images", "_draw_surface")
     return type(game).__name__ == "FlappyBirdEnv" and all(hasattr(game, name) for name in inside)

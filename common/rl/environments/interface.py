@@ -1,4 +1,4 @@
-"""What a trained agent is given outside of a3cd, and what it gives: the environment's own observations and actions."""
+"""What a trained agent takes and gives outside of a3cd: the environment's own observations and actions."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ Rows = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Interface:
-    """Of one environment."""
+    """The observations and actions of one environment, and their conversion for a network."""
 
     space: gymnasium.Space[Any]
-    """Of an observation before it is stacked."""
+    """The space of an observation before it is stacked."""
     actions: ActionMap
     frame: ObservationSpec
-    """An observation as `rows` gives it."""
+    """The spec of an observation that `rows` returns."""
     observation: ObservationSpec
-    """The same stacked, or with a mask of the actions, as a network takes it."""
+    """The spec of an observation that a network takes: stacked, or with an action mask."""
     stack: FrameStack | None
-    """How; None: it is not stacked."""
+    """How observations are stacked; None: they are not."""
     camera: Camera | None
-    """Shrinks pictures (height, width, 3) of the environment as in training; None: they are not taken."""
+    """Shrinks pictures (height, width, 3) of the environment as in training; None: pictures are not accepted."""
 
     def rows(self, observation: Any) -> tuple[Rows, bool]:
-        """The frames of one observation or of a batch of them, and whether it was one.
+        """Return the frames of one observation or of a batch, and whether it was a single observation.
 
-        A batch has an axis more, in front; of a Dict or a Tuple it is a list. Raises ObservationError where it is
-        neither.
+        A batch has one more axis, in front; for a Dict or a Tuple it is a list. Raises ObservationError for anything
+        else.
         """
         if isinstance(self.space, Dict | Tuple):
             one = not isinstance(observation, list)
@@ -67,10 +67,10 @@ class Interface:
         return self._discrete(batch) if isinstance(self.space, Discrete) else self._box(batch), one
 
     def masked(self, rows: Rows, mask: Any, *, one: bool) -> Rows:
-        """What a network takes for `rows` and the mask that came with their observations.
+        """Return the network's inputs: `rows`, joined with the mask that came with their observations.
 
-        mask: as info has it, for a batch (B, action.width); None: there was none. Raises ObservationError for a mask
-        where none is taken, for none where one is, and for one that does not fit.
+        mask: as in info, for a batch (B, action.width); None: there was none. Raises ObservationError for a mask that
+        the agent does not take, for the lack of one that it needs, and for a mask that does not fit.
         """
         if self.observation.seen is None:
             if mask is not None:
@@ -88,12 +88,15 @@ class Interface:
         return join(rows, found != 0)
 
     def mask(self, row: NDArray[Any]) -> dict[str, Any]:
-        """What is in info with the observation of `row`, (*observation.shape): its mask, if there is one."""
+        """Return the info that goes with the observation in `row`, (*observation.shape): its mask, if it has one."""
         width = self.actions.spec.width
         return {} if self.observation.seen is None else {KEY: row[-width:].astype(np.int8)}
 
     def given(self, row: NDArray[Any]) -> Any:
-        """The observation that became `row`: (*frame.shape), or (*observation.shape) where it has a mask."""
+        """Return the environment's observation that became `row`.
+
+        row: (*frame.shape), or (*observation.shape) if it has a mask.
+        """
         if self.observation.seen is not None:
             row = split(self.observation.seen, row[None])[0][0]
         if isinstance(self.space, COMPOSED):
@@ -126,11 +129,11 @@ class Interface:
     def _box(self, batch: NDArray[Any]) -> Rows:
         if self.frame.kind == "pixels":
             return (batch if batch.shape[1:] == self.frame.shape else batch.transpose(0, 3, 1, 2)).copy()
-        with np.errstate(over="ignore"):  # what does not fit is not finite, and refused
+        with np.errstate(over="ignore"):  # a number too large for float32 becomes infinite, and is refused
             return self._finite(batch.astype(np.float32))
 
     def _flattened(self, many: Sequence[Any]) -> Rows:
-        """(B, numbers), as gymnasium flattens each."""
+        """Return (B, numbers): each observation, flattened as gymnasium does."""
         rows = np.zeros((len(many), self.frame.size), np.float32)
         for row, each in zip(rows, many, strict=True):
             try:
@@ -156,7 +159,7 @@ class Interface:
 
 
 def interface(section: Environment) -> Interface:
-    """Of the environment of a run, of which one is made and closed; raises as `make`."""
+    """Return the interface of a run's environment, one of which is made and closed; raises as `make`."""
     section = resolve(section)
     environments = make(msgspec.structs.replace(section, frame_stack=1, step_seconds=0.0), num_envs=1, seed=0)
     environments.close()

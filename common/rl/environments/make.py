@@ -26,17 +26,17 @@ from common.rl.environments.wrappers import PacedEnvironments, RepeatAction, Sta
 from common.settings.sections import Environment
 
 VECTOR_ENVS = 8
-"""From this number on a vector implementation is the faster: CartPole's takes 90 us a step, one in a loop 11."""
+"""From this many environments, a vector implementation is faster: CartPole's takes 90 us a step, one in a loop 11."""
 
 
 def make(
     section: Environment, *, num_envs: int, seed: int, render_mode: Literal["rgb_array"] | None = None
 ) -> Environments:
-    """The environments of `section`, ready for `reset`; its `auto` values are resolved here, `num_envs` is not used.
+    """Make the environments of `section`, ready for `reset`. Its `auto` values are resolved, its `num_envs` is ignored.
 
     seed: of the actor, 0 or more.
     render_mode: "rgb_array" to call `render` later. After this call SDL opens no window in this process.
-    Raises EnvironmentMissingError if it does not exist, cannot be made, or has unsupported spaces;
+    Raises EnvironmentMissingError if the environment does not exist, cannot be made, or has unsupported spaces;
     ConfigurationError for a setting that the environment does not support.
     """
     section = resolve(section)
@@ -75,7 +75,7 @@ def _batch(section: Environment, spec: EnvSpec, num_envs: int, seed: int, render
 
 
 def _vector(section: Environment, spec: EnvSpec, num_envs: int, seed: int) -> Environments | None:
-    """The environment's own vector implementation; None without one that has next-step reset and plain observations."""
+    """Return the environment's vector implementation; None without one of next-step reset and plain observations."""
     if spec.vector_entry_point is None or spec.additional_wrappers:
         return None
     limit = {"max_episode_steps": section.max_episode_steps} if section.max_episode_steps else {}
@@ -124,7 +124,7 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
 
 
 def _options_taken(error: Exception, section: Environment, spec: EnvSpec) -> str:
-    """Which of the options it does not take, and which it does, if that is what went wrong; else empty."""
+    """Return which options the environment does not take, and which it does; empty if that was not the error."""
     if not isinstance(error, TypeError) or "unexpected keyword argument" not in str(error) or is_atari(section.id):
         return ""
     entry = spec.entry_point
@@ -139,7 +139,10 @@ def _options_taken(error: Exception, section: Environment, spec: EnvSpec) -> str
 
 
 def _refuse_raw_pictures(section: Environment, spec: EnvSpec) -> None:
-    """Of an ALE game under another id than ALE/...: its whole screen in colour, from which no network here learns."""
+    """Raise EnvironmentMissingError for an ALE game whose id does not begin with ALE/.
+
+    It gives the whole screen in colour, from which no network here learns.
+    """
     kind = section.options.get("obs_type", spec.kwargs.get("obs_type", "rgb"))
     if not str(spec.entry_point).startswith("ale_py") or kind == "ram":
         return
@@ -152,21 +155,21 @@ def _refuse_raw_pictures(section: Environment, spec: EnvSpec) -> None:
 
 
 def _refuse_old_interface(environment: gymnasium.Env[Any, Any]) -> None:
-    """Raises EnvironmentMissingError for a `reset` of Gym before 0.26; an old `step` shows when it is called."""
+    """Raise EnvironmentMissingError for a `reset` of Gym before 0.26; an old `step` fails when it is called."""
     try:
         parameters = inspect.signature(environment.reset).parameters.values()
-    except (TypeError, ValueError):  # in C
+    except (TypeError, ValueError):  # a `reset` written in C
         return
     if not any(one.name == "seed" or one.kind is one.VAR_KEYWORD for one in parameters):
         raise EnvironmentMissingError(OLD_INTERFACE)
 
 
 def _own_limit(spec: EnvSpec, section: Environment) -> tuple[EnvSpec, int]:
-    """The registration to make environments from, and the limit in the agent's steps that the batch keeps; 0: none.
+    """Return the registration to make environments from, and the time limit that the batch itself applies; 0: none.
 
-    Gymnasium's TimeLimit, a microsecond a step, stays only where it counts other steps than the agent's (under repeated
-    actions and under wrappers of the registration itself, unless the section sets a limit), and under wrappers of the
-    section, which may ask for it.
+    The batch counts steps of the agent. Gymnasium's TimeLimit, which takes a microsecond a step, stays only where it
+    counts other steps (under repeated actions and under wrappers of the registration itself, unless the section sets a
+    limit), and, if actions are not repeated, under wrappers of the section, which may ask for it.
     """
     spec = copy.deepcopy(spec)
     spec.order_enforce = False

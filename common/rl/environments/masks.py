@@ -23,16 +23,16 @@ class ActionMasks:
     """The masks (B, action.width) of a batch, 1 where an action is allowed."""
 
     def __init__(self, action: ActionSpec, count: int, name: str) -> None:
-        """name: of the environment, for errors."""
+        """name: of the environment, for error messages."""
         self.array = np.ones((count, action.width), np.float32)
         self._name = name
         self._choices = choices(action)
 
     def put(self, index: int, info: Mapping[str, Any], *, ended: bool, after: str) -> None:
-        """Take one environment's mask; where its episode has ended it may be missing or empty, and says nothing.
+        """Take one environment's mask. If its episode has ended, the mask may be missing or allow no action.
 
-        after: reset or step. Raises EnvironmentMissingError where there is none or it has another size, and
-        UnavailableError where it allows nothing.
+        after: reset or step. Raises EnvironmentMissingError for a missing mask and for one of another size, and
+        UnavailableError for one that allows no action.
         """
         row = self.array[index]
         mask = info.get(KEY)
@@ -51,7 +51,7 @@ class ActionMasks:
 
 
 def none(after: str) -> str:
-    """What is to be said of an environment without masks."""
+    """Return the error message for an environment without masks."""
     return (
         f'environment.action_masks = true, but info has no "{KEY}" after its {after}; leave that setting out, or have '
         "the environment say which actions are allowed"
@@ -59,7 +59,7 @@ def none(after: str) -> str:
 
 
 def misfit(mask: NDArray[Any], shape: tuple[int, ...]) -> str:
-    """What is wrong with a mask that is to have this shape, (action.width,) or (B, action.width); empty: nothing."""
+    """Return what is wrong with a mask that should have this shape, (action.width,) or (B, action.width); else ""."""
     if mask.shape == shape and mask.dtype.kind in "biuf":
         return ""
     each = " for each observation" if len(shape) > 1 else ""
@@ -70,7 +70,7 @@ def misfit(mask: NDArray[Any], shape: tuple[int, ...]) -> str:
 
 
 def flat(mask: Any) -> NDArray[Any]:
-    """A mask as one array; that of a MultiDiscrete may be a tuple of arrays, one for each choice."""
+    """Return a mask as one array; that of a MultiDiscrete may be a tuple of arrays, one for each choice."""
     if isinstance(mask, tuple | list):
         try:
             return np.concatenate([np.ravel(one) for one in mask])
@@ -80,7 +80,7 @@ def flat(mask: Any) -> NDArray[Any]:
 
 
 def tell_once(environments: Environments) -> None:
-    """Logs, once in this process, that masks could be used."""
+    """Log, once in this process, that masks could be used."""
     global _told
     if environments.masks_unused and not _told:
         _log.info(_UNUSED)
@@ -88,7 +88,7 @@ def tell_once(environments: Environments) -> None:
 
 
 def check(name: str, observation: ObservationSpec, action: ActionSpec) -> None:
-    """Raises ConfigurationError where masks do not go with the spaces of the environment `name`."""
+    """Raise ConfigurationError if masks do not go with the spaces of the environment `name`."""
     asked = "environment.action_masks = true"
     if action.kind == "box":
         raise ConfigurationError(f"{asked} is for Discrete and MultiDiscrete actions; {name} has a Box")

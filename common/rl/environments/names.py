@@ -22,26 +22,27 @@ PACKAGES = {"FlappyBird-": ("flappy_bird_gymnasium", "flappy"), ATARI: ("ale_py"
 """Packages whose ids need no `module:` in front: prefix of the ids, module, and the extra of a3cd that installs it."""
 
 EXTRAS = {"box2d": "box2d", "mujoco": "mujoco", "atari": "atari", "classic_control": "window", "toy_text": "window"}
-"""Extras of gymnasium, and the extra of a3cd that installs the same; also gymnasium's folders of such environments."""
+"""Extras of gymnasium, which are also its folders of environments, and the extra of a3cd that installs the same."""
 _CURE = re.compile(r"""`?pip install ["']?gymnasium\[([\w-]+)\]["'`]*""")
 
 OPTIONS: dict[str, dict[str, Scalar]] = {"FlappyBird-v0": {"use_lidar": False}}
-"""Defaults of ours that differ from the environment's: 12 features of bird and pipes, 160 times as fast as 180 rays."""
+"""Default options that differ from the environment's own: 12 features of bird and pipes are 160 times as fast as 180
+rays."""
 
 
 def is_atari(identifier: str) -> bool:
-    """Whether it is a game of the Arcade Learning Environment."""
+    """Return whether it is a game of the Arcade Learning Environment."""
     return bare(identifier).startswith(ATARI)
 
 
 def draws_actions(settings: Settings) -> bool:
-    """Whether an agent of this run is evaluated with drawn actions: evaluation.sampled, resolved."""
+    """Return whether an agent of this run is evaluated with drawn actions: evaluation.sampled, resolved."""
     sampled = settings.evaluation.sampled
     return is_atari(settings.environment.id) if sampled == "auto" else sampled
 
 
 def resolve(section: Environment) -> Environment:
-    """The section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
+    """Return the section with `auto` and 0 replaced by the values for its environment; max_episode_steps = 0 stays.
 
     Raises ConfigurationError for the state, wrappers or action masks of an ALE game, and for the lives of another
     environment.
@@ -68,7 +69,7 @@ def resolve(section: Environment) -> Environment:
 
 
 def longest_episode(section: Environment) -> int:
-    """Most steps of the agent in an episode of the resolved section; 0: not known.
+    """Return the most steps of the agent in an episode of the resolved section; 0 if that is not known.
 
     Raises EnvironmentMissingError as `find_spec`.
     """
@@ -81,7 +82,7 @@ def longest_episode(section: Environment) -> int:
 
 
 def find_spec(identifier: str) -> EnvSpec:
-    """The registration of an id, after importing the module it is in; raises EnvironmentMissingError without it."""
+    """Import the module of an id and return its registration; raises EnvironmentMissingError if there is none."""
     module, name = module_of(identifier), bare(identifier)
     own = imported(module, f"environment {identifier}") if module else None
     for prefix, (package, extra) in PACKAGES.items():
@@ -107,7 +108,7 @@ def find_spec(identifier: str) -> EnvSpec:
 
 
 def _alike(name: str) -> list[str]:
-    """Known ids like `name`; of an ALE game the preprocessed one only."""
+    """Return known ids like `name`; for an ALE game only the preprocessed one."""
     ids = known()
     game = ATARI + re.sub(r"(NoFrameskip|Deterministic|-ram|-v\d+)+$", "", name.removeprefix(ATARI)) + "-v5"
     if game in ids:
@@ -117,13 +118,13 @@ def _alike(name: str) -> list[str]:
 
 
 def _raw(identifier: str) -> bool:
-    """Whether it is an ALE game under another id than ALE/..., of its whole screen."""
+    """Return whether it is an ALE game whose id does not begin with ALE/: such ids give the whole screen."""
     entry = str(gymnasium.registry[identifier].entry_point)
     return entry.startswith("ale_py") and not identifier.startswith(ATARI)
 
 
 def extra(section: Environment) -> str:
-    """The extra of a3cd that brings the environment, whether installed or not; empty: none is needed, or known."""
+    """Return the extra of a3cd that installs the environment; empty if none is needed, or none is known."""
     module, name = module_of(section.id).partition(".")[0], bare(section.id)
     for prefix, (package, one) in PACKAGES.items():
         if module == package or (not module and name.startswith(prefix)):
@@ -136,7 +137,7 @@ def extra(section: Environment) -> str:
 
 
 def own_cure(text: str) -> str:
-    """The text of an error with a3cd's extra in the place of gymnasium's: pins of the two may differ."""
+    """Return the text of an error with a3cd's extra in place of gymnasium's, since their pins may differ."""
 
     def cure(match: re.Match[str]) -> str:
         one = EXTRAS.get(match[1].replace("-", "_"))
@@ -146,7 +147,7 @@ def own_cure(text: str) -> str:
 
 
 def known() -> list[str]:
-    """The ids registered in this process and by the packages above, sorted."""
+    """Return the ids registered in this process and by the packages above, sorted."""
     for prefix, (package, _) in PACKAGES.items():
         if importlib.util.find_spec(package):
             imported(package, f"environment {prefix}")

@@ -1,6 +1,6 @@
-"""Environments and wrappers of one's own: classes in a module that the settings name.
+"""Environments and wrappers of the user: classes in a module that the settings name.
 
-Only classes derived from gymnasium's are taken, never any other function of such a module: a learner chooses the name.
+Only classes derived from gymnasium's are accepted, never another function of such a module: a learner chooses the name.
 """
 
 from types import ModuleType
@@ -15,19 +15,19 @@ from common.rl.environments.quiet import quiet
 
 
 def imported(module: str, what: str) -> ModuleType:
-    """The module; raises EnvironmentMissingError, which begins with `what`."""
+    """Import and return the module; raises EnvironmentMissingError, whose text begins with `what`."""
     with quiet():
         return load(module, lambda why: EnvironmentMissingError(f"{what}: {why}"))
 
 
 def class_spec(module: ModuleType, name: str) -> EnvSpec | None:
-    """As the class `name` in the module would be registered; None if it has no such environment."""
+    """Return the spec with which the class `name` would be registered; None if the module has no such environment."""
     found = vars(module).get(name)
     return EnvSpec(name, entry_point=found) if _is_one(found, gymnasium.Env) else None
 
 
 def environments(module: ModuleType) -> list[str]:
-    """The classes of environments that a module defines, and the ids that it registers."""
+    """Return the classes of environments that a module defines, and the ids that it registers."""
     own = module.__name__
     classes = [name for name, one in vars(module).items() if _is_one(one, gymnasium.Env) and one.__module__ == own]
     ids = []
@@ -41,9 +41,10 @@ def environments(module: ModuleType) -> list[str]:
 def wrapped(
     environment: gymnasium.Env[Any, Any], wrappers: list[str], options: dict[str, dict[str, Any]]
 ) -> gymnasium.Env[Any, Any]:
-    """The environment in wrappers, each a `module:Class`, the first one innermost; options: keyword arguments by class.
+    """Return the environment in wrappers, each a `module:Class`, the first one innermost.
 
-    Raises EnvironmentMissingError for a wrapper that is not there or cannot be made.
+    options: keyword arguments by class. Raises EnvironmentMissingError for a wrapper that does not exist or cannot be
+    made.
     """
     for named in wrappers:
         what = f"environment.wrappers: {named}"

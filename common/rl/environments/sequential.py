@@ -1,4 +1,4 @@
-"""Environments stepped one after the other in plain Python, where there is no vector implementation.
+"""Environments stepped one after the other in plain Python, if there is no vector implementation.
 
 Faster than gymnasium's SyncVectorEnv, which gathers infos, copies observations and checks spaces on each step.
 """
@@ -49,11 +49,11 @@ class SequentialEnvironments(Environments):
         bounds: Bounds = "clip",
         masks: bool = False,
     ) -> None:
-        """environments: closed with the batch. name: for errors. frames_per_step: times each action is repeated.
+        """environments: closed with the batch. name: for error messages. frames_per_step: times an action is repeated.
 
         limit: steps after which an episode is truncated (a TimeLimit without the cost of a wrapper); 0: none.
         camera: its pictures replace the observations.
-        masks: observations end with the masks of the actions that info has (`common.rl.action_masks`).
+        masks: observations end with the action masks in info (`common.rl.action_masks`).
         Raises EnvironmentMissingError if the spaces are not supported, or there is no mask; ConfigurationError if masks
         do not go with the spaces.
         """
@@ -86,7 +86,7 @@ class SequentialEnvironments(Environments):
         self._elapsed = [0] * self.count
         self._ended = [False] * self.count
         self._some_ended = False
-        """In the last step."""
+        """Whether an episode ended in the last step."""
         self._rewards = np.zeros(self.count, np.float32)
         self._terminated = np.zeros(self.count, np.bool_)
         self._truncated = np.zeros(self.count, np.bool_)
@@ -148,13 +148,13 @@ class SequentialEnvironments(Environments):
         try:
             _, info = self._environments[0].reset(seed=env_seed(self._seed, 0))
             given = KEY in info
-        except Exception:  # those who play say so
+        except Exception:  # reported when the environments are reset to play
             return
         if not given:
             raise EnvironmentMissingError(none("reset"))
 
     def _failure(self, doing: str, error: Exception) -> A3cdError:
-        """For good where what came back cannot be unpacked as gymnasium's environments return it."""
+        """Return the error to raise: a lasting one if the environment's result does not unpack as gymnasium's do."""
         raised_in = traceback.extract_tb(error.__traceback__)[-1].filename
         unpacking = isinstance(error, TypeError | ValueError) and "unpack" in str(error)
         if unpacking and raised_in.startswith(_UNPACKING):

@@ -1,4 +1,4 @@
-"""One environment of a run as gymnasium has them, seen and played as a trained agent does."""
+"""One environment of a run with gymnasium's interface, as a trained agent sees and plays it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from common.settings.sections import Environment
 class SingleEnvironment(gymnasium.Env[Any, Any]):
     """Repeated actions, time limits, options and pictures are as in training; observations are not stacked.
 
-    Its episodes are others than those of training, whatever the seed.
+    Its episodes are not those of training, whatever the seed.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class SingleEnvironment(gymnasium.Env[Any, Any]):
         self.render_mode = render_mode
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002
-        """Begin an episode. seed: of this episode and those after it; None: the next one of the seed before."""
+        """Begin an episode. seed: of this episode and those after it; None: the next episode of the previous seed."""
         super().reset(seed=seed)
         if seed is not None:
             self._seeds = held_out_seeds("report", seed)
@@ -55,7 +55,7 @@ class SingleEnvironment(gymnasium.Env[Any, Any]):
         return given, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
 
     def render(self) -> NDArray[np.uint8]:
-        """The current picture, (height, width, 3); needs render_mode="rgb_array"."""
+        """Return the current picture, (height, width, 3); needs render_mode="rgb_array"."""
         return self._environments.render()
 
     def close(self) -> None:

@@ -17,10 +17,10 @@ COMPOSED = (Dict, Tuple, MultiBinary, MultiDiscrete)
 
 
 def describe(space: gymnasium.Space[Any]) -> ObservationSpec:
-    """An environment's observations as networks receive them.
+    """Return the spec of an environment's observations as networks receive them.
 
-    Three-dimensional uint8 arrays are pictures and stay uint8, channels first: the shorter of the first and the last
-    axis is taken for the channels. Every other Box becomes float32 of the same shape; Discrete is counted from 0.
+    Three-dimensional uint8 arrays are pictures and stay uint8, channels first; the shorter of the first and the last
+    axis is taken to be the channels. Every other Box becomes float32 of the same shape; Discrete is counted from 0.
     Raises EnvironmentMissingError for any other space.
     """
     if isinstance(space, Discrete):
@@ -51,7 +51,7 @@ class ObservationBuffer:
         """Writes the observation of one environment, by its number, or with `...` those of all as one array."""
 
     def finished(self) -> NDArray[Any]:
-        """(B, *shape) for the network, once every row has been written anew."""
+        """Return (B, *shape) for the network; call it once, after every row has been written anew."""
         if self._origin:
             self._array -= self._origin
         return self._array

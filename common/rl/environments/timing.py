@@ -1,4 +1,4 @@
-"""How long a step takes here, found by taking some."""
+"""Measures how long a step of a batch of environments takes on this host."""
 
 import time
 
@@ -10,11 +10,11 @@ from common.settings.sections import Environment
 
 STEPS = 50
 SECONDS = 0.5
-"""No more steps are taken after that time."""
+"""No more steps are taken after this time."""
 
 
 def step_seconds(section: Environment, seed: int) -> float:
-    """Seconds of the shortest step of the section's batch, of any actions; raises as `make` and `step`."""
+    """Return the seconds of the shortest step of the section's batch, with any actions; raises as `make` and `step`."""
     batch = make(section, num_envs=section.num_envs, seed=seed)
     try:
         observations, seen = batch.reset(), batch.observation.seen

@@ -14,7 +14,7 @@ from common.rl.environments.spaces import ObservationBuffer
 
 
 class _Drawn(MultiDiscrete):
-    """A space for actions that are drawn from it: the check of each step takes a tenth of CartPole's time."""
+    """A space that does not check actions: they were drawn from it, and the check takes a tenth of CartPole's time."""
 
     def __init__(self, space: MultiDiscrete) -> None:
         super().__init__(space.nvec, dtype=space.dtype.type, start=space.start)
@@ -36,7 +36,7 @@ class VectorEnvironments(Environments):
         bounds: Bounds = "clip",
         lives: bool = False,
     ) -> None:
-        """vector: closed with the batch. name: for errors. frames_per_step: as the vector was made.
+        """vector: closed with the batch. name: for error messages. frames_per_step: with which the vector was made.
 
         lives: report lost lives; the vector's info must have (B,) numbers named `lives`.
         Raises EnvironmentMissingError if the spaces are not supported.
@@ -58,7 +58,7 @@ class VectorEnvironments(Environments):
         self.frames_per_step = frames_per_step
 
     def reset(self, seed: int | None = None) -> Observations:
-        """The environments draw from one generator, or have consecutive seeds."""
+        """Reset all environments, which draw from one generator or have consecutive seeds."""
         try:
             observations, _ = self._vector.reset(seed=env_seed(self._seed if seed is None else seed, 0))
         except Exception as error:
@@ -79,7 +79,7 @@ class VectorEnvironments(Environments):
         return Step(self._buffer.finished(), rewards.astype(np.float32, copy=False), terminated, truncated, lost)
 
     def render(self) -> NDArray[np.uint8]:
-        """The first environment's newest observation, grey; raises UnavailableError where it is not a picture."""
+        """Return the first environment's newest observation, grey; raises UnavailableError if it is not a picture."""
         if self.observation.kind != "pixels":
             raise UnavailableError(f"environment {self._name} draws no pictures when stepped as a vector")
         newest: NDArray[np.uint8] = self._buffer.finished()[0, -1]

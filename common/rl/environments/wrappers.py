@@ -56,7 +56,7 @@ class _Wrapped(Environments):
 
 
 def stacked(single: ObservationSpec, depth: int) -> ObservationSpec:
-    """The last `depth` observations as one; raises ConfigurationError if they are discrete."""
+    """Return the spec of the last `depth` observations as one; raises ConfigurationError if they are discrete."""
     if single.kind == "discrete":
         raise ConfigurationError(f"environment.frame_stack: Discrete({single.size}) cannot be stacked; use 1")
     first, *rest = single.shape or (1,)
@@ -89,10 +89,10 @@ class StackedEnvironments(_Wrapped):
 
 
 class PacedEnvironments(_Wrapped):
-    """Steps of the batch end at least `seconds` apart, the time between them included.
+    """Steps of the batch end at least `seconds` apart, including the time between calls.
 
     A sleep that lasted too long makes the next one shorter, so that the pace holds on average. After a step that was
-    late itself, and after a reset, the pace starts anew from its end.
+    late itself, and after a reset, the pace starts anew from the end of it.
     """
 
     def __init__(self, inner: Environments, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Other ways to compute a network's layers for gradients: in bfloat16, and compiled; both off if not asked for."""
+"""Other ways to compute a network's layers for gradients: in bfloat16, and compiled; both are off by default."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from common.host.modules import error_text
 from common.rl.networks.heads import PolicyValue
 
 BACKEND = "inductor"
-"""Of torch.compile: Triton on a GPU, C++ on a CPU."""
+"""Backend of torch.compile: it generates Triton on a GPU, C++ on a CPU."""
 Features = Callable[[Tensor], Tensor]
 
 
 def features(network: PolicyValue, probe: Tensor, *, bfloat16: bool, compiled: bool) -> Features:
-    """`network.features`, computed in another way; its result stays float32, as do parameters and their gradient.
+    """Return `network.features`, accelerated; its result stays float32, as do the parameters and their gradient.
 
-    probe: some observations (N, *shape) on the network's device, which it is tried on. Raises ConfigurationError where
-    the device cannot, or torch has no compiler.
+    probe: some observations (N, *shape) on the network's device, for a trial. Raises ConfigurationError if the device
+    has no bfloat16, or torch cannot compile.
     """
     device = probe.device
     found: Features = network.features

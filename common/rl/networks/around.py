@@ -1,13 +1,13 @@
-"""Networks around a network: they change what it sees, or what it says, and have no parameters of their own."""
+"""Networks that wrap a network: they change its inputs or its outputs, and have no parameters of their own."""
 
 from common.rl.networks.heads import PolicyValue
 
 
 class Around(PolicyValue):
-    """As it is where nothing is overridden."""
+    """Base of the wrappers: has the attributes of the network; a derived class defines the methods."""
 
     def __init__(self, network: PolicyValue, what: str) -> None:
-        """what: it does, for the architecture."""
+        """what: the wrapper's word in the architecture, for what it does."""
         super().__init__()
         self.inner = network
         self.action = network.action
@@ -17,7 +17,7 @@ class Around(PolicyValue):
 
 
 def peel(network: PolicyValue) -> tuple[list[Around], PolicyValue]:
-    """What is around it, the outermost first, and the network itself."""
+    """Return the wrappers around a network, the outermost first, and the network itself."""
     around = []
     while isinstance(network, Around):
         around.append(network)

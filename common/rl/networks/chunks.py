@@ -1,4 +1,4 @@
-"""How many observations a network computes at once, and whether it keeps the graph of all of them for the way back."""
+"""How many observations a network computes at once, and whether it keeps all their graphs for the backward pass."""
 
 import torch
 from torch import Tensor
@@ -6,17 +6,17 @@ from torch import Tensor
 from common.rl.networks.heads import PolicyValue
 
 KEPT_CHUNKS = 16
-"""On a CPU up to this many chunks keep their graph (0.2 MB a frame for conv nets); beyond, there is a second pass."""
+"""On a CPU, up to this many chunks keep their graph (0.2 MB a frame for conv nets); beyond, there is a second pass."""
 SHARE = 0.5
-"""Of a device's free memory, for graphs; the way back needs some, and so do the batch and the kernels' workspaces."""
+"""Fraction of a device's free memory for graphs; the backward pass, the batch and kernels' workspaces need the rest."""
 PROBE = 4
-"""Observations that the graph's memory is measured with."""
+"""Observations with which the memory of a graph is measured."""
 OTHER_DEVICE_BYTES = 2**30
-"""Of a device that does not say how much memory is free."""
+"""Free memory assumed of a device that does not report it."""
 
 
 class Chunks:
-    """Of a network on a CPU chunks that its cache holds; elsewhere chunks of as much as the device's memory holds."""
+    """Decides the size of chunks: on a CPU what fits its cache, elsewhere what fits the device's memory."""
 
     def __init__(self, network: PolicyValue, device: torch.device) -> None:
         self._network = network
@@ -26,10 +26,10 @@ class Chunks:
         """The size of the last chunks."""
 
     def of(self, observations: Tensor) -> tuple[int, bool]:
-        """The size of a chunk for these observations (N, *shape), and whether all their graphs can be kept."""
+        """Return the size of a chunk for these observations (N, *shape), and whether all their graphs can be kept."""
         rows = len(observations)
         if self._device.type == "cpu":
-            # Of the same size and not the last a small one: each costs a pass over the parameters and their gradient.
+            # Chunks of nearly equal size: even a small one costs a pass over the parameters and their gradient.
             parts = max(1, round(rows / self._network.chunk))
             return -(-rows // parts), parts <= KEPT_CHUNKS
         if not self._most:
@@ -38,7 +38,7 @@ class Chunks:
         return self._last, rows <= self._most
 
     def halve(self) -> int:
-        """The device had no memory for the last chunks: the size of those to come, 0 where these were of one."""
+        """Halve the chunks, since the device had no memory for the last; return the new size, 0 if it was 1 already."""
         if self._last > 1:
             self._most = self._last // 2
         return self._most if self._last > 1 else 0
@@ -49,7 +49,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def graph_bytes(network: PolicyValue, observations: Tensor) -> float:
-    """Bytes that one of the observations (N, *shape) takes in a graph, and in the largest part of a pass."""
+    """Return the bytes that one of the observations (N, *shape) takes: in a graph, and its features."""
     probe = observations[:PROBE]
     parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
     kept: dict[int, int] = {}

@@ -22,7 +22,7 @@ from common.rl.observation_spec import ObservationSpec
 
 @dataclass(frozen=True)
 class Convolution:
-    """`channels` outputs, a square kernel, no padding."""
+    """A convolution with `channels` outputs and a square kernel, without padding."""
 
     channels: int
     kernel: int
@@ -39,7 +39,7 @@ class Convolution:
         return self.channels, self.kernel, self.kernel, inputs
 
     def outputs(self, side: int) -> int:
-        """Positions along an axis of `side` inputs."""
+        """Return the number of output positions along an axis of `side` inputs."""
         return (side - self.kernel) // self.stride + 1
 
 
@@ -58,7 +58,7 @@ class ConvTrunk(PictureTrunk):
     Raises ConfigurationError for pictures smaller than the convolutions need.
     """
 
-    # About so many: activations of much larger chunks leave the cache, and the allocator returns their memory.
+    # Activations of much larger chunks do not fit the cache, and the allocator returns their memory to the system.
     chunk = 80
 
     def __init__(
@@ -120,7 +120,7 @@ class ConvTrunk(PictureTrunk):
 
 
 def _square(name: str, shape: tuple[int, ...], convolution: Convolution, layer: int) -> NamedTensor:
-    """A weight as nn.Conv2d has it, (outputs, inputs, kernel, kernel)."""
+    """Return the tensor of a weight in the shape of nn.Conv2d, (outputs, inputs, kernel, kernel)."""
     if not convolution.blocks:
         return channels_last(name, shape)
     outputs, stride = shape[0], convolution.stride
@@ -135,7 +135,8 @@ def _square(name: str, shape: tuple[int, ...], convolution: Convolution, layer: 
 def pixel_blocks(pictures: Tensor) -> Tensor:
     """Cut uint8 pictures (N, C, H, W) into 4x4 blocks: float32 (N, H // 4, W // 4, 16 C), values still 0..255.
 
-    Within a block: channel, row, column. What is beyond the last whole block is left out, as by an 8x8/4 convolution.
+    Order within a block: channel, row, column. Pixels beyond the last whole block are left out, as by an 8x8/4
+    convolution.
     """
     n, channels, height, width = pictures.shape
     rows, columns = height // 4, width // 4
@@ -149,7 +150,10 @@ def pixel_blocks(pictures: Tensor) -> Tensor:
 
 
 def space_to_depth(x: Tensor, block: int) -> Tensor:
-    """As `pixel_blocks` for (N, H, W, C): (N, H // block, W // block, block * block * C); row, column, channel."""
+    """Cut x (N, H, W, C) into blocks: (N, H // block, W // block, block * block * C).
+
+    Order within a block: row, column, channel. Values beyond the last whole block are left out.
+    """
     n, height, width, channels = x.shape
     rows, columns = height // block, width // block
     if (block * rows, block * columns) != (height, width):

@@ -11,22 +11,22 @@ from common.rl.dense.layout import heads
 from common.rl.networks.trunk import Trunk, orthogonal, zeros
 
 POLICY_GAIN = 0.01
-"""Nearly equal probabilities at the start."""
+"""So small that the probabilities are nearly equal at the start."""
 VALUE_GAIN = 1.0
 
 
 class PolicyValue(nn.Module):
-    """A network of a policy and a state value. Outputs are (N, action.width + 1): the policy's numbers, last the value.
+    """A network of policy and state value. Outputs are (N, action.width + 1): the policy's numbers, and last the value.
 
-    `features` looks at each observation alone and gives the outputs of a feed-forward network; `unroll` goes through
-    time.
+    `features` treats each observation by itself; its results are the outputs of a feed-forward network. `unroll`
+    goes through time in a recurrent one.
     """
 
     action: ActionSpec
     chunk: int
     """Largest number of observations for which a gradient is computed at once."""
     architecture: str
-    """Describes what the shapes of the parameters do not; two networks that compute differently differ here."""
+    """Text that describes what the shapes of the parameters do not: networks that compute differently differ in it."""
     state_size: int = 0
     """Numbers carried from step to step of an episode; 0: feed-forward."""
 
@@ -56,7 +56,7 @@ class PolicyValue(nn.Module):
 
 
 class Heads(PolicyValue):
-    """Policy and value as linear layers on trunks; on one trunk they are one layer: half the calls."""
+    """Policy and value as linear layers on trunks; on one shared trunk they are one layer, which halves the calls."""
 
     def __init__(self, trunks: Sequence[Trunk], action: ActionSpec, generator: torch.Generator) -> None:
         """trunks: one (shared), or two (policy, value)."""
@@ -82,19 +82,19 @@ class Heads(PolicyValue):
 
 
 def joint_head(action: ActionSpec, features: int, generator: torch.Generator) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weight (action.outputs + 1, features) and bias of policy and value as one layer, the value last."""
+    """Return weight (action.outputs + 1, features) and bias of policy and value as one layer, the value last."""
     policy = orthogonal(action.outputs, features, gain=POLICY_GAIN, generator=generator)
     value = orthogonal(1, features, gain=VALUE_GAIN, generator=generator)
     return nn.Parameter(torch.cat([policy, value]).detach()), zeros(action.outputs + 1)
 
 
 def log_std(action: ActionSpec) -> nn.Parameter | None:
-    """Log standard deviations (count,), 0 at first; None where the layers give them, or there are none."""
+    """Return log standard deviations (count,), 0 at first; None if layers compute them, or actions have none."""
     return nn.Parameter(torch.zeros(action.count)) if action.outputs < action.width else None
 
 
 def append_log_std(outputs: Tensor, parameter: Tensor | None) -> Tensor:
-    """(N, action.outputs + 1) becomes (N, action.width + 1): the parameter goes before the value."""
+    """Return (N, action.width + 1) from (N, action.outputs + 1): insert the parameter, if any, before the value."""
     if parameter is None:
         return outputs
     return torch.cat([outputs[:, :-1], parameter.expand(outputs.shape[0], -1), outputs[:, -1:]], dim=1)

@@ -17,11 +17,11 @@ from common.rl.networks.trunk import HIDDEN_GAIN
 from common.rl.observation_spec import ObservationSpec
 
 SECTIONS = (16, 32, 32)
-"""Channels of each."""
+"""Channels of each section."""
 BLOCKS = 2
 UNITS = 256
 _BRANCH_GAIN = HIDDEN_GAIN / math.sqrt(len(SECTIONS) * BLOCKS)
-"""Of the second convolution of each block: at the start the six blocks together add about as much as their input."""
+"""Gain of each block's second convolution: at the start, the six blocks together add about as much as their input."""
 
 
 class ImpalaTrunk(PictureTrunk):

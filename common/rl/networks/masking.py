@@ -1,4 +1,4 @@
-"""A network that never says an action that its observation forbids, in torch."""
+"""A network that gives no probability to actions that its observation forbids, in torch."""
 
 import math
 
@@ -12,15 +12,15 @@ from common.rl.observation_spec import ObservationSpec
 
 
 class Masked(Around):
-    """Takes observations that end with a mask, and gives FORBIDDEN as the policy's numbers where it is 0."""
+    """Takes observations that end with an action mask; sets the policy's outputs to FORBIDDEN where the mask is 0."""
 
     def __init__(self, network: PolicyValue, seen: ObservationSpec) -> None:
-        """seen: what `network` takes."""
+        """seen: the spec of the observations that `network` takes."""
         super().__init__(network, "masked")
         self._seen = seen
 
     def features(self, observations: Tensor) -> Tensor:
-        """Of a recurrent network they end with the mask, for `unroll`."""
+        """Return features (N, F); with a recurrent network they end with the mask, for `unroll`."""
         seen, mask = split(self._seen, observations)
         features = self.inner.features(seen)
         return torch.cat([features, mask], dim=1) if self.state_size else mark(features, mask)
@@ -37,12 +37,12 @@ class Masked(Around):
 
 
 def split(seen: ObservationSpec, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """As `common.rl.action_masks.split`; the mask as numbers."""
+    """Do the same as `common.rl.action_masks.split`, but return the mask as numbers."""
     numbers = math.prod(seen.shape)
     observations = rows[:, :numbers].reshape(-1, *seen.shape)
     return observations.long() if seen.kind == "discrete" else observations, rows[:, numbers:]
 
 
 def mark(outputs: Tensor, mask: Tensor) -> Tensor:
-    """Outputs (N, width + 1) with what the mask (N, width) forbids; its derivative is 0."""
+    """Return outputs (N, width + 1), FORBIDDEN where the mask (N, width) is 0; the derivative there is 0."""
     return torch.cat([torch.where(mask != 0, outputs[:, :-1], FORBIDDEN), outputs[:, -1:]], dim=1)

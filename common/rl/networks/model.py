@@ -49,18 +49,18 @@ class TorchModel(Model):
         self._chunks = Chunks(network, self.flat.vector.device)
         self._features: Features = network.features
         self._pass: _Pass | None = None
-        """The last `forward`'s, until `backward`."""
+        """The pass of the last `forward`, until `backward`."""
         self._fetches = True
 
     def to(self, device: torch.device) -> TorchModel:
-        """This model with network and vectors on `device`; the old one must not be used any more."""
+        """Return this model with network and vectors on `device`; the old one must not be used any more."""
         target = None if self.target is None else self.target.to(device)
         return TorchModel(self.network.to(device), self.extras, self.normalization, target)
 
     def twin(self, device: torch.device | None = None) -> TorchModel:
-        """A model of its own parameters, which are those of this one now; without its target network.
+        """Return a model with a copy of the current parameters, without the target network.
 
-        device: where it is; None: where this one is.
+        device: that of the copy; None: the device of this model.
         """
         own = device or self.flat.vector.device
         given: dict[int, Any] = {
@@ -68,22 +68,21 @@ class TorchModel(Model):
         }
         given |= {id(one): one.detach().to(own, copy=True) for one in self.network.buffers()}
         for around in peel(self.network)[0]:
-            if isinstance(around, Normalized):  # its statistics change in place, for both
+            if isinstance(around, Normalized):  # both share the statistics, which change in place
                 given[id(around.mean_and_scale)] = around.mean_and_scale
         return TorchModel(copy.deepcopy(self.network, given), self.extras, self.normalization)
 
     def accelerate(self, probe: Tensor, *, bfloat16: bool, compiled: bool) -> None:
-        """From now on outputs and gradients, but not steps, are computed as `acceleration.features` says; raises as it
-        does."""
+        """From now on compute outputs and gradients, but not steps, by `acceleration.features`; raises as that does."""
         self._features = acceleration.features(self.network, probe, bfloat16=bfloat16, compiled=compiled)
         self.flat.zero()
         if self.target is not None:
             self.target.accelerate(probe, bfloat16=bfloat16, compiled=compiled)
 
     def spare_memory(self) -> int:
-        """The device had no memory for a pass: the next goes through half as many observations at a time.
+        """Compute half as many observations at a time from now on, since the device had no memory for a pass.
 
-        Returns how many; 0: it was one already.
+        Return how many; 0 if it was one already.
         """
         self._pass = None
         return max(one._chunks.halve() for one in (self, *([] if self.target is None else [self.target])))
@@ -134,15 +133,15 @@ class _Pass:
     def __init__(
         self, network: PolicyValue, features: Features, chunks: Chunks, rollout: Rollout, *, graph: bool
     ) -> None:
-        """The rollout is numpy's, of a network on the CPU, or on the network's device. graph: `backward` follows."""
+        """rollout: of numpy arrays, if the network is on the CPU, or on its device. graph: `backward` follows."""
         self._network = network
         self._compute = features
         observations = torch.as_tensor(rollout.observations).flatten(0, 1)
-        # Losses learn nothing by the last ones, whose values are constants; a GPU would rather have one batch.
+        # The last observations only bootstrap: losses take their values as constants. A GPU is faster with one batch.
         last = len(observations) - rollout.valid.shape[0] * rollout.valid.shape[1]
         apart = last if graph and observations.device.type == "cpu" else 0
         self._learnt = len(observations) - apart
-        """So many have a graph; for the others one is made where they have a derivative."""
+        """Number of observations that have a graph; for the others one is made only if their derivative is not 0."""
         self._size, kept = chunks.of(observations[: self._learnt])
         self._chunks = torch.split(observations[: self._learnt], self._size)
         self._last = torch.split(observations[self._learnt :], self._size)
@@ -153,7 +152,7 @@ class _Pass:
             bootstraps = [features(chunk) for chunk in self._last if apart]
         self._features = torch.cat([part.detach() for part in self._parts + bootstraps])
         self.outputs = self._features
-        """Of a recurrent network with a graph that ends in the features' gradient."""
+        """A recurrent network's outputs have a graph that ends at the features, which then get a gradient."""
         if network.state_size:
             if rollout.state is None:
                 raise ValueError("rollout: a recurrent network needs the state before its first observation")
@@ -161,7 +160,7 @@ class _Pass:
             self.outputs = network.unroll(self._features.requires_grad_(graph), state, valid)
 
     def backward(self, derivative: Tensor) -> None:
-        """Add to the parameters' gradients."""
+        """Add the gradient to that of the parameters. derivative: with respect to `outputs`."""
         if self._network.state_size:
             autograd.backward(self.outputs, derivative)
             assert self._features.grad is not None
@@ -179,7 +178,7 @@ def _as_given(outputs: Tensor, rollout: Rollout) -> Array:
 
 
 def build(settings: Settings, observation: ObservationSpec, action: ActionSpec) -> TorchModel:
-    """The model of a run; the same arguments give the same one on every host.
+    """Return the model of a run; the same arguments give the same model on every host.
 
     Raises ConfigurationError where the network or the algorithm does not fit the observations or the actions.
     """

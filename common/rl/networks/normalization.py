@@ -12,7 +12,7 @@ class Normalized(Around):
     """A network whose observations are normalised before it sees them."""
 
     def __init__(self, network: PolicyValue, extras: Tensor, numbers: int) -> None:
-        """numbers: of an observation. extras: as `common.rl.normalization` has them; they may change in place."""
+        """numbers: in an observation. extras: laid out by `common.rl.normalization`; they may change in place."""
         super().__init__(network, "normalized")
         self.mean_and_scale = extras[: 2 * numbers].view(2, numbers)
 
@@ -33,7 +33,7 @@ class Normalized(Around):
 
 
 def on_device(statistics: Tensor, device: torch.device) -> Tensor:
-    """As they are now. From memory that is not pinned a copy would wait for all that the device has to do before it."""
+    """Return the statistics, as they are now, on the device. Pinned, else the host would wait for the device."""
     if device.type == "cuda":
-        statistics = statistics.pin_memory()  # a copy: the allocator gives it again only once it has gone up
+        statistics = statistics.pin_memory()  # a copy, which the allocator does not reuse before it is transferred
     return statistics.to(device, non_blocking=True)

@@ -1,6 +1,6 @@
 """Builds and checks a user's network, `network.kind = "module:Class"`.
 
-docs/networks.md says how to write one, and what it is given and has to return.
+docs/networks.md says how to write one: its arguments, and what it must return.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from common.rl.observation_spec import ObservationSpec
 PROBE = 3
 """Observations in the batch that a new network is tried on."""
 TOLERANCE = 1e-3
-"""Relative to the largest output: dropout and batch norm change more, other orders of summation less."""
+"""Relative to the largest output: dropout and batch norm change more than this, other orders of summation less."""
 
 
 class Own(PolicyValue):
@@ -43,7 +43,7 @@ class Own(PolicyValue):
 def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int) -> Own:
     """Import, make and try the network that `kind`, a `module:Class`, names.
 
-    Raises ConfigurationError where it is not found, raises an error of its own or is not as docs/networks.md says.
+    Raises ConfigurationError if it is not found, raises an error of its own, or is not as docs/networks.md demands.
     """
     found = find(kind)
     with torch.random.fork_rng(devices=[]):
@@ -55,7 +55,7 @@ def build(kind: str, observation: ObservationSpec, action: ActionSpec, seed: int
 
 
 def find(kind: str) -> type[nn.Module]:
-    """The class that a `module:Class` names."""
+    """Return the class that a `module:Class` names; raises ConfigurationError."""
     module, name = module_of(kind), bare(kind)
     with contextlib.redirect_stdout(sys.stderr):
         imported = load(module, lambda why: _problem(kind, why))
@@ -71,7 +71,7 @@ def find(kind: str) -> type[nn.Module]:
 
 
 def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
-    """Tries the network on a batch, which also makes the parameters of lazy layers."""
+    """Try the network on a batch, which also makes the parameters of lazy layers."""
     given = f"forward on {str(batch.dtype).removeprefix('torch.')} observations {tuple(batch.shape)}"
     kept = batch.clone()
     with _blamed(kind, given):
@@ -92,7 +92,10 @@ def _check(kind: str, network: nn.Module, batch: Tensor, actions: int) -> None:
 
 
 def _check_alone(kind: str, network: nn.Module, batch: Tensor, outputs: Tensor) -> None:
-    """Gradients are computed in other batches than those of acting, and on other hosts."""
+    """Check that outputs depend on the observation and the parameters alone, not on the batch or on buffers.
+
+    Gradients are computed in other batches than actions, and on other hosts.
+    """
     buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
     with _blamed(kind, "forward on one observation"):
         parts = [torch.cat([logits, values.unsqueeze(1)], dim=1) for logits, values in map(network, batch.chunk(PROBE))]

@@ -1,4 +1,4 @@
-"""What networks on pictures share: which observations are pictures, and their values on the scale of a network."""
+"""What networks on pictures share: the check that observations are pictures, and the scaling of their values."""
 
 from torch import Tensor, nn
 
@@ -21,18 +21,21 @@ class PictureTrunk(Trunk):
         self._normalizes = normalize
 
     def _scaled(self, pictures: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Float pictures (N, ...) of values 0..255, pixels in any order, and the weight that they meet."""
+        """Return pictures and the first layer's weight, of which one is scaled.
+
+        pictures: float (N, ...), values 0..255, pixels in any order.
+        """
         if self._normalizes:
             return normalized(pictures), weight
-        # A first layer has some thousand weights, a frame of 84x84x4 has 28,224 pixels.
+        # Scaling the weight is cheaper: a first layer has some thousand weights, a frame of 84x84x4 has 28,224 pixels.
         return pictures, weight * (1 / 255)
 
     def _plain_scaling(self, block: int = 1) -> nn.Module:
-        """The same as a layer; pictures are cut to whole multiples of `block` where that changes their mean."""
+        """Return the scaling as a layer; pictures are cut to multiples of `block`, where that changes their mean."""
         return NormalizePicture(block) if self._normalizes else Scale(1 / 255)
 
     def _described(self, layers: str) -> str:
-        """The architecture: pictures of other scale need other weights."""
+        """Return the architecture, which tells the scaling: pictures of another scale need other weights."""
         return f"normalized {layers}" if self._normalizes else layers
 
 

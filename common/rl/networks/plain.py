@@ -1,4 +1,4 @@
-"""A network in PyTorch's own layers, names and shapes, for use outside of a3cd; computed as slowly as these are."""
+"""A network in PyTorch's own layers, names and shapes, for use outside of a3cd; it is as slow as these layers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _GATES = {"weight_input": "weight_ih", "weight_hidden": "weight_hh", "bias": "bi
 
 
 class PlainNetwork(nn.Module):
-    """Policy and value of observations as a3cd's networks take them.
+    """Computes policy and value from observations in the form that a3cd's networks take.
 
-    normalize, trunk or policy_trunk and value_trunk, lstm, policy, value, log_std: each where the network has it. Of a
-    network of the user's own there is `own` in the place of trunks and heads.
+    Its parts are normalize, trunk (or policy_trunk and value_trunk), lstm, policy, value and log_std, each if the
+    network has it. A user's own network is `own`, in place of trunks and heads.
     """
 
     trunk: nn.Module
@@ -36,12 +36,12 @@ class PlainNetwork(nn.Module):
     value_trunk: nn.Module
 
     def __init__(self, model: TorchModel, observation: ObservationSpec) -> None:
-        """A copy of the model's network, which takes observations of this kind."""
+        """Copy the model's network, which takes observations of this kind."""
         super().__init__()
         around, network = peel(model.network)
         self.state_size = network.state_size
         self.masked = observation.seen
-        """What the layers see, where observations end with a mask of the actions."""
+        """The spec of what the layers see, if observations end with an action mask; else None."""
         self.normalize: Normalize | None = None
         for one in around:
             if isinstance(one, Normalized):
@@ -61,7 +61,7 @@ class PlainNetwork(nn.Module):
             features = next(iter(trunks.values())).features
             if isinstance(network, Recurrent):
                 self.lstm = nn.LSTMCell(features, network.lstm.units)
-                nn.init.zeros_(self.lstm.bias_hh)  # PyTorch's has two biases
+                nn.init.zeros_(self.lstm.bias_hh)  # PyTorch's LSTM has two biases, a3cd's has one
                 features = network.lstm.units
             self.policy, self.value = nn.Linear(features, action.outputs), nn.Linear(features, 1)
         arrays = to_tensors(model.vector, named_tensors(model))
@@ -90,7 +90,7 @@ class PlainNetwork(nn.Module):
 
 
 def named_tensors(model: TorchModel) -> list[NamedTensor]:
-    """The parameters of a model as those of its `PlainNetwork`, in the order of the flat vector."""
+    """Return a model's parameters as tensors of its `PlainNetwork`, in the order of the flat vector."""
     around, network = peel(model.network)
     found = []
     for name, shape in model.flat.layout:

@@ -1,4 +1,7 @@
-"""What PyTorch has no layers for, and how parameters of ours become those of its layers: networks outside of a3cd."""
+"""Layers that PyTorch lacks, and conversions of a3cd's parameters to those of PyTorch's layers.
+
+They make up the networks for use outside of a3cd.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,26 @@ from common.rl.named_tensors import NamedTensor
 from common.rl.observation_spec import ObservationSpec
 
 BLANK = 1.0
-"""Added to the variance of a picture's values 0..255: one of a single colour becomes 0."""
+"""Added to the variance of a picture's values 0..255, so that a picture of a single colour becomes 0."""
 
 
 def normalized(pictures: Tensor) -> Tensor:
-    """Float pictures (N, ...) of values 0..255, each with mean 0 and deviation 1 (less, where it has little contrast).
+    """Return float pictures (N, ...) of values 0..255, each with mean 0 and deviation 1 (less, if of little contrast).
 
-    What moves is a small part of a picture. Divided by 255, as usual, it is a small number beside the grey of all that
-    does not move, and is learnt late.
+    What moves is a small part of a picture. With the usual division by 255, its values are small beside the grey of
+    all that does not move, and it is learnt late.
     """
     return layer_norm(pictures, pictures.shape[1:], eps=BLANK)
 
 
 def channels_last(name: str, shape: tuple[int, ...]) -> NamedTensor:
-    """The weight of nn.Conv2d, from one (outputs, kernel, kernel, inputs)."""
+    """Return nn.Conv2d's weight, from one of shape (outputs, kernel, kernel, inputs)."""
     outputs, height, width, inputs = shape
     return NamedTensor(name, shape, (0, 3, 1, 2), (outputs, inputs, height, width))
 
 
 def behind_pictures(name: str, shape: tuple[int, ...], places: tuple[int, int]) -> NamedTensor:
-    """The weight of nn.Linear after nn.Flatten of (channels, height, width), from one whose channels come last.
+    """Return nn.Linear's weight after nn.Flatten of (channels, height, width), from one whose channels come last.
 
     places: height and width.
     """

@@ -1,4 +1,4 @@
-"""A trained policy as one module without a3cd: from observations to the environment's own actions."""
+"""A trained policy as one module that needs no a3cd: from observations to the environment's own actions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.rl.networks.plain import PlainNetwork
 
 
 class PlainPolicy(nn.Module):
-    """The best action of each observation, as the environment takes it; what the policy and the value say as well."""
+    """Computes each observation's best action, as the environment takes it, and the policy's numbers and value."""
 
     origin: Tensor
     centre: Tensor
@@ -25,7 +25,7 @@ class PlainPolicy(nn.Module):
         self.network = network
         self.spec = actions.spec
         self.whole: torch.dtype | None = None
-        """The type of a Box of integers."""
+        """Element type of actions in a Box of integers; None for other actions."""
         if isinstance(actions.own, BoxMap):
             box = actions.own
             self.whole = torch.from_numpy(box.low).dtype if box.whole else None
@@ -52,7 +52,7 @@ class PlainPolicy(nn.Module):
         return best.reshape(-1, *self.spec.shape) + self.origin
 
     def _into_box(self, actions: Tensor) -> Tensor:
-        """As `BoxMap`."""
+        """Map actions into the Box as `BoxMap` does."""
         if any(self.spec.squashed):
             actions = torch.where(self.squashed, actions.tanh(), actions)
         scaled = self.centre + self.reach * actions

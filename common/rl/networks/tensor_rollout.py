@@ -14,7 +14,7 @@ from common.rl.rollout import Rollout
 
 
 class TensorRollout(Rollout):
-    """As `Rollout`, with tensors on one device in the place of arrays. `steps` must not be asked for: it would wait."""
+    """A `Rollout` of tensors on one device instead of arrays. Do not read `steps`: that would wait for the device."""
 
     def columns(self, chosen: NDArray[np.int64] | Tensor) -> TensorRollout:
         """chosen: (n,), on the device."""
@@ -22,7 +22,10 @@ class TensorRollout(Rollout):
         return TensorRollout(**{name: part.index_select(_axis(name), chosen) for name, part in parts.items()})
 
     def shared_out(self, devices: Sequence[torch.device]) -> list[TensorRollout]:
-        """Parts of about as many environments, in order, on the first devices: on as many as have one."""
+        """Return one part for each device, in order, with nearly equal numbers of environments.
+
+        Devices are left out, from the last, if there are fewer environments.
+        """
         some = devices[: self.rewards.shape[1]]
         cut: dict[str, Any] = {
             name: torch.tensor_split(part, len(some), dim=_axis(name)) for name, part in self.parts().items()
@@ -46,5 +49,5 @@ def join(rollouts: Sequence[TensorRollout]) -> TensorRollout:
 
 
 def _axis(name: str) -> int:
-    """The axis of the environments."""
+    """Return the axis of the environments in the part `name`."""
     return 0 if name == "state" else 1

@@ -1,4 +1,4 @@
-"""The arrays of losses and distributions on a network's device: nothing here waits for what is computed there."""
+"""Array functions for losses and distributions on a network's device; none of them waits for the device."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ class TensorArrays(Arrays):
         return torch.cat(list(parts), dim=axis)
 
     def columns(self, x: Tensor, chosen: Sequence[int]) -> Tensor:
-        # An index would be a tensor that has to be brought to the device.
+        # An index would be a tensor that must be copied to the device.
         return x if len(chosen) == x.shape[1] else torch.stack([x[:, column] for column in chosen], dim=1)
 
     def pick(self, x: Tensor, columns: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class TensorArrays(Arrays):
         return ones / ones.sum().clamp_(min=1)
 
     def accumulated(self, x: Tensor, decay: Tensor) -> Tensor:
-        """In log2(T) passes over all steps (Hillis and Steele 1986), since a device computes few large ones faster."""
+        """Take log2(T) passes over all steps (Hillis and Steele 1986): a device prefers few large operations."""
         y, d, reach = x.clone(), decay.clone(), 1
         while reach < len(y):
             y[:-reach] += d[:-reach] * y[reach:]

@@ -16,18 +16,19 @@ class Trunk(nn.Module):
 
     features: int
     architecture: str
-    """As `PolicyValue.architecture`, like `chunk`."""
+    """As `PolicyValue.architecture`."""
     chunk: int
+    """As `PolicyValue.chunk`."""
 
     def forward(self, observations: Tensor) -> Tensor:
         raise NotImplementedError
 
     def plain(self) -> nn.Sequential:
-        """The same function in PyTorch's own layers, whose parameters are still to be set."""
+        """Return the same function in PyTorch's own layers, whose parameters are still to be set."""
         raise NotImplementedError
 
     def named(self, name: str, shape: tuple[int, ...]) -> NamedTensor:
-        """What the parameter `name` is in the layers of `plain`."""
+        """Return the tensor that the parameter `name` becomes in the layers of `plain`."""
         raise NotImplementedError
 
     def _layer(
@@ -44,7 +45,7 @@ class Trunk(nn.Module):
 
 
 def orthogonal(*shape: int, gain: float, generator: torch.Generator) -> nn.Parameter:
-    """A weight (outputs, ...) with orthogonal rows (Saxe et al. 2013, https://arxiv.org/abs/1312.6120)."""
+    """Return a weight (outputs, ...) with orthogonal rows (Saxe et al. 2013, https://arxiv.org/abs/1312.6120)."""
     weight = torch.empty(shape)
     nn.init.orthogonal_(weight, gain, generator=generator)
     return nn.Parameter(weight)

@@ -1,7 +1,7 @@
 """Tuned settings per environment: one complete settings file each, with its purpose as a comment in the first line.
 
-Tables `[for.ALGORITHM.SECTION]` have the differences for another algorithm than the file's own; the folder
-`algorithms` has those of an algorithm in every environment.
+Tables `[for.ALGORITHM.SECTION]` have the differences for algorithms other than the file's own; the folder
+`algorithms` has differences that an algorithm needs in every environment.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ from common.settings.sections import Environment, Settings
 from common.settings.toml import parse, read, replace_at
 
 ATARI = "ALE/Breakout-v5"
-"""Its settings are used for all ALE games without a preset."""
+"""The preset whose settings are used for all ALE games without a preset of their own."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Preset:
         return self.text.splitlines()[0].removeprefix("#").strip()
 
     def settings(self, algorithm: str | None = None) -> Settings:
-        """The settings, for the preset's own algorithm or another."""
+        """Return the settings, for the preset's own algorithm or another."""
         return parse(self.text, f"preset {self.name}", algorithm, _wanted())
 
 
@@ -46,7 +46,7 @@ def names() -> list[str]:
 
 
 def show(name: str) -> Preset:
-    """The preset `name`, also of any ALE game; raises ConfigurationError."""
+    """Return the preset `name`, which may be that of any ALE game; raises ConfigurationError."""
     name = name.replace("/", "-")
     if not _exists(name):
         near = get_close_matches(name, names(), n=1, cutoff=0.5)
@@ -58,15 +58,15 @@ def show(name: str) -> Preset:
 
 
 def find(environment: str) -> Preset | None:
-    """The preset for an environment's id, or of that name, if there is one."""
+    """Return the preset for an environment's id, or of that name, if there is one."""
     identifier = bare(canonical(environment))
     return show(identifier) if _exists(identifier.replace("/", "-")) else None
 
 
 def for_environment(environment: str, algorithm: str | None = None) -> Settings:
-    """The settings for `environment` (an id, or the name of a preset): its preset's, else the defaults.
+    """Return the settings for `environment` (an id, or the name of a preset): its preset's, else the defaults.
 
-    They are for `algorithm`, else for the preset's own.
+    They are for `algorithm` or, if that is None, for the preset's own algorithm.
     """
     environment = canonical(environment)
     _check_algorithm(algorithm)
@@ -77,11 +77,10 @@ def for_environment(environment: str, algorithm: str | None = None) -> Settings:
 
 
 def from_file(file: Path, environment: str | None = None, algorithm: str | None = None) -> Settings:
-    """The settings in `file` in the place of the preset for `environment`; for `algorithm`, else for the file's own.
+    """Return the settings in `file`, which replaces the preset for `environment` (None: the file's environment).
 
-    Without an environment, the file's.
-
-    Raises ConfigurationError, also where they are of another environment.
+    They are for `algorithm` or, if that is None, for the file's own algorithm. Raises ConfigurationError, also if the
+    file is for another environment.
     """
     _check_algorithm(algorithm)
     settings = read(file, algorithm, _wanted())
@@ -92,7 +91,7 @@ def from_file(file: Path, environment: str | None = None, algorithm: str | None 
 
 
 def _check_algorithm(algorithm: str | None) -> None:
-    """By itself, so that an error does not name a preset."""
+    """Check the algorithm by itself, so that an error does not name a preset."""
     if algorithm is not None:
         replace_at(Settings(), {"algorithm.kind": algorithm}, "--algorithm")
 
@@ -103,7 +102,7 @@ def _exists(name: str) -> bool:
 
 @cache
 def _wanted() -> dict[str, dict[str, Any]]:
-    """The differences of each algorithm in every environment."""
+    """Return the differences that each algorithm needs in every environment."""
     found = files(__name__).joinpath("algorithms").iterdir()
     return {one.name.removesuffix(".toml"): tomllib.loads(one.read_text(encoding="utf-8")) for one in found}
 

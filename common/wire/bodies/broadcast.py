@@ -31,7 +31,7 @@ _MAGIC = b"A3W\x01"
 
 @lru_cache(maxsize=4)
 def run_mark(run: str) -> bytes:
-    """The eight bytes that stand for a run id."""
+    """Return the eight bytes that stand for a run id."""
     return hashlib.sha256(run.encode()).digest()[:8]
 
 
@@ -51,7 +51,7 @@ class Broadcast:
 
     @classmethod
     def unpack(cls, frame: Buffer) -> Broadcast:
-        """The broadcast in a frame; its body is a view of the frame. Raises WireError."""
+        """Return the broadcast in a frame; its body is a view of the frame. Raises WireError."""
         if len(frame) < _HEADER.size:
             raise WireError(f"a broadcast of {len(frame)} bytes, shorter than its header")
         magic, run, epoch, version, code, checksum = _HEADER.unpack_from(frame)

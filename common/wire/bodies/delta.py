@@ -26,12 +26,12 @@ KEYFRAME = struct.Struct("<Q")
 
 
 def keyframe_of(body: Buffer) -> int | None:
-    """Version of the keyframe of a delta; None: the body is too short."""
+    """Return the version of a delta's keyframe; None if the body is too short."""
     return int(KEYFRAME.unpack_from(body)[0]) if nbytes(body) >= KEYFRAME.size else None
 
 
 class DeltaFormat:
-    """As a `WeightsFormat`, for differences. Keeps scratch memory: one thread at a time."""
+    """Like `WeightsFormat`, but for differences. Keeps scratch memory: one thread at a time."""
 
     def __init__(self, size: int, vectors: int = 1, extras: int = 0) -> None:
         self.codec = make(CODEC, vectors * size)
@@ -40,7 +40,7 @@ class DeltaFormat:
         self._difference = np.zeros(vectors * size, np.float32)
 
     def pack(self, version: int, difference: Floats, extras: Floats) -> bytes:
-        """The body against the keyframe `version`; `difference` (vectors * size,)."""
+        """Return the body against the keyframe `version`; difference: (vectors * size,)."""
         return b"".join([KEYFRAME.pack(version), extras.tobytes(), self.codec.encode(difference)])
 
     def unpack(self, body: Buffer, version: int, keyframe: Floats, vectors: Sequence[Floats], extras: Floats) -> None:

@@ -5,12 +5,12 @@
 | observe, unless `begins` | rewards of the last step | float32 | B |
 | | terminated | bits, padded to bytes | B |
 | | valid: the step was more than a reset | bits, padded to bytes | B |
-| observe | observations, of a stack the newest frame | as observed | B, observation |
+| observe | observations; of a stack only the newest frame | as observed | B, observation |
 | act | actions | float32 (Box), else the smallest unsigned type that holds all choices | B, action |
 
 As observed: float32, the smallest unsigned type (discrete), or uint8 as one LZ4 block (pictures).
-Both ends know every length from the settings and the spaces; no size is read from a body. Another length, a number that
-is not finite, and an observation or action out of range are refused.
+Both ends know every length from the settings and the spaces; no size is read from a body. A body of another length is
+refused, as is a number that is not finite, and an observation or action out of range.
 """
 
 import dataclasses
@@ -30,19 +30,19 @@ from common.wire.frames import Buffer
 
 @dataclass(frozen=True, eq=False)
 class StepBatch:
-    """The result of one step of a group; (B,) each. Rewards and flags are 0 where the group begins."""
+    """The result of one step of a group, arrays (B,) unless said otherwise. Rewards and flags are 0 if it begins."""
 
     observations: NDArray[Any]
-    """(B, *shape): after the step."""
+    """(B, *shape): the observations after the step."""
     rewards: NDArray[np.float32]
-    """From the environment, not scaled."""
+    """As the environment gave them, not scaled."""
     terminated: NDArray[np.bool_]
     valid: NDArray[np.bool_]
     """False where the step only reset the environment."""
 
 
 class ObservationCodec:
-    """Packs and reads both bodies, for groups of `count` environments; `observation`: one frame of a stack."""
+    """Packs and reads both bodies, for groups of `count` environments; `observation`: spec of one frame of a stack."""
 
     def __init__(self, observation: ObservationSpec, action: ActionSpec, count: int) -> None:
         self._count = count
@@ -58,7 +58,7 @@ class ObservationCodec:
         """Length that no body exceeds."""
 
     def pack_seen(self, seen: StepBatch, *, begins: bool) -> bytes:
-        """The body of an `observe`."""
+        """Return the body of an `observe`."""
         packed = self._stage.compress(np.ascontiguousarray(seen.observations, self._dtype).tobytes())
         if begins:
             return packed
@@ -66,7 +66,7 @@ class ObservationCodec:
         return b"".join([rewards, *(np.packbits(flags).tobytes() for flags in (seen.terminated, seen.valid)), packed])
 
     def read_seen(self, body: Buffer, *, begins: bool) -> StepBatch:
-        """The batch in the body of an `observe`; raises CodecError for another length and for impossible values."""
+        """Return the batch in the body of an `observe`; raises CodecError for a wrong length or impossible values."""
         count = self._count
         view = memoryview(body).cast("B")
         rewards = np.zeros(count, np.float32)
@@ -97,11 +97,11 @@ class ObservationCodec:
         return np.unpackbits(np.frombuffer(view, np.uint8, self._bits), count=self._count).view(np.bool_)
 
     def pack_actions(self, actions: NDArray[Any]) -> bytes:
-        """The body of an `act`, from (B, *action.shape)."""
+        """Return the body of an `act`. actions: (B, *action.shape)."""
         return actions.astype(self._action.packed).tobytes()
 
     def read_actions(self, body: Buffer) -> NDArray[Any]:
-        """The actions in the body of an `act`, of action.dtype; raises CodecError as `read_seen`."""
+        """Return the actions in the body of an `act`, of action.dtype; raises CodecError as `read_seen`."""
         view = memoryview(body).cast("B")
         shape = (self._count, *self._action.shape)
         expected = math.prod(shape) * self._action.packed.itemsize
@@ -116,21 +116,21 @@ class ObservationCodec:
 
 
 def packed_dtype(observation: ObservationSpec) -> np.dtype[Any]:
-    """Element type of observations in a body."""
+    """Return the element type of observations in a body."""
     if observation.kind == "discrete":
         return narrow(observation.size)
     return np.dtype(np.uint8 if observation.kind == "pixels" else "<f4")
 
 
 def check_discrete(observations: NDArray[Any], size: int) -> NDArray[np.int64]:
-    """Packed discrete observations as int64; raises CodecError for one that is not in 0..size-1."""
+    """Return packed discrete observations as int64; raises CodecError for one that is not in 0..size-1."""
     if (observations >= size).any():
         raise CodecError(f"an observation that is not in 0..{size - 1}")
     return observations.astype(np.int64)
 
 
 def check_masked(observations: NDArray[Any], spec: ObservationSpec) -> None:
-    """Raises CodecError for a discrete observation in front of a mask that is not in its range; (..., numbers)."""
+    """Raise CodecError if a discrete observation before a mask is out of range. observations: (..., numbers)."""
     if spec.seen is not None and spec.seen.kind == "discrete":
         numbers = observations[..., 0]
         if not ((numbers >= 0) & (numbers <= spec.seen.size - 1)).all():
@@ -138,7 +138,7 @@ def check_masked(observations: NDArray[Any], spec: ObservationSpec) -> None:
 
 
 def unstacked(spec: ObservationSpec, stack: int) -> ObservationSpec:
-    """The spec of one frame of `stack` that are joined along their first axis in `spec`."""
+    """Return the spec of one frame, where `spec` is of `stack` frames joined along their first axis."""
     if stack == 1:
         return spec
     first, *rest = spec.shape
@@ -146,15 +146,15 @@ def unstacked(spec: ObservationSpec, stack: int) -> ObservationSpec:
 
 
 def group_sizes(num_envs: int, groups: int) -> list[int]:
-    """Environments in each group of an actor: nearly equal, the larger groups first."""
+    """Return the number of environments in each group of an actor: nearly equal, the larger groups first."""
     return [num_envs // groups + (group < num_envs % groups) for group in range(groups)]
 
 
 def group_seed(seed: int, group: int) -> int:
-    """Seed of one group's environments, from the actor's seed."""
+    """Return the seed of one group's environments, made from the actor's seed."""
     return int(np.random.SeedSequence([seed, group, 2]).generate_state(1, np.uint32)[0] >> 1)
 
 
 def sampler(seed: int, group: int) -> np.random.Generator:
-    """The generator that samples one group's actions, from the actor's seed."""
+    """Return the generator that samples one group's actions, made from the actor's seed."""
     return np.random.default_rng([seed, 1, group])

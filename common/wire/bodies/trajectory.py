@@ -12,12 +12,12 @@ First a uint32, the number of restarts R. Then, through the entropy stage of the
 | the newest frame of each later observation (`environment.frame_stack` 1: all of it) | as observed | T, B, frame |
 | actions, of a Box before they are clipped | float32 (Box), else the smallest unsigned type | T, B, action |
 | terminated; valid; restarts | bits from the highest on | T x B each, padded to bytes |
-| of each restart the older frames | as observed | R, older |
+| the older frames of each restart | as observed | R, older |
 
 As observed: float32, uint8 (pictures), or the smallest unsigned type (discrete). A restart is an observation whose
 older frames are not those of the one before, since an episode began. Both ends know every size but R from the settings
-and the spaces. Another length, a number that is not finite or is beyond 1e16, and an observation or action out of range
-are refused.
+and the spaces. A body of another length is refused, as is a number that is not finite or is beyond 1e16, and an
+observation or action out of range.
 """
 
 import math
@@ -41,7 +41,7 @@ from common.wire.codecs.entropy import ENTROPY_STAGES
 from common.wire.frames import Buffer
 
 MAX_ABS_VALUE = 1e16
-"""Of one number: the sum of the squares of many such numbers is still finite in float32."""
+"""Largest magnitude of a number: the sum of the squares of many such numbers is still finite in float32."""
 _HEAD = struct.Struct("<I")
 Array = NDArray[Any]
 Layout = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -53,9 +53,9 @@ class TrajectoryFormat:
     def __init__(
         self, settings: Settings, observation: ObservationSpec, action: ActionSpec, state: int, *, stacks: bool = True
     ) -> None:
-        """`settings` are resolved; `state`: the network's state_size.
+        """settings: resolved. state: the network's state_size.
 
-        stacks: `unpack` joins the frames of pictures; else it gives them as `StackedFrames`, for another to join.
+        stacks: `unpack` joins the frames of pictures; else it returns `StackedFrames`, for the caller to join.
         """
         stack = max(1, settings.environment.frame_stack)
         self._steps = settings.algorithm.rollout_length
@@ -72,12 +72,12 @@ class TrajectoryFormat:
         self._observed = packed_dtype(observation)
 
     def max_bytes(self, count: int) -> int:
-        """Length that no body of `count` rollouts exceeds."""
+        """Return the length that no body of `count` rollouts exceeds."""
         raw = _size(self._layout(self._num_envs * count, self._most_restarts(count)))
         return _HEAD.size + max(stage(raw).max_bytes for stage in ENTROPY_STAGES.values())
 
     def pack(self, rollouts: Sequence[Rollout], codec: str) -> bytes:
-        """The body of these rollouts; `codec` names the entropy stage."""
+        """Return the body of these rollouts; `codec` names the entropy stage."""
         rollout = join(rollouts)
         observations = rollout.observations
         restarts, older = self._restarts(observations)
@@ -98,7 +98,7 @@ class TrajectoryFormat:
         return _HEAD.pack(len(older)) + ENTROPY_STAGES[PARTS[codec][1]](len(raw)).compress(raw)
 
     def unpack(self, body: Buffer, codec: str, count: int) -> Rollout:
-        """One rollout with all `count` rollouts of the body, copied; raises CodecError for a body of another run."""
+        """Return one rollout of all `count` in the body, copied; raises CodecError for a body of another run."""
         if not _HEAD.size <= nbytes(body) <= self.max_bytes(count):
             raise CodecError(f"{count} rollouts in {nbytes(body)} bytes, at most {self.max_bytes(count)} hold them")
         view = memoryview(body).cast("B")
@@ -140,7 +140,7 @@ class TrajectoryFormat:
         )
 
     def _layout(self, num_envs: int, restarts: int) -> Layout:
-        """Shape and type of each part, in order."""
+        """Return shape and type of each part, in order."""
         floats = np.dtype("<f4")
         steps = (self._steps, num_envs)
         flags = ((-(-self._steps * num_envs // 8),), np.dtype(np.uint8))
@@ -161,7 +161,7 @@ class TrajectoryFormat:
         return self._steps * self._num_envs * count if self._stacked else 0
 
     def _restarts(self, observations: Array) -> tuple[NDArray[np.bool_], Array]:
-        """Which steps (T, B) have older frames that are not those of the step before, and these frames (R, *older)."""
+        """Return which steps (T, B) have other older frames than the step before them, and these frames (R, *older)."""
         if not self._stacked:
             return np.zeros(observations[1:].shape[:2], np.bool_), observations[:0, 0]
         frame = self._frame[0]
@@ -195,7 +195,7 @@ class TrajectoryFormat:
 
 
 def usable(rollout: Rollout) -> bool:
-    """Whether all numbers of a rollout are finite and within MAX_ABS_VALUE, as `unpack` demands."""
+    """Return whether all numbers of a rollout are finite and within MAX_ABS_VALUE, as `unpack` demands."""
     every = (rollout.rewards, rollout.behaviour_log_probs, rollout.observations, rollout.actions, rollout.state)
     numbers = [one for one in every if one is not None and one.dtype.kind == "f"]
     return all(bool((np.abs(one) <= MAX_ABS_VALUE).all()) for one in numbers)
@@ -206,7 +206,7 @@ def _size(layout: Layout) -> int:
 
 
 def _finite(values: Array, what: str) -> NDArray[np.float32]:
-    """A copy in the machine's byte order; raises CodecError."""
+    """Return a copy in the machine's byte order; raises CodecError for numbers that are not finite or too large."""
     if not (np.abs(values) <= MAX_ABS_VALUE).all():
         raise CodecError(f"{what} that is not finite, or beyond {MAX_ABS_VALUE:g}")
     return values.astype(np.float32)

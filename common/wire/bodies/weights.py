@@ -28,13 +28,13 @@ class WeightsFormat:
     """Packs parameter vectors and extras. Keeps scratch memory: one thread at a time."""
 
     def __init__(self, form: str, size: int, vectors: int = 1, extras: int = 0) -> None:
-        """`form`: fp32 or fp16; `size`: parameters of one vector; `extras`: elements."""
+        """form: fp32 or fp16. size: parameters of one vector. vectors: their number. extras: number of elements."""
         self._codec = WHOLE_FORMATS[form](size)
         self._vectors = vectors
         self._bytes = vectors * self._codec.raw_bytes + 4 * extras
 
     def pack(self, vectors: Sequence[NDArray[Any]], extras: Floats) -> bytes:
-        """The body; all are contiguous float32 on the CPU, or halves already."""
+        """Return the body; the arrays are contiguous float32 on the CPU, the vectors perhaps halves already."""
         return b"".join([*(self._packed(vector) for vector in vectors), extras.tobytes()])
 
     def _packed(self, vector: NDArray[Any]) -> bytes:

@@ -1,7 +1,7 @@
-"""Passes over long arrays that torch does faster than numpy: twice as fast, and halves twenty times.
+"""Passes over long arrays that torch computes faster than numpy: twice as fast, for half precision twenty times.
 
-Where this process has loaded torch they are torch's, else numpy's: nothing here loads it. The results are the same to
-the bit, but for the payload of a NaN.
+They use torch if this process has loaded it, else numpy: nothing here loads torch. The results are the same to the bit,
+except for the payload of a NaN, and where a function says otherwise.
 """
 
 import ctypes
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 _SHORT = 1 << 15
-"""Elements below which numpy is as fast, but for narrower floats: torch takes a microsecond to see an array."""
+"""Elements below which numpy is as fast, except for narrower floats: torch takes a microsecond to wrap an array."""
 _NAMES = {"f": "float32", "e": "float16", "b": "int8", "H": "uint16"}
-"""Of torch's types, by numpy's characters."""
+"""Names of torch's types, by numpy's type characters."""
 
 
 def loaded_torch() -> Any:
-    """The module torch, if this process has loaded all of it; else None."""
+    """Return the module torch if this process has loaded all of it, else None."""
     torch = sys.modules.get("torch")
     return None if getattr(getattr(torch, "__spec__", None), "_initializing", True) else torch
 
@@ -29,9 +29,9 @@ def _torch_for(size: int) -> Any:
 
 
 def convert(values: Array, out: Array) -> None:
-    """Writes `values` into `out`, of the same shape, as its type: float32, float16 (to nearest even) or int8 (cut off).
+    """Write `values` into `out`, of equal shape, as its type: float32, float16 (to nearest even) or int8 (truncated).
 
-    What does not fit float16 becomes infinite; what does not fit int8 becomes anything.
+    A value that float16 cannot hold becomes infinite; one that int8 cannot hold becomes arbitrary.
     """
     halves = np.float16 in (values.dtype, out.dtype)
     torch = loaded_torch() if halves else _torch_for(out.size)
@@ -43,7 +43,7 @@ def convert(values: Array, out: Array) -> None:
 
 
 def to_bfloat16(values: NDArray[np.float32], out: NDArray[np.uint16]) -> None:
-    """Writes the bfloat16 of each value, as its bits, to nearest even; what is beyond its range becomes infinite."""
+    """Write the bits of each value as bfloat16, to nearest even; a value beyond its range becomes infinite."""
     torch = loaded_torch()
     if torch is not None:
         torch.from_numpy(out).view(torch.bfloat16).copy_(_tensor(torch, values))
@@ -55,11 +55,11 @@ def to_bfloat16(values: NDArray[np.float32], out: NDArray[np.uint16]) -> None:
     rounded += bits
     rounded >>= 16
     np.copyto(out, rounded, casting="unsafe")
-    out[np.isnan(values)] = 0x7FC0  # adding to its bits may have made it anything
+    out[np.isnan(values)] = 0x7FC0  # adding to the bits of a NaN may have made them anything
 
 
 def from_bfloat16(bits: NDArray[np.uint16], out: NDArray[np.float32]) -> None:
-    """Writes the value of each bfloat16."""
+    """Write the value of each bfloat16."""
     torch = _torch_for(out.size)
     if torch is not None:
         torch.from_numpy(out).copy_(_tensor(torch, bits).view(torch.bfloat16))
@@ -70,7 +70,7 @@ def from_bfloat16(bits: NDArray[np.uint16], out: NDArray[np.float32]) -> None:
 
 
 def scale_rows(rows: NDArray[np.float32], factors: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out[i] = factors[i] * rows[i]; `out` may be `rows`."""
+    """Set out[i] = factors[i] * rows[i]; `out` may be `rows`."""
     torch = _torch_for(out.size)
     if torch is None:
         with np.errstate(all="ignore"):
@@ -83,7 +83,7 @@ def scale_rows(rows: NDArray[np.float32], factors: NDArray[np.float32], out: NDA
 def quantise(
     rows: NDArray[np.float32], factors: NDArray[np.float32], steps: NDArray[np.float32], codes: NDArray[np.int8]
 ) -> None:
-    """codes[i] = factors[i] * rows[i], rounded to the nearest, half to even; `steps` is scratch of their shape."""
+    """Set codes[i] = factors[i] * rows[i], rounded to nearest, half to even; `steps` is scratch of their shape."""
     torch = _torch_for(rows.size)
     if torch is None:
         scale_rows(rows, factors, steps)
@@ -95,14 +95,14 @@ def quantise(
 
 
 def row_peaks(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    """out[i] is the largest magnitude in rows[i]; NaN propagates. A row has at least one element."""
+    """Set out[i] to the largest magnitude in rows[i]; NaN propagates. A row has at least one element."""
     torch = _torch_for(rows.size)
     if torch is not None:
         tensor, peaks = _tensor(torch, rows), torch.from_numpy(out)
         torch.amax(tensor, 1, out=peaks)
         torch.maximum(peaks, tensor.amin(1).neg_(), out=peaks)
         return
-    # Twice as fast as by the axis.
+    # Twice as fast as a reduction along the axis.
     starts = np.arange(0, rows.size, rows.shape[1])
     flat = rows.reshape(-1)
     np.maximum.reduceat(flat, starts, out=out)
@@ -110,7 +110,7 @@ def row_peaks(rows: NDArray[np.float32], out: NDArray[np.float32]) -> None:
 
 
 def add_times(total: NDArray[np.float32], values: NDArray[np.float32], factor: float) -> None:
-    """total += factor * values; a last bit may differ. The sums are finite."""
+    """Set total += factor * values; last bits may differ between torch and numpy. The sums must be finite."""
     torch = _torch_for(total.size)
     if torch is None:
         np.add(total, values if factor == 1.0 else values * np.float32(factor), out=total)
@@ -119,9 +119,9 @@ def add_times(total: NDArray[np.float32], values: NDArray[np.float32], factor: f
 
 
 def square_sum(vector: NDArray[np.float32]) -> float:
-    """The sum of the squares; NaN and infinity survive in it. Here the last bits differ.
+    """Return the sum of the squares; NaN and infinity propagate. The last bits differ between torch and numpy.
 
-    Torch has been told to use one thread; numpy's BLAS takes as many as there are cores unless OMP_NUM_THREADS says so.
+    Torch has been told to use one thread; numpy's BLAS uses one per core, unless OMP_NUM_THREADS says otherwise.
     """
     torch = _torch_for(vector.size)
     if torch is None:
@@ -132,7 +132,7 @@ def square_sum(vector: NDArray[np.float32]) -> float:
 
 
 def _tensor(torch: Any, array: Array) -> Any:
-    """A view. Torch warns about read-only memory such as bytes, so of that it gets the bare address."""
+    """Return a view. Torch warns about read-only memory such as bytes, so it is given only the address of that."""
     if array.flags.writeable:
         return torch.from_numpy(array)
     memory = (ctypes.c_ubyte * array.nbytes).from_address(array.__array_interface__["data"][0])

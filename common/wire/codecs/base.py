@@ -36,15 +36,15 @@ class Codec(ABC):
         """Length of every body."""
 
     def encode(self, vector: Floats) -> memoryview:
-        """Packs `vector`, shape (size,); raises ValueError for another shape, type or layout.
+        """Pack `vector`, shape (size,); raises ValueError for another shape, type or layout.
 
-        The view is of memory that the next `encode` overwrites, or of `vector` itself.
+        The result is a view of memory that the next `encode` overwrites, or of `vector` itself.
         """
         self._check(vector)
         return self._pack(vector)
 
     def decode(self, body: Buffer, out: Floats) -> None:
-        """Unpacks `body` into `out`, shape (size,); raises ValueError for another shape, type or layout.
+        """Unpack `body` into `out`, shape (size,); raises ValueError for another shape, type or layout.
 
         Raises CodecError, with `out` unchanged, for a body that has another length or cannot be decoded.
         """
@@ -53,7 +53,7 @@ class Codec(ABC):
         self._unpack(body, out)
 
     def read(self, body: Buffer, scratch: Floats) -> Floats:
-        """The vector in `body`, where it lies if it is there as it is, else in `scratch`; raises as `decode`."""
+        """Return the vector in `body`: a view of it if it holds plain float32, else `scratch`; raises as `decode`."""
         self.decode(body, scratch)
         return scratch
 

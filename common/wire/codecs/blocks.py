@@ -43,11 +43,11 @@ class BlockCodec(Codec):
 
     @abstractmethod
     def _quantise(self, rows: Floats, scales: Floats, codes: NDArray[np.uint8]) -> None:
-        """Writes the scale and the codes of each of the `rows`, shape (blocks, block)."""
+        """Write the scale and the codes of each of the `rows`, shape (blocks, block)."""
 
     @abstractmethod
     def _signs(self, codes: NDArray[np.uint8]) -> NDArray[np.int8]:
-        """Each element divided by its scale, shape (blocks, block); raises CodecError for codes that do not exist."""
+        """Return each element divided by its scale, (blocks, block); raises CodecError for codes that do not exist."""
 
     @np.errstate(all="ignore")
     def _pack(self, vector: Floats) -> memoryview:
@@ -64,7 +64,7 @@ class BlockCodec(Codec):
         np.copyto(out, self._scratch.reshape(-1)[: self.size])
 
     def _means(self, rows: Floats) -> Floats:
-        """The mean magnitude of each block; NaN and infinity propagate."""
+        """Return the mean magnitude of each block; NaN and infinity propagate."""
         means: Floats = np.einsum("ij->i", np.abs(rows, out=self._scratch))  # three times as fast as sum
         means /= self._counts
         # A sum of finite values may overflow float32, but not float64.

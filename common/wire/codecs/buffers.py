@@ -8,10 +8,10 @@ from common.wire.frames import Buffer
 
 
 def nbytes(body: Buffer) -> int:
-    """Length of `body` in bytes, for a memoryview of any format."""
+    """Return the length of `body` in bytes, for a memoryview of any format."""
     return body.nbytes if isinstance(body, memoryview) else len(body)
 
 
 def as_bytes(array: NDArray[Any]) -> memoryview:
-    """The memory of a flat, contiguous array of at least one element; valid until the array is written."""
+    """Return the memory of a flat, contiguous array of at least one element; valid until the array is written."""
     return array.data.cast("B")

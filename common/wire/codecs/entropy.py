@@ -28,9 +28,9 @@ class EntropyStage(ABC):
 
     @abstractmethod
     def decompress(self, body: Buffer) -> Buffer:
-        """The `raw_bytes` bytes in `body`, which may be `body` itself.
+        """Return the `raw_bytes` bytes in `body`, perhaps `body` itself.
 
-        Raises CodecError if `body` is damaged, or has more or fewer bytes. NoStage leaves the length to the codec.
+        Raises CodecError if `body` is damaged, or holds more or fewer bytes. NoStage leaves that check to the codec.
         """
 
 

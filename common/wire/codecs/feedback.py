@@ -9,11 +9,11 @@ from common.wire.codecs.base import Floats
 from common.wire.codecs.registry import PackedCodec
 
 RESIDUAL_ROLLOUTS = 32
-"""An actor's residual is at most as long as the clipped gradients of so many rollouts (learner.parameters)."""
+"""An actor's residual is at most as long as the clipped gradients of this many rollouts (learner.parameters)."""
 
 
 class ErrorFeedback:
-    """Encodes with `packed` and adds the residual of earlier vectors.
+    """Encodes vectors with `packed`, after adding the residual of earlier vectors.
 
     With e_0 = 0, c_t = encode(v_t + e_t) and e_{t+1} = e_t + v_t - decode(c_t), the decoded sum is the sum of the
     vectors less the last residual. See 1-bit SGD (Seide et al., Interspeech 2014) and arXiv 1901.09847.
@@ -23,12 +23,12 @@ class ErrorFeedback:
     is answered: applied, it joins the residual; stale or refused, it is dropped. Until then it counts as applied.
 
     A codec that contracts by q < 1 keeps the residual below q / (1 - q) times the longest vector: about 200 times for
-    top-k of one in a hundred, which no receiver could tell from damage. Beyond `longest` it is shortened: the excess is
-    forgotten.
+    top-k of one in a hundred, which no receiver could tell from damage. A residual longer than `longest` is shortened:
+    the excess is forgotten.
     """
 
     def __init__(self, packed: PackedCodec, longest: float = math.inf) -> None:
-        """`longest`: bound of the residual's L2 norm."""
+        """longest: bound of the residual's L2 norm."""
         self.packed = packed
         self._longest = longest
         self._settled = np.zeros(packed.size, np.float32)
@@ -45,10 +45,11 @@ class ErrorFeedback:
 
     @np.errstate(all="ignore")
     def encode(self, vector: Floats, number: int | None = None) -> bytes:
-        """The body for `vector` plus the residual; shape (size,), a contiguous float32 array (else ValueError).
+        """Return the body for `vector` plus the residual.
 
-        With a `number`, its error is kept until `answered`; without, it joins the residual at once. A body that is not
-        finite leaves no error, since the learner refuses it.
+        vector: (size,), contiguous float32; raises ValueError for another array. With a `number`, the body's error is
+        kept until `answered`; without, it joins the residual at once. A body that is not finite leaves no error, since
+        the learner refuses it.
         """
         codec = self.packed.codec
         carried = self._bounded()
@@ -67,7 +68,7 @@ class ErrorFeedback:
         return body
 
     def answered(self, number: int, *, dropped: bool) -> None:
-        """The learner has answered the body of that number; an unknown number is ignored."""
+        """Note that the learner has answered the body of this number; an unknown number is ignored."""
         error = self._open.pop(number, None)
         if error is None:
             return
@@ -83,7 +84,7 @@ class ErrorFeedback:
         self._open.clear()
 
     def _bounded(self) -> Floats:
-        """The residual, in memory of its own; shortened to `longest` where it is longer."""
+        """Return the residual, in memory of its own; shorten it to `longest` if it is longer."""
         residual = self._carried
         np.copyto(residual, self._settled)
         for other in self._open.values():

@@ -43,7 +43,7 @@ class HalfCodec(Codec):
     """
 
     infinity: ClassVar[int]
-    """Its bits; NaN are those above, finite values those below."""
+    """The bits of infinity: larger magnitudes are NaN, smaller ones are finite values."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -59,11 +59,11 @@ class HalfCodec(Codec):
 
     @abstractmethod
     def _narrow(self, values: Floats, bits: Bits) -> None:
-        """Writes the bits of each value; those beyond the range are infinite."""
+        """Write the bits of each value; values beyond the range become infinite."""
 
     @abstractmethod
     def _widen(self, bits: Bits, out: Floats) -> None:
-        """Writes the value of each half."""
+        """Write the value of each half."""
 
     def _pack(self, vector: Floats) -> memoryview:
         self._narrow(vector, self._bits)

@@ -79,7 +79,7 @@ class Int8Codec(Codec):
             out[self._cut :] *= self._read_rest
 
     def _measure(self, rows: Floats, rest: Floats) -> None:
-        """Writes the scale of each block into `_scales`; NaN propagates."""
+        """Write the scale of each block into `_scales`; NaN propagates."""
         if self._whole:
             row_peaks(rows, self._whole_scales)
         if self._rest:

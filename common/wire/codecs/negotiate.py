@@ -18,10 +18,10 @@ SLOW_MBIT = 500.0
 
 
 def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loopback: bool, link_mbit: float) -> str:
-    """The name of the codec for this peer: the first of the preferred ones that it offers; else raises RefusedError.
+    """Return the name of this peer's codec, the first preferred one that it offers; raises RefusedError without one.
 
-    `codec`, `entropy` and `link_mbit` are settings of the exchange; `size`: elements of the vector; `loopback`: the
-    peer is on this machine, so that `link_mbit` does not count. Offered names that are unknown are ignored.
+    codec, entropy, link_mbit: settings of the exchange. size: elements of the vector. loopback: the peer is on this
+    machine, so that `link_mbit` does not count. Unknown names among the offered ones are ignored.
     """
     automatic, stages = _preferences(size, loopback, link_mbit)
     kinds = automatic if codec == "auto" else [kind for kind in CODECS if kind == codec]
@@ -36,7 +36,7 @@ def choose(codec: str, entropy: str, offered: Collection[str], *, size: int, loo
 
 
 def _preferences(size: int, loopback: bool, link_mbit: float) -> tuple[list[CodecKind], list[StageKind]]:
-    """Codec kinds and entropy stages, best first; the kind comes before the stage."""
+    """Return codec kinds and entropy stages, best first; the kind matters more than the stage."""
     if loopback and size < SMALL:
         return ["none", "fp16", "bf16", "int8"], ["none", "lz4", "zstd"]
     if loopback:

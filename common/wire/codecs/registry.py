@@ -29,11 +29,11 @@ class PackedCodec:
         self.max_bytes = stage.max_bytes
 
     def encode(self, vector: Floats) -> bytes:
-        """The body for `vector`, shape (size,), a contiguous float32 array; raises ValueError for another."""
+        """Return the body for `vector`, shape (size,), a contiguous float32 array; raises ValueError for another."""
         return self.stage.compress(self.codec.encode(vector))
 
     def decode(self, body: Buffer, out: Floats) -> None:
-        """Unpacks `body` into `out`, shape (size,), a contiguous float32 array (ValueError for another).
+        """Unpack `body` into `out`, shape (size,), a contiguous float32 array; raises ValueError for another.
 
         The receiver must check that the values are finite.
         Raises CodecError, with `out` unchanged, if `body` cannot be of this codec.
@@ -41,7 +41,7 @@ class PackedCodec:
         self.codec.decode(self._packed(body), out)
 
     def read(self, body: Buffer, scratch: Floats) -> Floats:
-        """The same vector, to be read only: where it lies if `body` holds it as it is, else unpacked into `scratch`."""
+        """Return the same vector, to be read only: a view of `body` if that holds plain float32, else `scratch`."""
         return self.codec.read(self._packed(body), scratch)
 
     def _packed(self, body: Buffer) -> Buffer:
@@ -53,12 +53,12 @@ class PackedCodec:
 
 
 def longest(size: int, top_k: float = TOP_K) -> int:
-    """Bytes that no body of `size` elements exceeds, whatever its codec."""
+    """Return the most bytes of a body of `size` elements, whatever its codec."""
     return max(make(name, size, top_k).max_bytes for name in NAMES)
 
 
 def make(name: str, size: int, top_k: float = TOP_K) -> PackedCodec:
-    """The codec called `name`, for vectors of `size` elements; `top_k`: fraction of them that top-k sends.
+    """Make the codec called `name`, for vectors of `size` elements; `top_k`: fraction of them that top-k sends.
 
     Raises CodecError for an unknown name, ValueError for a `size` below 1 or a `top_k` that is not in (0, 1].
     """

@@ -17,10 +17,10 @@ from common.wire.codecs.blocks import BlockCodec
 
 BLOCK = 320
 TRITS = 5
-"""Per byte: 3^5 = 243."""
+"""Trits per byte: 3^5 = 243 codes fit."""
 CODES = 3**TRITS
 THRESHOLD = 0.7
-"""Times the mean magnitude; for normal values within 1 % of the threshold of least error."""
+"""Times the mean magnitude: with normal values, within 1 % of the threshold that has the least error."""
 _ZEROS = np.uint8(CODES // 2)
 """The byte of five zeros."""
 
@@ -66,7 +66,7 @@ class TernaryCodec(BlockCodec):
         return signs.reshape(self.blocks, self.block)
 
     def _trits(self, rows: Floats) -> NDArray[np.int8]:
-        """-1, 0 or 1 for each element, until the next call; 0 throughout a block that holds NaN."""
+        """Return -1, 0 or 1 for each element, valid until the next call; all 0 in a block that holds NaN."""
         thresholds = self._means(rows)[:, np.newaxis] * np.float32(THRESHOLD)
         np.greater_equal(rows, thresholds, out=self._above)
         np.less_equal(rows, -thresholds, out=self._below)
@@ -75,7 +75,7 @@ class TernaryCodec(BlockCodec):
         return trits
 
     def _scales_of(self, rows: Floats, trits: NDArray[np.int8]) -> Floats:
-        """The mean magnitude of the elements that are kept; not finite if an element is not."""
+        """Return the mean magnitude of each block's elements that are kept; not finite if an element is not."""
         signs = self._scratch
         convert(trits, signs)
         kept = np.maximum(np.einsum("ij,ij->i", signs, signs), np.float32(1))

@@ -74,7 +74,7 @@ class TopKCodec(Codec):
             out.fill(math.nan)
 
     def _indices(self, coded: NDArray[np.uint8]) -> Indices:
-        """Raises CodecError unless there are k indices, rising and below `size`."""
+        """Return the indices; raises CodecError unless there are k, rising and below `size`."""
         ones: Indices = np.flatnonzero(np.unpackbits(coded[self.count :]))
         if ones.size != self.count:
             raise CodecError(f"top-k body marks {ones.size} elements, not {self.count}")
@@ -84,7 +84,7 @@ class TopKCodec(Codec):
         return chosen
 
     def _largest(self, values: Floats) -> Indices:
-        """The indices of the k largest magnitudes, rising; NaN counts as the largest."""
+        """Return the indices of the k largest magnitudes, rising; NaN counts as the largest."""
         magnitudes = np.abs(values, out=self._magnitudes)
         threshold = np.partition(magnitudes[self._sampled], self._rank)[self._rank]
         chosen: Indices = np.flatnonzero(~(magnitudes < threshold)) if threshold != 0 else np.flatnonzero(magnitudes)
@@ -101,7 +101,7 @@ class TopKCodec(Codec):
 
 
 def _sample(size: int, count: int) -> tuple[slice | Indices, int]:
-    """The elements to sample, always the same ones, and the rank of the threshold among them, from the smallest.
+    """Return the elements to sample, always the same ones, and the rank, from the smallest, of the threshold in them.
 
     The rank is so low that fewer than `count` elements reach the threshold in one case of a thousand (three sigma).
     """

@@ -16,7 +16,7 @@ from deploy.cli.doctor.finding import Finding
 from deploy.cli.view.formatting import size
 
 MIN_DISK = 1e9
-"""Bytes; a run's checkpoints and metrics need far less."""
+"""Free bytes; a run's checkpoints and metrics need far less."""
 MIN_DESCRIPTORS = 1024
 """A learner has two connections per actor."""
 MIN_COLUMNS, MIN_ROWS = 80, 24

@@ -63,7 +63,7 @@ def libzmq() -> Finding:
 
 
 def torch_and_gpu() -> list[Finding]:
-    """Without torch an actor of a dense network plays, and there is no GPU to ask it about."""
+    """Torch and the GPU. Without torch only actors of dense networks can play, and the GPU cannot be checked."""
     if find_spec("torch") is not None:
         return [package("torch", TORCH), gpu()]
     text = "not installed: no learner here, and no actors but those of dense networks"

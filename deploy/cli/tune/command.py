@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 WIDTH = 140
-"""Of the table in a file or a pipe, which is as wide as need be."""
+"""Width of the table in a file or a pipe."""
 
 
 @click.command()
@@ -81,7 +81,7 @@ def plan_of(
     env: str, *, assignments: tuple[str, ...], searched: tuple[str, ...], frames: int | None, seconds: float | None,
     seeds: int, score: Any, simulate: bool, **options: Any,
 ) -> Plan:  # fmt: skip
-    """What the command line asks for; raises ConfigurationError."""
+    """The plan that the command line asks for; raises ConfigurationError."""
     from deploy.cli.request import request
     from deploy.cli.tune.plan import Plan
     from deploy.cli.tune.space import refuse_own, space
@@ -95,7 +95,7 @@ def plan_of(
 
 
 def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: bool) -> int:
-    """Search until there are as many trials, tell what was found on stdout, and return the exit code."""
+    """Search until there are `trials` trials, print what was found on stdout, and return the exit code."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -106,7 +106,7 @@ def run(plan: Plan, file: Path, *, trials: int, jobs: int, seed: int, as_json: b
     from deploy.cli.tune.trials import Ended, Search, search
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    load()  # without it, nothing is made on the disk
+    load()  # raises if Optuna is missing, before anything is made on the disk
     with locked(file), open_study(plan, file, seed=seed) as study:
         study.try_interrupted_again()
         with Children() as children, Signals() as signals:

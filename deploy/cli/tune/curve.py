@@ -6,11 +6,11 @@ from typing import Any
 from deploy.cli.tune.plan import Plan
 
 Points = list[tuple[float, float]]
-"""How far the training was (frames or seconds) and the return there, in this order."""
+"""Pairs of how far the training was (frames or seconds) and the return there, ascending."""
 
 
 def points(rows: Iterable[dict[str, Any]], plan: Plan) -> Points:
-    """Of rows of metrics: the training return of each, or each evaluation once, where its weights were."""
+    """The points in rows of metrics: each row's training return, or each evaluation once, where its weights were."""
     evaluated = plan.score == "evaluation"
     at = f"evaluation_{plan.measure}" if evaluated else plan.measure
     of = "evaluation_return" if evaluated else "mean_return"
@@ -19,7 +19,7 @@ def points(rows: Iterable[dict[str, Any]], plan: Plan) -> Points:
 
 
 def mean(curve: Sequence[tuple[float, float]], end: float) -> float:
-    """Of the curve from 0 to `end`: straight between its points, level before the first and behind the last.
+    """The mean of the curve from 0 to `end`: linear between its points, constant before the first and after the last.
 
     Raises ValueError for a curve without a point, or an end that is not above 0.
     """
@@ -36,9 +36,9 @@ def mean(curve: Sequence[tuple[float, float]], end: float) -> float:
 
 
 def marks(curve: Sequence[tuple[float, float]], length: float, parts: int) -> list[float]:
-    """The means up to each of the equal parts of `length` that the curve has come to.
+    """The means up to the end of each of `parts` equal parts of `length`, as far as the curve has come.
 
-    They do not depend on when one looks, so that trials are compared at the same points.
+    They do not depend on when they are computed, so that trials are compared at the same points.
     """
     reached = curve[-1][0] if curve else 0.0
     ends = (length * part / parts for part in range(1, parts + 1))

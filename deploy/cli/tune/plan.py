@@ -1,4 +1,4 @@
-"""What a study is of: all that must be the same for its scores to be compared, and the settings of its trainings."""
+"""The plan of a study: all that must be the same for scores to be compared, and the settings of its trainings."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,21 +13,21 @@ from deploy.cli.tune.space import Axis, assignments_of
 from deploy.cli.tune.space import parse as parse_axis
 
 FIRST_SEED = 1000
-"""Of a trial's trainings: what is found is to be reported on others, such as --seed 0 to 9."""
+"""First seed of a trial's trainings. Results are to be reported on other seeds, such as --seed 0 to 9."""
 EVALUATED_SECONDS = 120.0
-"""A training that lasts as long has evaluations enough for a curve: the first after 45 s, then one each
+"""A training that lasts so long has enough evaluations for a curve: the first after 45 s, then one every
 evaluation.every_seconds."""
 Score = Literal["training", "evaluation"]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """All plain, since it is kept in the study."""
+    """All values are plain, since they are kept in the study."""
 
     env: str
     settings: str
-    """TOML, before anything is drawn; with the preset's limits."""
+    """The settings as TOML, before anything is drawn; with the preset's limits."""
     space: list[str]
-    """As --search has it."""
+    """The axes, each as --search has it."""
     frames: int | None
     seconds: float | None
     seeds: int
@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unsearched(self) -> dict[str, Any]:
-        """What the settings have without a search, as it would be drawn; left out where that is outside its range."""
+        """The settings' own values, without a search, as they would be drawn; without those outside their range."""
         base = self.base
         held = {axis.key: axis.holds(base) for axis in self.axes}
         return {key: value for key, value in held.items() if value is not None}
@@ -56,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> float:
-        """Of a training, in that measure."""
+        """The length of a training, in that measure."""
         return float(self.frames or self.seconds or 0)
 
     def drawn(self, values: dict[str, Any]) -> Settings:
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return override(self.base, assignments_of(self.axes, values), "drawn")
 
     def training(self, values: dict[str, Any], number: int) -> Settings:
-        """The same for the training of this number of a trial, which its length alone ends; raises as `drawn`."""
+        """The settings of training `number` of a trial, which ends by its length alone; raises as `drawn`."""
         settings = self.drawn(values)
         frames, seconds = self.frames or settings.limits.frames, self.seconds or 0.0
         limits = msgspec.structs.replace(
@@ -73,7 +73,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(settings, seed=FIRST_SEED + number, limits=limits)
 
     def config(self, values: dict[str, Any], told: Sequence[str]) -> str:
-        """The file for `a3cd train --config`; `told` stands above it as comments."""
+        """The file for `a3cd train --config`, with the lines `told` above it as comments."""
         return "".join(f"# {line}\n" for line in told) + dump_changed(self.drawn(values))
 
     @classmethod
@@ -89,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         score: Score | None,
         simulate: bool,
     ) -> Self:
-        """Raises ConfigurationError for a length or a score that cannot be."""
+        """Makes a plan; raises ConfigurationError for a length or a score that cannot be."""
         if not frames and not seconds:
             raise ConfigurationError("how long is a training? give --frames or --seconds")
         long = seconds is not None and not frames and seconds >= EVALUATED_SECONDS
@@ -116,7 +116,7 @@ def require_same(plan: Plan, kept: Plan, file: Path) -> None:
 
 
 def _differing(kept: Plan, plan: Plan) -> Iterator[tuple[str, str]]:
-    """What is in the one and what is in the other, in words."""
+    """The differences in words: what one plan has, and what the other has."""
     its, wanted = by_path(kept.base), by_path(plan.base)
     for key in sorted(its.keys() | wanted.keys()):
         if its.get(key) != wanted.get(key):

@@ -14,7 +14,7 @@ from deploy.cli.tune.study import IMPORTANT_FROM, Study, Told, folder_of
 from deploy.cli.view.formatting import number, share
 
 ROWS = 10
-"""Of the table."""
+"""Most rows of the table."""
 CONFIG = "best.toml"
 
 
@@ -28,7 +28,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def found(study: Study) -> Found:
-    """What there is now; writes the best settings. Raises UnavailableError if they cannot be written."""
+    """What has been found so far; writes the best settings. Raises UnavailableError if they cannot be written."""
     trials = study.trials()
     config = ""
     if trials and trials[0].score is not None:
@@ -43,7 +43,7 @@ def found(study: Study) -> Found:
 
 
 def told(plan: Plan, trials: list[Told]) -> list[str]:
-    """What stands above the best settings."""
+    """The comment above the best settings."""
     best = trials[0]
     over = sum(one.over for one in trials)
     return [
@@ -79,7 +79,7 @@ def table(found: Found) -> Table:
 
 
 def text(found: Found) -> list[str]:
-    """What stands below the table."""
+    """The lines below the table."""
     states: dict[str, int] = {}
     for one in found.trials:
         states[one.state] = states.get(one.state, 0) + 1
@@ -96,7 +96,7 @@ def text(found: Found) -> list[str]:
 
 
 def _unsearched(found: Found) -> list[str]:
-    """How the settings did that there are without a search, where they were tried."""
+    """The score of the settings as they are without a search, if they were tried."""
     own = found.plan.unsearched
     tried = [one for one in found.trials if one.score is not None and one.values == own]
     return [f"without a search: {number(tried[0].score)} (trial {tried[0].number})"] if tried else []

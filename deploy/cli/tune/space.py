@@ -12,16 +12,16 @@ from common.settings.toml import override
 from deploy.cli.sweep import values_of
 
 DIGITS = 3
-"""Of a number that is drawn: nobody types more, and no score depends on more."""
+"""Significant digits of a number that is drawn: nobody types more, and no score depends on more."""
 OWN = ("seed", "environment.id", "algorithm.kind", "limits")
 """Settings and sections that a study sets itself."""
 MEASURES = ("reproducible", "evaluation")
-"""Those that are the same for all trials, or their scores would not be of one kind."""
+"""Settings and sections that must be the same for all trials, or their scores could not be compared."""
 SUCH_AS = "optimizer.learning_rate=1e-4..1e-2,log or environment.num_envs=8,16"
 
 _STEP_SIZE = {"adam": "1e-4..1e-2,log", "rmsprop": "1e-4..1e-2,log", "sgd": "1e-3..1,log"}
 _EPSILON = {"adam": "1e-8..1e-3,log", "rmsprop": "1e-12..1e-4,log"}
-"""Where the optimizer puts it: outside the root, or inside."""
+"""Ranges of epsilon, by whether the optimizer adds it outside the root (adam) or inside (rmsprop)."""
 _ACTOR_CRITIC = {
     "environment.num_envs": "4..32,log",
     "algorithm.rollout_length": "5..80,log",
@@ -50,7 +50,7 @@ SPACES: dict[str, dict[str, str]] = {
     "n-step-q": _VALUES,
     "one-step-sarsa": _VALUES,
 }
-"""By algorithm.kind, each setting's range as --search has it; besides, of every optimizer, what `usual` adds."""
+"""By algorithm.kind, each setting's range as --search has it; `usual` adds the ranges of the optimizer's settings."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Range:
         return value if value is not None and self.low <= value <= self.high else None
 
     def used(self, drawn: Any) -> float:
-        """Of a number that was drawn so many digits as it is trained with."""
+        """The number that is trained with: the one drawn, rounded to DIGITS digits and kept in the range."""
         return int(drawn) if self.whole else min(max(float(f"{drawn:.{DIGITS}g}"), self.low), self.high)
 
     def __str__(self) -> str:
@@ -87,13 +87,13 @@ class Choice:
     texts: tuple[str, ...]
 
     def holds(self, settings: Settings) -> str | None:
-        """That of the values which the settings have."""
+        """The settings' own value if it is one of these."""
         own = value_at(settings, self.key)
         same = (text for text in self.texts if value_at(override(settings, [f"{self.key}={text}"]), self.key) == own)
         return next(same, None)
 
     def used(self, drawn: Any) -> str:
-        """What was drawn."""
+        """The value drawn."""
         return str(drawn)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ Axis = Range | Choice
 
 
 def usual(settings: Settings) -> dict[str, str]:
-    """What is searched for these settings, if nobody says anything else: ranges by their keys."""
+    """What is searched for these settings by default: ranges by their keys."""
     optimizer = settings.optimizer.kind
     epsilon = {"optimizer.epsilon": _EPSILON[optimizer]} if optimizer in _EPSILON else {}
     return {"optimizer.learning_rate": _STEP_SIZE[optimizer], **SPACES[settings.algorithm.kind], **epsilon}
@@ -132,9 +132,9 @@ def space(settings: Settings, searched: Sequence[str], assignments: Iterable[str
 
 
 def parse(text: str, settings: Settings) -> Axis:
-    """`KEY=LOW..HIGH`, with `,log` drawn evenly by its logarithm, or `KEY=A,B,C`; raises ConfigurationError.
+    """Reads `KEY=LOW..HIGH`, with `,log` drawn evenly by its logarithm, or `KEY=A,B,C`; raises ConfigurationError.
 
-    What is at the ends and each of the choices must be good with the `settings`.
+    The values at both ends, and each of the choices, must be valid together with `settings`.
     """
     key, values = values_of(text, "--search", SUCH_AS)
     key, values = key.strip(), [value.strip() for value in values]
@@ -169,7 +169,7 @@ def _range(key: str, values: Sequence[str], settings: Settings, source: str) -> 
 
 
 def refuse_own(key: str, source: str) -> None:
-    """Raises ConfigurationError for a setting that is not a person's in a study."""
+    """Raises ConfigurationError for a setting that the study sets itself."""
     if _below(key, OWN):
         raise ConfigurationError(
             f"{source}: {key} is the study's own: ENV and --algorithm say what is learnt, --frames and --seconds for "
@@ -183,7 +183,7 @@ def _below(key: str, sections: Iterable[str]) -> bool:
 
 
 def value_at(settings: Settings, key: str) -> Any:
-    """The value of the setting at a dotted path; None where there is none, as of environment.options."""
+    """The value of the setting at a dotted path; None where there is none, as may be below environment.options."""
     value: Any = msgspec.to_builtins(settings)
     for name in key.split("."):
         value = value.get(name)
@@ -191,5 +191,5 @@ def value_at(settings: Settings, key: str) -> Any:
 
 
 def assignments_of(axes: Iterable[Axis], drawn: Mapping[str, Any]) -> list[str]:
-    """What was drawn, by keys, as --set takes it."""
+    """The values `drawn`, which are by key, as --set takes them."""
     return [f"{axis.key}={axis.used(drawn[axis.key])}" for axis in axes]

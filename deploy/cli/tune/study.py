@@ -14,14 +14,14 @@ from deploy.cli.tune.plan import Plan, require_same
 from deploy.cli.tune.space import Axis, Range
 
 NAME = "a3cd"
-"""Of the one study in a file."""
+"""Name of the only study in a file."""
 SUFFIX = ".db"
 PARTS = 10
-"""Of a training, after each of which its trial may be given up."""
+"""Parts of a training, after each of which its trial may be given up."""
 COMPLETE_FIRST = 5
 """Trials that are finished before any is given up: fewer have no median worth the name."""
 PARTS_FIRST = 3
-"""Parts of a trial before it may be given up: in the first ones all play as badly."""
+"""Parts of a trial before it may be given up: in the first ones all trials are equally bad."""
 IMPORTANT_FROM = 20
 """Finished trials before it is said which settings mattered."""
 _BUSY_SECONDS = 60.0
@@ -38,22 +38,22 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     state: State
     score: float | None
-    """Of a trial that is finished."""
+    """The score if the trial is finished, else None."""
     scores: list[float]
-    """Of its trainings that ended, one a seed."""
+    """Scores of its trainings that ended, one for each seed."""
     values: dict[str, Any]
-    """What was drawn, by keys."""
+    """The values drawn, by key."""
     why: str
-    """It failed."""
+    """Why it failed; empty if it did not."""
 
     @property
     def over(self) -> bool:
-        """One that was interrupted is not: it is tried again."""
+        """Whether the trial is over; an interrupted one is not, since it is tried again."""
         return self.state in ("finished", "given up", "failed")
 
 
 class Trial:
-    """One that runs."""
+    """A trial that runs."""
 
     def __init__(self, trial: Any) -> None:
         self._trial = trial
@@ -61,7 +61,7 @@ class Trial:
         self.values: dict[str, Any] = dict(trial.params)
 
     def report(self, step: int, value: float) -> None:
-        """A mean of the curve; at each step once."""
+        """Report a mean of the curve, once for each step."""
         self._trial.report(value, step)
 
     @property
@@ -70,7 +70,7 @@ class Trial:
         return bool(self._trial.should_prune())
 
     def ended(self, score: float) -> None:
-        """One training has."""
+        """Note the score of a training that has ended."""
         self._trial.set_user_attr("scores", [*self._trial.user_attrs.get("scores", []), score])
 
     def failed(self, why: str) -> None:
@@ -78,10 +78,10 @@ class Trial:
 
 
 class Study:
-    """Context manager: gives the file back."""
+    """A study in its file. As a context manager, closes the file at its end."""
 
     def __init__(self, file: Path, *, seed: int = 0) -> None:
-        """Of a file that there is; `seed`: of what is drawn. Raises ConfigurationError and UnavailableError."""
+        """Open the study in an existing file; `seed`: the sampler's. Raises ConfigurationError and UnavailableError."""
         self._optuna = load()
         if not file.exists():
             raise ConfigurationError(f"{file}: there is no study there yet")
@@ -94,7 +94,7 @@ class Study:
             self.close()
             raise ConfigurationError(f"{file}: {_NONE}") from error
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
-        # What was drawn before is not drawn once more by a search that goes on.
+        # The seed depends on the trials so far, so that a search that goes on does not draw the same values again.
         drawn = sum(one.state != "waiting" for one in self.trials())
         self._study.sampler = samplers.TPESampler(seed=seed + drawn)
         self._study.pruner = pruners.MedianPruner(n_startup_trials=COMPLETE_FIRST, n_warmup_steps=PARTS_FIRST)
@@ -104,7 +104,7 @@ class Study:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Raises UnavailableError where the disk did not take a trial, or give one."""
+        """Raises UnavailableError if a trial could not be written to the disk or read from it."""
         self.close()
         if isinstance(error, self._optuna.exceptions.StorageInternalError):
             why = str(error.__cause__ or error).splitlines()[0]
@@ -129,15 +129,15 @@ class Study:
         self._study.tell(trial.number, score)
 
     def give_up(self, trial: Trial) -> None:
-        """Also one that failed: the sampler is to know that it is not worth another try."""
+        """Give up a trial, also one that failed: the sampler is to know that it is not worth another try."""
         self._study.tell(trial.number, state=self._optuna.trial.TrialState.PRUNED)
 
     def try_interrupted_again(self) -> int:
-        """Trials that seem to run have nobody who runs them: the same ones are asked for next. Returns how many."""
+        """Queue the trials again that the file says are running, although nobody runs them. Returns how many."""
         states = self._optuna.trial.TrialState
         found = self._study.get_trials(deepcopy=False, states=(states.RUNNING,))
         for one in found:
-            # In this order: killed in between, it is tried twice, and not lost.
+            # In this order: if this process is killed in between, the trial is tried twice instead of being lost.
             self._study.enqueue_trial(dict(one.params))
             self._study.tell(one.number, state=states.FAIL)
         return len(found)
@@ -148,7 +148,7 @@ class Study:
         return sum(one.over for one in self.trials())
 
     def trials(self) -> list[Told]:
-        """All, the best first, then those without a score."""
+        """All trials, the best first; those without a score come last."""
         told = [self._told(one) for one in self._study.get_trials(deepcopy=False)]
         return sorted(told, key=lambda one: (one.score is None, -(one.score or 0.0), one.number))
 
@@ -172,7 +172,7 @@ class Study:
         )
 
     def importance(self) -> dict[str, float]:
-        """How much of the difference between the scores is each setting's, the largest first; empty: not known yet."""
+        """Each setting's share in the differences between the scores, the largest first; empty: not known yet."""
         if sum(one.state == "finished" for one in self.trials()) < IMPORTANT_FROM:
             return {}
         try:
@@ -183,7 +183,7 @@ class Study:
 
 
 def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
-    """The study in the file, or a new one, whose first trial is what the settings have without any search.
+    """The study in the file, or a new one, whose first trial has the settings' own values, without any search.
 
     Raises ConfigurationError for a study of another plan, and as `Study`.
     """
@@ -204,7 +204,7 @@ def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
         made = optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
         if own := plan.unsearched:
             made.enqueue_trial(own)
-        made.set_user_attr("plan", msgspec.to_builtins(plan))  # last: with it, it is a study
+        made.set_user_attr("plan", msgspec.to_builtins(plan))  # last, since only this makes it a study
     finally:
         storage.remove_session()
         storage.engine.dispose()
@@ -213,7 +213,7 @@ def open_study(plan: Plan, file: Path, *, seed: int) -> Study:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[IO[str]]:
-    """Nobody else works on the study in the file meanwhile. Raises UnavailableError."""
+    """Lock the study in the file, so that nobody else works on it meanwhile. Raises UnavailableError."""
     lock = folder_of(file) / "lock"
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -253,12 +253,12 @@ def _storage(optuna: Any, file: Path) -> Any:
     options = {"connect_args": {"timeout": _BUSY_SECONDS}}
     try:
         return optuna.storages.RDBStorage(f"sqlite:///{file.absolute()}", engine_kwargs=options)
-    except RuntimeError as error:  # of another version of Optuna, which says what to do
+    except RuntimeError as error:  # a file of another version of Optuna; the error says what to do
         raise ConfigurationError(f"{file}: {error}") from error
 
 
 def _require_database(file: Path) -> None:
-    """A new one, or one of Optuna's."""
+    """Raises as `_storage` unless the file is new, or a database of Optuna's."""
     try:
         with contextlib.closing(sqlite3.connect(file, timeout=_BUSY_SECONDS)) as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

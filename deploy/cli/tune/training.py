@@ -14,11 +14,11 @@ from deploy.cli.tune.plan import Plan
 from learner.record.metrics_file import rows
 
 END_SECONDS = 10.0
-"""For a training to end by itself, which takes it five at most; then it is killed."""
+"""Time for a training to end by itself, which takes five seconds at most; then it is killed."""
 
 
 class Training(Protocol):
-    """What a trial needs of it."""
+    """What a trial needs of a training."""
 
     @property
     def exit_code(self) -> int | None:
@@ -26,15 +26,15 @@ class Training(Protocol):
 
     @property
     def last_line(self) -> str:
-        """That it wrote: why it failed, if it has."""
+        """The last line that it wrote: why it failed, if it has."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of metrics, so far."""
+        """The rows of its metrics so far."""
 
     def ask_to_end(self) -> None: ...
 
     def end(self) -> None:
-        """Returns when it has ended."""
+        """Ends it; returns when it has ended."""
 
 
 Start = Callable[[Settings, Path], Training]
@@ -88,4 +88,4 @@ def command(plan: Plan, config: Path, run_dir: Path) -> list[str]:
 
 
 def _nobody(line: str) -> None:
-    """Hears what a training says; its last lines are kept."""
+    """Ignores a line of a training; the child keeps its last lines."""

@@ -1,4 +1,4 @@
-"""The search: so many trials at a time, each its trainings one after the other, until there were enough."""
+"""The search: some trials at a time, each with its trainings one after the other, until there have been enough."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ from deploy.cli.tune.study import PARTS, Study, Trial
 from deploy.cli.tune.training import Start, Training
 
 FAILURES = 3
-"""In a row: then it is not the trials that are wrong."""
+"""Failed trials in a row that end the search: then it is not the trials that are wrong."""
 READ_SECONDS = 1.0
-"""Between two looks at a training's metrics, which have a row a second."""
+"""Time between two looks at a training's metrics, which have a row a second."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Running:
     read_at: float
     scores: list[float] = field(default_factory=list)
     reported: int = 0
-    """Parts of this training."""
+    """Parts of the current training that have been reported."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Ended:
 
     number: int
     outcome: str
-    """For a person."""
+    """The outcome in words."""
 
 
 class Search:
-    """`look` is to be called often; whoever has a clock and signals does it."""
+    """The search without a clock: whoever has clock and signals is to call `look` often."""
 
     def __init__(self, study: Study, folder: Path, start: Start, *, trials: int, jobs: int) -> None:
         self._study = study
@@ -105,7 +105,7 @@ class Search:
             yield from self._ended(one, mean(curve, curve[-1][0]))
 
     def _is_hopeless(self, one: _Running, curve: list[tuple[float, float]]) -> bool:
-        """Reports how far the curve has come, and asks whether that is enough."""
+        """Reports how far the curve has come; returns whether the trial is to be given up."""
         found = marks(curve, self._plan.length, PARTS)
         hopeless = False
         for value in found[one.reported :]:
@@ -146,7 +146,7 @@ def _parts(one: _Running) -> str:
 
 
 def search(search: Search, hear: Callable[[Ended], None], interrupted: Callable[[], bool], look_seconds: float) -> bool:
-    """Until it is over, or `interrupted`; returns whether it is over. Whatever ends it, no training is left."""
+    """Search until it is over or `interrupted`; returns whether it is over. Whatever ends it, no training is left."""
     try:
         while not search.over and not interrupted():
             for ended in search.look(time.monotonic()):

@@ -24,7 +24,7 @@ LINE_SECONDS = 5.0
 MIN_WIDTH, MIN_HEIGHT = 60, 16
 """A smaller terminal gets plain lines."""
 MAX_POINTS = 256
-"""When a history has more, every second one is dropped, and from then on points are taken half as often."""
+"""When a history has so many, every second one is dropped, and from then on points are taken half as often."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ class History:
 
 
 class Panel:
-    """Drawn again, in one write, for each status; lines scroll by above it."""
+    """The live panel, drawn again in one write for each status; lines scroll by above it."""
 
     def __init__(self, live: Live) -> None:
         self._live = live

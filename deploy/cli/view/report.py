@@ -49,8 +49,8 @@ def run(access: LearnerEndpoint, *, watch: bool, as_json: bool, timeout: float) 
 
 
 def extra(access: LearnerEndpoint, timeout: float) -> str:
-    """Of a3cd, which actors of the run at `access` need, separated by commas; empty: none. Raises as `run`."""
-    from common.rl.environments.names import extra as extra_of  # gymnasium, which others need not load
+    """The extras of a3cd that actors of the run at `access` need, separated by commas; raises as `run`."""
+    from common.rl.environments.names import extra as extra_of  # loads gymnasium, which other commands need not do
 
     status = observer.fetch(access, timeout, _log.info)
     computed = "" if status.exchange == "actions" or status.network == "dense" else "torch"

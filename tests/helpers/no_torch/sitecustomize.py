@@ -1,4 +1,4 @@
-"""A process with this folder on PYTHONPATH has no torch, as where it is not installed."""
+"""Hides torch from a process with this folder on PYTHONPATH, as if it were not installed."""
 
 from __future__ import annotations
 
