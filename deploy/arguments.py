@@ -20,11 +20,11 @@ _Command = Callable[..., Any]
 
 
 METRICS_PORT = 9464
-"""The usual one of exporters of metrics, where none is written."""
+"""Default port of --metrics: the one that exporters of metrics usually take."""
 
 
 class AddressType(click.ParamType[Address]):
-    """tcp://host:port; `connect`: an address to connect to, not one to listen on (no `*`)."""
+    """An address, tcp://host:port. `connect`: it is one to connect to, not one to listen on (no `*`)."""
 
     name = "address"
 
@@ -50,7 +50,7 @@ class LearnerType(AddressType):
 
 
 class RunType(click.Path):
-    """The folder of a run that there is, or `last`."""
+    """The folder of an existing run, or `last`."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -70,12 +70,12 @@ class RunType(click.Path):
 
 
 class ListenType(click.ParamType[Address]):
-    """Where an HTTP server listens: HOST:PORT, PORT of 127.0.0.1, or HOST."""
+    """Where an HTTP server listens: HOST:PORT, PORT (on 127.0.0.1), or HOST (with the default port)."""
 
     name = "HOST:PORT"
 
     def __init__(self, port: int) -> None:
-        """port: if none is written."""
+        """`port`: the default."""
         self.port = port
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
@@ -83,17 +83,20 @@ class ListenType(click.ParamType[Address]):
             return value
         text = str(value).removeprefix("http://").rstrip("/")
         host, _, port = text.rpartition(":")
-        if port.isascii() and port.isdigit() and not host:
+        given = port.isascii() and port.isdigit()
+        if given and not host:
             text = f"127.0.0.1:{port}"
         try:
             address = Address.parse(text)
         except A3cdError as error:
             self.fail(f"{error}; write HOST:PORT, as in 127.0.0.1:{self.port}", param, ctx)
-        return address if text.endswith(f":{address.port}") else address.with_port(self.port)
+        if text.endswith(":*"):
+            self.fail(f"{value!r} has no port: write HOST:PORT, as in 127.0.0.1:{self.port}", param, ctx)
+        return address if given else address.with_port(self.port)
 
 
 class NumberType(click.ParamType[float]):
-    """A number as a person writes it: 1e6 or 2_000_000 also where it must be whole."""
+    """A number as a person writes it: 1e6 and 2_000_000 are accepted even where it must be whole."""
 
     def __init__(self, whole: bool, example: str) -> None:
         self.name = "integer" if whole else "float"
@@ -133,7 +136,7 @@ class RangeType(click.ParamType[tuple[int, int]]):
 
 
 def _hold_on(_: click.Context, __: click.Parameter, lifeline: bool) -> None:
-    """End with the process that started this one: when standard input is closed."""
+    """End this process when the one that started it ends, and standard input is closed thereby."""
     if lifeline:
         from common.host.service.lifeline import watch
 
@@ -158,7 +161,7 @@ nice_option = click.option(
 
 
 class ModuleType(click.ParamType[str]):
-    """A module by its name, or by that of its file in the working folder."""
+    """A module, given by its name or by the name of its file in the working folder."""
 
     name = "module"
 
@@ -196,12 +199,12 @@ network_option = click.option("--network", help="network.kind.", shell_complete=
 
 
 def env_argument(required: bool = True) -> Callable[[_Command], _Command]:
-    """ENV."""
+    """The argument ENV."""
     return click.argument("env", required=required, shell_complete=completions.environments)
 
 
 def limit_options(time: str) -> Callable[[_Command], _Command]:
-    """The seed of a run, and when it ends; `time`: what its seconds are of."""
+    """Options for the seed of a run and for when it ends; `time`: what --seconds counts, in the words of the help."""
 
     def add(command: _Command) -> _Command:
         for option in (
@@ -237,7 +240,7 @@ _insecure_option = click.option(
 
 
 def agent_options(command: _Command) -> _Command:
-    """RUN and which agent of it plays."""
+    """The argument RUN, and options that say which of its agents plays and how."""
     how = "Draw actions as in training, or take the best.  [default: as evaluation.sampled says: drawn in ALE games]"
     sampled = click.option("--sampled/--greedy", default=None, help=how)
     seed = click.option("--seed", type=int, default=0, show_default=True)
@@ -245,7 +248,7 @@ def agent_options(command: _Command) -> _Command:
 
 
 def bind_option(where: str) -> Callable[[_Command], _Command]:
-    """The two ports of a learner or a relay; `where` they are, as its users say."""
+    """--bind, for the two ports of a learner or a relay; `where`: the beginning of its help."""
     return click.option(
         "--bind",
         type=AddressType(connect=False),
@@ -256,7 +259,7 @@ def bind_option(where: str) -> Callable[[_Command], _Command]:
 
 
 def allowed_option(peers: str) -> Callable[[_Command], _Command]:
-    """The list of the keys that it lets in, which `peers` hold."""
+    """--allowed, the file of the keys that a learner or a relay lets in; `peers`: who holds them, for the help."""
     file = click.Path(path_type=Path, dir_okay=False)
     return click.option(
         "--allowed", type=file, help=f"The file of allowed {peers}; default: `allowed` in the key folder."
@@ -269,8 +272,10 @@ def security_options(command: _Command) -> _Command:
 
 
 def metrics_options(command: _Command) -> _Command:
-    """--metrics; the command is called with `metrics`, an Address or None. Without `--insecure-metrics` only this
-    machine can read them: there are no keys for it.
+    """--metrics and --insecure-metrics; the command is called with `metrics`, an Address or None.
+
+    There are no keys for metrics. An address that other machines can reach therefore needs --insecure-metrics, or the
+    call raises ConfigurationError.
     """
 
     @wraps(command)
@@ -290,12 +295,15 @@ def metrics_options(command: _Command) -> _Command:
 
 
 def learner_argument(command: _Command) -> _Command:
-    """LEARNER and the options of its keys; the command is called with `access`."""
+    """The argument LEARNER and the options for keys; the command is called with `access`."""
     return _with_access(command, click.argument("learner", metavar="LEARNER", type=LearnerType()))
 
 
 def learner_option(command: _Command) -> _Command:
-    """The same as the option --learner; without it `access` is None, as where `problem` is why there is no way in."""
+    """The same, with LEARNER as the option --learner; the command is called with `access` and `problem`.
+
+    `access` is None without the option, and also where there is no way in; `problem` then says why.
+    """
     what = "Also check the connection to this learner."
     option = click.option("--learner", metavar="LEARNER", type=LearnerType(), help=what)
 
@@ -309,7 +317,7 @@ def learner_option(command: _Command) -> _Command:
 
 
 def _with_access(command: _Command, learner: Callable[[_Command], _Command], tolerant: bool = False) -> _Command:
-    """tolerant: the command is called with the error where there is no way in."""
+    """Add `learner` and the options for keys. `tolerant`: without a way in the command is called with the error."""
 
     @wraps(command)
     def call(
@@ -336,23 +344,24 @@ def access_options(command: _Command) -> _Command:
 def find_endpoints(
     learners: Sequence[Address | str], *, keys: Path | None, credential: Path | None, insecure: bool
 ) -> list[LearnerEndpoint]:
-    """How to connect to each of these, which are addresses and invitations. Raises ConfigurationError.
+    """Return how to connect to each of the learners, given by address or invitation. Raises ConfigurationError.
 
-    Invitations are stored; then the program is started again without them.
+    Invitations are stored; then the program is started again with plain addresses in their place.
     """
-    for learner in learners:
-        if isinstance(learner, str):
-            endpoints.accept(learner, keys)
-    if any(isinstance(learner, str) for learner in learners):
-        _hide_invitation()
+    invitations = [learner for learner in learners if isinstance(learner, str)]
+    for invitation in invitations:
+        endpoints.accept(invitation, keys)
+    _hide(invitations)
     addresses = [Address.parse(one.partition("#")[0]) if isinstance(one, str) else one for one in learners]
     return [endpoints.find(one, folder=keys, credential=credential, insecure=insecure) for one in addresses]
 
 
-def _hide_invitation() -> None:
-    """Start this program again with the plain address: every user can read the command line of a process."""
-    if os.name == "posix":
-        words = [word.partition("#")[0] if word.startswith("tcp://") else word for word in sys.orig_argv[1:]]
+def _hide(invitations: Sequence[str]) -> None:
+    """Start this program again with plain addresses: every user can read the command line of a process."""
+    words = sys.orig_argv[1:]
+    for invitation in invitations:
+        words = [word.replace(invitation, invitation.partition("#")[0]) for word in words]
+    if os.name == "posix" and words != sys.orig_argv[1:]:
         os.execv(sys.executable, [sys.executable, *words])
 
 

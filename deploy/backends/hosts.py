@@ -24,16 +24,16 @@ class Host:
 
     @property
     def name(self) -> str:
-        """As shown to people, and in the names of its actors."""
+        """The host's name as people see it, and as it is in the names of its actors."""
         return self.destination.rpartition("@")[2].strip("[]").replace(":", "_").replace("%", "_")
 
 
 def parse(text: str) -> Host:
     """Reads USER@HOST[:SLOTS], an IPv6 address in brackets; raises ConfigurationError."""
     match = _FORM.fullmatch(text.strip())
-    if match is None or match["slots"] == "0":
+    if match is None or (match["slots"] is not None and int(match["slots"]) == 0):
         raise ConfigurationError(f"{text!r} is no host: write USER@HOST:SLOTS, as in ann@lab-07:4 (the port: ssh's -o)")
-    # ssh takes an IPv6 address bare.
+    # ssh takes an IPv6 address without brackets.
     return Host(match["destination"].replace("[", "").replace("]", ""), int(match["slots"] or 0))
 
 
@@ -54,7 +54,7 @@ def read(path: Path) -> list[Host]:
 
 
 def share_out(hosts: Sequence[Host], slots: int | None) -> list[Host]:
-    """Gives slots to the hosts without any: the rest of `slots`, in equal shares. Raises ConfigurationError."""
+    """Shares the rest of `slots` equally among the hosts without a number of their own. Raises ConfigurationError."""
     twice = {host.destination for host in hosts if [one.name for one in hosts].count(host.name) > 1}
     if twice:
         raise ConfigurationError(f"named more than once: {', '.join(sorted(twice))}; write HOST:SLOTS once")

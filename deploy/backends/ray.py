@@ -18,7 +18,8 @@ _CURE = "`ray status` must work here, or --ray be ray://HEAD:10001; Ray and Pyth
 
 
 class RayBackend(Backend):
-    """Asks a driver, which is started anew when it or Ray is gone: Ray has ended its actors then."""
+    """Starts actors through a driver process. When the driver or Ray is gone, Ray has ended its actors; then a new
+    driver is started."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -26,7 +27,7 @@ class RayBackend(Backend):
         self._driver: Child | None = None
         self._channel: socket.socket | None = None
         self._rest = b""
-        """Received beyond the last answer."""
+        """Bytes received beyond the last answer."""
         self._ended: dict[int, Ended] = {}
 
     def shown(self, slot: int) -> str:
@@ -44,7 +45,7 @@ class RayBackend(Backend):
         return Observation(answer.alive, answer.starting, answer.note)
 
     def exit_status(self, slot: int) -> Ended:
-        """Of those that ended with a driver nobody knows more: it was no failure of theirs."""
+        """Says how the actor ended. If it ended with a driver, no more is known, and it counts as no failure."""
         return self._ended.pop(slot, Ended(slot, 0, "ended with the connection to Ray"))
 
     def close(self) -> None:
@@ -73,10 +74,14 @@ class RayBackend(Backend):
         with theirs:
             command = a3cd("ray-driver", str(theirs.fileno()), "--lifeline")
             environment = notify.inherited() | {"RAY_USAGE_STATS_ENABLED": "0"}
-            self._channel, self._rest = ours, b""
-            self._driver = self._children.start(
-                command, lambda _: None, environment=environment, keep_open=[theirs.fileno()]
-            )
+            try:
+                self._driver = self._children.start(
+                    command, lambda _: None, environment=environment, keep_open=[theirs.fileno()]
+                )
+            except OSError as error:
+                ours.close()
+                raise ToolError(f"ray: its driver cannot be started: {error.strerror}") from error
+        self._channel, self._rest = ours, b""
         return self._exchange(msgspec.json.encode(self._plan), CONNECT_SECONDS)
 
     def _exchange(self, question: bytes, seconds: float) -> Answer:

@@ -20,9 +20,9 @@ from deploy.cli.supervising import supervise
 from deploy.cli.view.formatting import number, share
 
 ENDLESS_FRAMES = 10**9
-"""A run ends by its seconds alone, and a learning rate that falls with the frames stays as it is."""
+"""So many that a run ends by its seconds alone, and that a learning rate which falls with the frames stays the same."""
 WARM_UP = 1 / 3
-"""Part of the rows since the first frame that is left out: actors start one after another."""
+"""Part of the rows since the first frame that is left out, since actors start one after another."""
 ALIKE = 1.1
 """Ways whose frames per second differ by a smaller factor are about equally fast."""
 
@@ -64,6 +64,8 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
                 return code
             lines = RunFolder(run.run_dir).metrics_file.read_text(encoding="utf-8").splitlines()
             results.append(measured(kind, [json.loads(line) for line in lines], summary))
+    if not results:
+        raise ConfigurationError(f"{env}: no exchange.kind goes with these settings; the reasons are above")
     if as_json:
         shown = {"env": env, "seconds": seconds, "ways": results, "fastest": ranked(results)[0].exchange}
         click.echo(msgspec.json.encode(shown).decode())

@@ -35,9 +35,9 @@ COLUMNS = {
     "busy": "learner_busy",
     "actors": "actors_peak",
 }
-"""Headings, and what they are in a run's summary; medians over the seeds."""
+"""Headings of the table, and the fields of a run's summary below them; shown are medians over the seeds."""
 WORLDLY = ("costs.", "learner_mbit", "most_seconds")
-"""Keys of the simulation; all others are run settings."""
+"""Beginnings of the simulation's keys; all other keys are run settings."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ def sweep(
     """Run all cases, print the table on stdout, and return the exit code."""
     if measure:
         raise ConfigurationError("--measure with a sweep: measure first, and give the costs by --world")
+    if seeds is not None and seed is not None:
+        raise ConfigurationError(f"--seeds {seeds} goes without --seed")
     folder = run_dir or Path("runs", f"sweep-{datetime.now():%Y%m%d-%H%M%S}")
     words = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items() if value is not None]
     words += [] if actors is None else [f"--actors={actors[0]}..{actors[1]}"]
@@ -95,7 +97,7 @@ def sweep(
 
 
 def seeds_of(text: str | None, otherwise: int) -> list[int]:
-    """`0..4` is 0 to 4, `3,5` is these; raises ConfigurationError."""
+    """The seeds in a text: `0..4` is 0 to 4, `3,5` is 3 and 5; None is `otherwise`. Raises ConfigurationError."""
     if text is None:
         return [otherwise]
     try:
@@ -140,7 +142,7 @@ def cases_of(sweep: Sequence[str], seeds: Sequence[int], folder: Path) -> Iterat
 
 
 def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tuple[Case, dict[str, Any]]]:
-    """In order. Raises UnavailableError where one fails."""
+    """Run all cases; returns each with its summary, in order. Raises UnavailableError if one fails."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -168,7 +170,7 @@ def _run_all(words: Sequence[str], cases: Sequence[Case], jobs: int) -> list[tup
 
 
 def _nobody(line: str) -> None:
-    """Hears what a simulation says; its last lines are kept."""
+    """Ignores a line of a simulation; the child keeps its last lines."""
 
 
 def table(results: Sequence[tuple[Case, dict[str, Any]]]) -> Table:

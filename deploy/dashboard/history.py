@@ -1,4 +1,4 @@
-"""The course of a run's figures in bounded memory: rows by their frames, the older the further apart."""
+"""The course of a run's figures in bounded memory: rows in order of their frames, older ones further apart."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROWS = 2**15
-"""Most rows; nine hours of one a second before any is left out."""
+"""Most rows: with one a second, nine hours before any is left out."""
 COLUMNS = 48
 """Most figures that have a column. Losses are named by the learner, which may name any number."""
 KEPT = 4
-"""Of a full history one part in so many, the newest, is kept whole; of the rest every second row."""
+"""When a history is full, the newest 1/KEPT of its rows is kept whole, and every second one of the other rows."""
+AXES = ("seconds", "frames")
+"""Figures that only grow, and that the others can be shown over."""
 _FIRST_ROWS = 1024
 _DIGITS = "{:.8g}"
 
 Samples = dict[str, list[float | None]]
-"""By figure, equally long; None: not known there."""
+"""Values by figure, all lists equally long; None: not known there."""
 
 
 class History:
-    """A row belongs to the frame that the run had reached; a row from further back takes those beyond it away.
+    """Rows in order of the frames that the run had reached; a row from further back removes those beyond it.
 
-    One thread adds, another one looks.
+    One thread adds, another one reads.
     """
 
     def __init__(self, most: int = ROWS) -> None:
         self._lock = threading.Lock()
         self._most = most
-        self._names: dict[str, int] = {}
+        self._names = {name: column for column, name in enumerate(AXES)}
         self._values = np.full((COLUMNS, min(most, _FIRST_ROWS)), np.nan)
         self._rows = 0
         self.changes = 0
-        """Raised by each change."""
+        """Number of changes so far."""
 
     def __len__(self) -> int:
         return self._rows
@@ -65,16 +67,16 @@ class History:
         self.changes += 1
 
     def sample(self, over: str, start: float | None, end: float | None, points: int) -> Samples:
-        """The rows with `over` from `start` to `end` and one beyond either, as about `points` means.
+        """The rows with `over` from `start` to `end` and one row beyond each, reduced to about `points` means.
 
-        Means are over stretches of one length that begin at multiples of it, so that a point stays where it is while
+        Means are over intervals of equal length that begin at multiples of it, so that a point stays where it is while
         the run goes on.
         """
         with self._lock:
             return self._sample(over, start, end, points)
 
     def _sample(self, over: str, start: float | None, end: float | None, points: int) -> Samples:
-        if over not in self._names or not self._rows:
+        if over not in AXES or not self._rows:
             return {}
         x = self._values[self._names[over], : self._rows]
         first = 0 if start is None else max(0, int(np.searchsorted(x, start)) - 1)
@@ -89,7 +91,7 @@ class History:
         return {name: [_short(value) for value in values[column]] for name, column in self._names.items()}
 
     def _column(self, name: str, number: float) -> int | None:
-        """None: there is nothing to write, or no room for another figure."""
+        """The column of a figure; None: there is nothing to write, or no room for another figure."""
         if name in self._names:
             return self._names[name]
         if math.isnan(number) or len(self._names) == COLUMNS:
@@ -112,7 +114,7 @@ class History:
 
 
 def _means(values: NDArray[np.float64], begins: NDArray[np.intp]) -> NDArray[np.float64]:
-    """(columns, len(begins)): of the numbers in each stretch; NaN where it has none."""
+    """Means of the finite numbers in each interval, (columns, len(begins)); NaN where an interval has none."""
     known = np.isfinite(values)
     counts = np.add.reduceat(known, begins, axis=1, dtype=np.int64)
     sums = np.add.reduceat(np.where(known, values, 0.0), begins, axis=1)
@@ -120,7 +122,7 @@ def _means(values: NDArray[np.float64], begins: NDArray[np.intp]) -> NDArray[np.
 
 
 def _number(value: object) -> float:
-    """NaN: it is none, or not finite."""
+    """The value as a float; NaN: it is no number, or not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if math.isfinite(value) else math.nan

@@ -1,4 +1,4 @@
-"""A run that is watched, as the page shows it. Pure: it is told the time, and reads no socket and no file."""
+"""A run that is watched, as the page shows it. Pure: the time is an argument, and no socket or file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deploy.dashboard.events import Event, Kind, between, between_rows
 from deploy.dashboard.history import History, Samples
 
 EVENTS = 1000
-"""The newest that are kept."""
+"""Most events that are kept, the newest ones."""
 SILENT_SECONDS = 4.0
 """After this time without an answer the learner counts as away."""
 FIGURES = (
@@ -28,7 +28,7 @@ ACTOR_FIELDS = (
     *("name", "host", "state", "frames", "frames_per_second", "gradients", "stale", "refused", "lag", "seen"),
     *("last_error", "launcher", "pid"),
 )
-"""Of each actor, in this order, for the page."""
+"""What the page gets of each actor, in this order."""
 
 Source = Literal["learner", "folder"]
 
@@ -40,7 +40,7 @@ class Past:
     history: History = field(default_factory=History)
     events: list[Event] = field(default_factory=list)
     row: Mapping[str, Any] | None = None
-    """The last one."""
+    """The last row."""
     settings: str = ""
     """The file of the run's settings; empty: it cannot be read here."""
 
@@ -52,7 +52,7 @@ class Past:
 
 
 class WatchedRun:
-    """Told by one thread, looked at by another."""
+    """Written by one thread, read by another."""
 
     def __init__(self, source: Source, where: str, now: float) -> None:
         """`where`: the learner's address or the folder; times are seconds since 1970 by this machine's clock."""
@@ -62,7 +62,7 @@ class WatchedRun:
         self._past = Past()
         self._events: deque[Event] = deque(maxlen=EVENTS)
         self._told = 0
-        """Events so far, with those that are kept no longer."""
+        """Number of events so far, including those that are no longer kept."""
         self._status: RunStatus | None = None
         self._figures: dict[str, Any] = {}
         self._heard = now
@@ -78,7 +78,10 @@ class WatchedRun:
         return bool(self._figures)
 
     def took(self, now: float, status: RunStatus, past: Past | None = None) -> None:
-        """A status came; with the first one of a run what its folder tells of the time before, where it can be read."""
+        """Take a status that came.
+
+        `past`: with the first status of a run, what its folder tells of the time before, if that can be read.
+        """
         with self._lock:
             before = self._status
             if before is None or before.run != status.run:
@@ -93,7 +96,10 @@ class WatchedRun:
             self._past.history.add(row(status))
 
     def read(self, now: float, past: Past, figures: Mapping[str, Any]) -> None:
-        """Its folder was read: what has come since the last time, and what else it tells by the names of a status."""
+        """Take what was read from the run's folder.
+
+        `past`: with the events since the last time; `figures`: what else it tells, under the names of a status.
+        """
         with self._lock:
             self._past = past
             self._remember(past.events)
@@ -103,14 +109,14 @@ class WatchedRun:
             self._heard, self._away_since, self.problem = now, None, None
 
     def looked(self, now: float) -> None:
-        """There was no answer; said often."""
+        """Note that there was no answer; called often."""
         with self._lock:
             if self._away_since is None and now > self._heard + SILENT_SECONDS:
                 self._away_since = self._heard
                 self._remember([self._now(now, "trouble", "the learner does not answer")])
 
     def failed(self, now: float, problem: A3cdError) -> None:
-        """It cannot be watched for now, and why."""
+        """Note that the run cannot be watched for now, and why."""
         with self._lock:
             if str(problem) != str(self.problem):
                 self._remember([self._now(now, "trouble", str(problem))])
@@ -118,7 +124,7 @@ class WatchedRun:
             self._away_since = self._heard if self._away_since is None else self._away_since
 
     def ended(self, now: float, reason: str) -> None:
-        """The learner said goodbye."""
+        """Note that the learner said goodbye."""
         with self._lock:
             if reason != self._ended:
                 self._ended = reason
@@ -132,7 +138,7 @@ class WatchedRun:
 
     @property
     def status(self) -> RunStatus | None:
-        """The newest of a learner that answers."""
+        """The newest status; None while the learner does not answer."""
         return None if self._away_since is not None else self._status
 
     def summary(self, number: int, now: float) -> dict[str, Any]:
@@ -152,10 +158,14 @@ class WatchedRun:
             }
 
     def details(self, since: int) -> dict[str, Any]:
-        """What is shown of the run that is looked at; of the events those after the first `since` that there were."""
+        """What is shown of the selected run, without the first `since` of all its events.
+
+        A page that has seen more events than there are was told them by a dashboard that has been restarted since, and
+        is given all of this one's.
+        """
         with self._lock:
             status = self._status
-            first = max(since, self._told - len(self._events))
+            first = max(since if since <= self._told else 0, self._told - len(self._events))
             actors = [] if status is None else status.actors
             return {
                 "figures": self._figures,
@@ -181,7 +191,7 @@ class WatchedRun:
 
 
 def figures(status: RunStatus) -> dict[str, Any]:
-    """All but the peers, which have tables of their own."""
+    """The status in plain values, without the peers, which have tables of their own."""
     plain: dict[str, Any] = msgspec.to_builtins(status)
     del plain["actors"], plain["launchers"], plain["relays"]
     return plain
@@ -203,5 +213,5 @@ _TABLES = ("raw", "actor_frames_per_second")
 
 
 def known(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row of the metrics says that is shown: not losses as they came, nor each actor's pace."""
+    """What is shown of a row of the metrics: neither the raw losses nor each actor's frames per second."""
     return {name: value for name, value in row.items() if name not in _TABLES}

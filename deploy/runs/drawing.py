@@ -48,7 +48,7 @@ def draw(groups: Sequence[Group], out: Path, over: Over, score: Score) -> None:
     down = -(-len(environments) // across)
     figure: Any = Figure(figsize=(6.5 * across, 4.2 * down), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(down, across, squeeze=False).flat
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
     longest = max(one.x[-1] for group in shown for one in lines[id(group)] if one.x.size)
     unit, length = next((entry for entry in TIMES if longest >= 2 * entry[1]), TIMES[-1])
     for panel, env in zip(panels, environments, strict=False):
@@ -57,7 +57,7 @@ def draw(groups: Sequence[Group], out: Path, over: Over, score: Score) -> None:
             _draw_group(panel, group, lines[id(group)], f"C{number % NAMED}", length if over == "seconds" else 1)
         _look_at(panel, [one for group in own for one in lines[id(group)]])
         _finish(panel, env, over, unit, score)
-    for panel in list(panels)[len(environments) :]:
+    for panel in panels[len(environments) :]:
         panel.set_visible(False)
     picture = io.BytesIO()
     try:
@@ -81,7 +81,7 @@ def _draw_group(panel: Any, group: Group, lines: Sequence[Curve], colour: str, u
 
 
 def _look_at(panel: Any, lines: Sequence[Curve]) -> None:
-    """The runs, not their intervals: that of two seeds is often many times as wide."""
+    """Fit the panel to the runs, not to their intervals: that of two seeds is often many times as wide."""
     low = min(float(one.y.min()) for one in lines if one.y.size)
     high = max(float(one.y.max()) for one in lines if one.y.size)
     margin = 0.05 * (high - low) or 1.0

@@ -43,6 +43,7 @@ def test_what_is_no_address_to_connect_to(text: str) -> None:
         (":9000", "127.0.0.1", 9000),
         ("0", "127.0.0.1", 0),
         ("localhost:0", "localhost", 0),
+        ("localhost:08080", "localhost", 8080),
         ("0.0.0.0", "0.0.0.0", 9464),
         ("[::1]:9000", "[::1]", 9000),
         ("http://localhost:9000/", "localhost", 9000),
@@ -53,7 +54,9 @@ def test_where_to_listen(text: str, host: str, port: int) -> None:
     assert ListenType(9464).convert(text, None, None) == Address(host, port)
 
 
-@pytest.mark.parametrize("text", ["", "a b", "localhost:x", "localhost:99999", "99999", "localhost:", "https://h:1"])
+@pytest.mark.parametrize(
+    "text", ["", "a b", "localhost:x", "localhost:99999", "99999", "localhost:", "localhost:*", "https://h:1"]
+)
 def test_nowhere_to_listen(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"write HOST:PORT, as in 127\.0\.0\.1:9464"):
         ListenType(9464).convert(text, None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,9 @@ def test_a_key_may_begin_like_an_option(tmp_path: Path, start: str) -> None:
 
 
 def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
-    assert "a3cd keys new learner" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
+    told = keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
+    assert f"`a3cd keys --keys {tmp_path} new learner` makes it" in told
+    assert access.keys_command(access.default_folder()) == "a3cd keys"
     own = keys(tmp_path, "new", "learner")
     command, invitation = keys(tmp_path, "invite", "lab7", "--learner", LEARNER).split(" '")
     assert command == "a3cd actor"
@@ -90,17 +93,21 @@ def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
     assert "is not whole" in keys(tmp_path / "host", "accept", f"{LEARNER}#x", code=78)
 
 
+@pytest.mark.parametrize("tcp", [True, False])
 def test_a_daemon_takes_an_invitation_and_hides_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand: object
+    tcp: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand: object
 ) -> None:
     keys(tmp_path, "new", "learner")
     invitation = keys(tmp_path, "invite", "lab7", "--learner", LEARNER).split("'")[1]
+    if not tcp:
+        invitation = invitation.removeprefix("tcp://")
     begun: list[list[str]] = []
-    monkeypatch.setattr("sys.orig_argv", ["python", "-P", "a3cd", "actor", invitation, "--name", "a#b"])
+    monkeypatch.setattr("sys.orig_argv", ["python", "-P", "a3cd", "actor", invitation, f"--x={invitation}", "a#b"])
     monkeypatch.setattr(os, "execv", lambda _, words: begun.append(words))
     stand("actor.daemon.run", 0)  # type: ignore[operator]
     assert a3cd("actor", invitation, "--keys", tmp_path / "host").exit_code == 0
     if os.name == "posix":
-        assert begun[0][1:] == ["-P", "a3cd", "actor", LEARNER, "--name", "a#b"]
+        plain = invitation.partition("#")[0]
+        assert begun == [[sys.executable, "-P", "a3cd", "actor", plain, f"--x={plain}", "a#b"]]
     assert (tmp_path / "host" / "gpu-box_5555.credential").exists()
     assert a3cd("actor", "nonsense:::#token").exit_code == 2

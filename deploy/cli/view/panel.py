@@ -21,9 +21,9 @@ WIDTH, HEIGHT = 80, 24
 """The smallest terminal in which everything fits."""
 MAX_WARNINGS = 2
 MAX_RESTARTS = 3
-"""Actors of a launcher that are named."""
+"""Most restarted actors that are named for a launcher."""
 LOW_DISK = 10**9
-"""Bytes left of which is warned."""
+"""Free bytes below which there is a warning."""
 _SPARK = 24
 _LABEL = "cyan"
 _DIM = "bright_black"
@@ -37,7 +37,7 @@ _BUSY_WARN = 0.8
 def render(status: RunStatus, returns: Sequence[float], height: int = HEIGHT) -> RenderableType:
     """The panel in at most `height` rows; actors, those with errors first, get the rows that are left.
 
-    returns: the course of the mean return.
+    returns: the mean return over the course of the run.
     """
     warnings = warning_lines(notes(status)[-MAX_WARNINGS:])
     table = figures(status, returns)
@@ -63,7 +63,7 @@ def frame(status: RunStatus, body: RenderableType) -> Panel:
 
 
 def figures(status: RunStatus, returns: Sequence[float], whole: bool = False) -> Table:
-    """Label, value and details, a row each; `whole`: fold long details instead of cutting them."""
+    """Rows of label, value and details; `whole`: fold long details instead of cutting them."""
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style=_LABEL, no_wrap=True)
     table.add_column(style=_STRONG, justify="right", no_wrap=True, min_width=9)
@@ -188,7 +188,7 @@ def actors_table(actors: list[PeerStatus], rows: int) -> Table:
 
 
 def relays_table(relays: list[RelayStatus], *, whole: bool = False) -> Table:
-    """A row for each relay; `whole`: and below it one for each of its actors, as far as it names them."""
+    """A row for each relay; `whole`: below it also one for each of its actors, as far as it names them."""
     table = _table("relay", ("actors", "frames", "per s", "lag", "seen"), "state", overflow="ellipsis")
     for relay in sorted(relays, key=lambda relay: relay.name):
         said = Text(printable(relay.last_error or relay.state), style=_WARN if relay.last_error else _DIM)
@@ -239,12 +239,14 @@ def keys_table(keys: list[KeyStatus]) -> Table:
     table = _table("key", ("peers", "seen"), "roles", overflow="fold")
     for key in sorted(keys, key=lambda key: key.name):
         seen = NOTHING if key.seen is None else f"{duration(key.seen)} ago"
-        table.add_row(Text(key.name), str(key.peers), seen, Text(", ".join(key.roles), style=_DIM))
+        table.add_row(
+            Text(printable(key.name)), str(key.peers), seen, Text(printable(", ".join(key.roles)), style=_DIM)
+        )
     return table
 
 
 def notes(status: RunStatus) -> list[str]:
-    """What is to be told besides figures, the most important last."""
+    """Notes to show besides the figures, the most important last."""
     out = [f"{one.name} is kept out, {one.seconds_left:.0f} s more: {one.why}" for one in status.quarantined]
     low = status.disk_free is not None and status.disk_free < LOW_DISK
     disk = [f"the disk of the run folder has {size(status.disk_free or 0)} left"] if low else []

@@ -1,9 +1,9 @@
-// The table of actors, by host. A host of many is closed until it is opened; its row has the sums.
+// The table of actors, by host. With many actors the hosts are closed until they are opened; a host's row has the sums.
 import { find, keep, make, say } from "./dom.js";
 import { amount, count, duration, number, share } from "./format.js";
 
-const OPEN = 40; // hosts are open at first where there are no more actors than this
-const MOST = 200; // rows of one host
+const OPEN = 40; // hosts are open at first if there are no more actors than this
+const MOST = 200; // most rows of one host
 
 const COLUMNS = [
   { name: "name", head: "actor" },
@@ -91,7 +91,7 @@ export class Actors {
     this.fillHost(lines[0], host, rows.length, sums, open);
     shown.forEach((row, index) => {
       const line = lines[index + 1];
-      if (body.near || !line.title) this.fill(line, row); // what is far away is brought up to date when it comes near
+      if (body.near || !line.title) this.fill(line, row); // a row far outside the view is updated when it comes near
     });
     if (more.length) say(lines[lines.length - 1].cells[0], `and ${count(rows.length - MOST)} more`);
   }
@@ -124,7 +124,7 @@ export class Actors {
   }
 }
 
-// Of the actors of a host: the mean lag, the longest silence, and how many have an error; of the rest sums.
+// For the actors of a host: the mean lag, the longest silence, how many have an error, and sums of all other figures.
 function sum(rows) {
   const total = (name) => rows.reduce((all, row) => all + row[name], 0);
   const sums = Object.fromEntries(["frames_per_second", "frames", "gradients", "stale", "refused"].map((name) => [name, total(name)]));

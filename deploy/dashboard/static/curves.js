@@ -1,4 +1,4 @@
-// The curves, by BokehJS, which is loaded when the figures are there. All share one range, and each run one source.
+// The curves, by BokehJS, which is loaded once there are figures. All charts share one range; each run has one source.
 import { find, keep, make, say } from "./dom.js";
 import { amount, axis, bytes, count, duration, label, number, share } from "./format.js";
 
@@ -17,7 +17,7 @@ const CHARTS = [
   { title: "gradients per second", lines: [["gradients_per_second", "", "--accent"]], zero: true, as: amount },
   { title: "bytes per second", lines: [["bytes_per_second", "", "--accent"]], zero: true, as: bytes },
 ];
-const COLOURS = ["--accent", "--third", "--fourth", "--second", "--bad", "--warn"]; // of runs beside each other
+const COLOURS = ["--accent", "--third", "--fourth", "--second", "--bad", "--warn"]; // of runs shown beside each other
 const HEIGHT = 190;
 
 export class Curves {
@@ -28,7 +28,7 @@ export class Curves {
     this.over = "seconds";
     this.window = null; // null: the last `part` of the run; else [from, to]
     this.part = 1;
-    this.stamp = null; // of what is drawn
+    this.stamp = null; // says which samples are drawn
     this.bokeh = null;
     this.listen();
   }
@@ -110,7 +110,7 @@ export class Curves {
 
   async ask() {
     const turn = (this.turn = (this.turn ?? 0) + 1);
-    const courses = await this.fetch().catch(() => null); // the page says that there is no answer
+    const courses = await this.fetch().catch(() => null); // the page already says that there is no answer
     const Bokeh = await this.bokeh;
     if (!Bokeh) this.bokeh = load();
     if (turn === this.turn && courses && Bokeh) this.draw(Bokeh, courses);
@@ -136,7 +136,7 @@ export class Curves {
 
   draw(Bokeh, courses) {
     const names = courses.map(([number]) => number).join();
-    const lines = courses.map(([, samples]) => Object.keys(samples).filter((name) => samples[name].some((value) => value != null)).sort().join()).join(";");
+    const lines = courses.map(([, samples]) => Object.keys(samples).map((name) => [name, many(samples[name], (value) => value != null)]).filter(([, points]) => points).sort().join()).join(";");
     const key = `${names} ${lines} ${this.over} ${this.goal}`;
     if (this.built !== key) {
       this.build(Bokeh, courses);
@@ -167,7 +167,7 @@ export class Curves {
     for (const end of ["start", "end"]) this.range.properties[end].change.connect(() => this.zoomed());
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const page = new Bokeh.Document(); // what figures share is of one document
+    const page = new Bokeh.Document(); // figures can share models only in one document
     const plots = [];
     for (const chart of CHARTS) {
       const there = chart.lines.filter(([name]) => courses.some(([, samples]) => samples[name]?.some((value) => value != null)));
@@ -188,7 +188,7 @@ export class Curves {
   }
 
   chart(Bokeh, chart, lines, numbers, colour) {
-    const many = numbers.length > 1;
+    const several = numbers.length > 1;
     const as = chart.as ?? number;
     const heading = make("h3", {}, chart.title);
     const plot = make("div", { class: "plot" });
@@ -197,7 +197,7 @@ export class Curves {
       x_range: this.range, y_range: new Bokeh.DataRange1d({ range_padding: 0.08, ...(chart.zero ? { start: 0 } : {}) }),
       background_fill_color: null, border_fill_color: null, outline_line_color: null, output_backend: "canvas",
     });
-    const legend = many
+    const legend = several
       ? numbers.map((run, index) => [run, lines[0][0], label(this.runs[run], this.runs), COLOURS[index % COLOURS.length]])
       : lines.map(([name, text, shade, dash]) => [numbers[0], name, text, shade, dash]);
     for (const [run, name, text, shade, dash] of legend) {
@@ -208,21 +208,22 @@ export class Curves {
     }
     numbers.forEach((run, index) => {
       const source = this.sources.get(run);
-      const shade = (own) => colour(many ? COLOURS[index % COLOURS.length] : own);
+      const shade = (own) => colour(several ? COLOURS[index % COLOURS.length] : own);
       if (chart.band && lines.some(([name]) => name === "evaluation_return")) {
         figure.varea({ field: "x" }, { field: chart.band[0] }, { field: chart.band[1] }, { source, fill_color: shade(chart.band[2]), fill_alpha: 0.18 });
       }
       lines.forEach(([name, , own, dash], at) => {
-        const look = { source, line_color: shade(own), line_width: many && at ? 1 : 1.6, line_dash: dash || (many && at) ? [5, 3] : [], line_join: "round" };
+        const look = { source, line_color: shade(own), line_width: several && at ? 1 : 1.6, line_dash: dash || (several && at) ? [5, 3] : [], line_join: "round" };
         if (chart.step) figure.step({ field: "x" }, { field: name }, "after", look);
         else figure.line({ field: "x" }, { field: name }, look);
+        if (many(source.data[name], (value) => !Number.isNaN(value)) === 1) figure.scatter({ field: "x" }, { field: name }, { source, size: 8, fill_color: look.line_color, line_color: null });
       });
     });
-    if (chart.goal && this.goal != null) { // its figure stands at the top of the page
+    if (chart.goal && this.goal != null) { // no label: its value is at the top of the page
       figure.add_layout(new Bokeh.Span({ dimension: "width", location: this.goal, line_color: colour("--quiet"), line_dash: [2, 3], line_width: 1 }));
     }
     this.axes(Bokeh, figure, as, colour);
-    if (!matchMedia("(pointer: coarse)").matches) { // where a finger draws, it scrolls
+    if (!matchMedia("(pointer: coarse)").matches) { // on a touch screen dragging scrolls the page
       const zoom = new Bokeh.BoxZoomTool({ dimensions: "width" });
       figure.add_tools(zoom);
       figure.toolbar.active_drag = zoom;
@@ -243,13 +244,13 @@ export class Curves {
       });
     }
     figure.xaxis.ticker = new Bokeh.AdaptiveTicker({ desired_num_ticks: 5, ...(time ? { base: 60, mantissas: [1, 2, 5, 10, 15, 20, 30], min_interval: 1 } : {}) });
-    figure.yaxis.ticker = new Bokeh.BasicTicker({ desired_num_ticks: 4 });
+    figure.yaxis.ticker = new Bokeh.BasicTicker({ desired_num_ticks: 4, ...(as === count ? { min_interval: 1 } : {}) });
     figure.xgrid.grid_line_color = null;
     figure.ygrid.grid_line_color = colour("--line");
     figure.ygrid.grid_line_alpha = 0.7;
   }
 
-  // The figures where the mouse is, in all charts at once; without one those of the end.
+  // Shows the values where the mouse is, in all charts at once; without a mouse those at the end.
   read(x) {
     this.at = x;
     for (const [element, run, name, as] of this.readings ?? []) {
@@ -277,13 +278,13 @@ export class Curves {
     this.read(inside ? this.range.start + place * (this.range.end - this.range.start) : null);
   }
 
-  // Somebody drew a box: these are the new bounds, and there may be more to see between them.
+  // Somebody drew a box: its bounds are the new window, whose samples may be finer.
   zoomed() {
     if (this.own) return;
     clearTimeout(this.soon);
     this.soon = setTimeout(() => {
       this.window = [this.range.start, this.range.end];
-      this.built = null; // a figure whose bounds a hand has set would keep them
+      this.built = null; // a figure would keep bounds that a person has set
       for (const input of find("span").querySelectorAll("input")) input.checked = false;
       this.change();
     }, 50);
@@ -300,7 +301,13 @@ function columns(samples, over) {
   return { ...data, x };
 }
 
-// The place of the value that is nearest to x in sorted values.
+// How many values are there: 0, 1 (of which a line would show nothing), or 2 for more.
+function many(values, there) {
+  const first = values.findIndex(there);
+  return first < 0 ? 0 : values.slice(first + 1).some(there) ? 2 : 1;
+}
+
+// The index of the value nearest to x in sorted values.
 function nearest(values, x) {
   let [low, high] = [0, values.length - 1];
   while (low < high) {
@@ -311,13 +318,13 @@ function nearest(values, x) {
   return low > 0 && x - values[low - 1] < values[low] - x ? low - 1 : low;
 }
 
-// The last value up to there that is known.
+// The last known value up to index `at`; null if there is none.
 function known(values, at) {
   while (at > 0 && Number.isNaN(values[at])) at -= 1;
   return Number.isNaN(values[at]) ? null : values[at];
 }
 
-// Whoever goes through the page by keys stops once for all figures, whose keys are the same.
+// Takes the figures out of the tab order: all have the same keys, so a person who uses the keyboard stops there once.
 function unstop(root) {
   for (const element of root.querySelectorAll("*")) {
     if (element.classList.contains("bk-events")) Object.assign(element, { tabIndex: -1 }).style.outline = "none";
@@ -331,7 +338,7 @@ function formatter(Bokeh, text) {
   return made;
 }
 
-// null: nobody answered.
+// Loads BokehJS; null: nobody answered.
 function load() {
   const script = (name) => new Promise((resolve, reject) => {
     document.head.append(make("script", { src: `bokeh/${name}`, onload: resolve, onerror: reject }));

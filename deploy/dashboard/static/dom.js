@@ -1,4 +1,4 @@
-// Elements that are made once, and changed only where what they say has changed.
+// Elements that are made once, and then changed only where their text has changed.
 export const find = (id) => document.getElementById(id);
 
 export function make(tag, attributes = {}, ...children) {
@@ -16,7 +16,7 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// The body of a table whose columns have these headings; each with the class of its cells.
+// The body of a table, which is made with these headings if need be; each heading has its text and its class.
 export function body(table, heads) {
   if (!table.tHead) {
     const cells = heads.map(([text, look]) => make("th", { scope: "col", class: look }, text));
@@ -25,7 +25,7 @@ export function body(table, heads) {
   return table.tBodies[0];
 }
 
-// Make `parent` have one child for each of `keys`, in their order; `build(key)` makes what is new.
+// Gives `parent` one child for each of `keys`, in their order, and returns the children; `build(key)` makes new ones.
 export function keep(parent, keys, build) {
   const there = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;

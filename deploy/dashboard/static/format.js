@@ -14,7 +14,7 @@ export function number(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-// Ticks of one axis, with as many digits behind the point as tell them apart.
+// Ticks of one axis, with as many digits after the point as are needed to tell them apart.
 export function axis(ticks) {
   if (ticks.some((tick) => Math.abs(tick) >= 10000)) return ticks.map((tick) => amount(tick).replace(".0", ""));
   const step = Math.abs(ticks[1] - ticks[0]) || Math.abs(ticks[0]) || 1;
@@ -44,15 +44,15 @@ export function duration(seconds) {
   return hour ? `${hour}:${two(minute)}:${two(second)}` : `${minute}:${two(second)}`;
 }
 
-// Of the day, with the day where it is another one.
+// The time of day, with the date if it is not today's; Swedish dates are written 2026-01-31.
 export function clock(time, now) {
   if (!time) return NOTHING;
   const date = new Date(1000 * time);
   const of = date.toLocaleTimeString("en-GB");
-  return date.toDateString() === new Date(1000 * now).toDateString() ? of : `${date.toISOString().slice(0, 10)} ${of}`;
+  return date.toDateString() === new Date(1000 * now).toDateString() ? of : `${date.toLocaleDateString("sv")} ${of}`;
 }
 
-// A short name of a run: of a folder its last part, where no other one is called so.
+// A short name of a run: the last part of its folder or its address; the whole path where two have the same short name.
 export function label(run, runs) {
   const short = (one) => (one.source === "folder" ? one.where.split("/").filter(Boolean).pop() : one.where.replace("tcp://", ""));
   return runs.filter((one) => short(one) === short(run)).length > 1 ? run.where : short(run);

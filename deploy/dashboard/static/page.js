@@ -1,4 +1,4 @@
-// The page: asks once a second, and shows what it is told. It keeps nothing but what is looked at.
+// The page: asks once a second and shows the answer. It keeps only what the person who looks has chosen, and events.
 import { body, find, keep, make, say } from "./dom.js";
 import { amount, bytes, clock, count, duration, label, NOTHING, number, share } from "./format.js";
 import { Actors } from "./actors.js";
@@ -109,7 +109,7 @@ function title(figures, summary, many) {
   }
 }
 
-// The limit that is nearest, as the terminal's panel has it.
+// The nearest limit, as in the terminal's panel.
 function limits(figures) {
   const found = [];
   const part = (past, left) => (past + left > 0 ? Math.min(1, past / (past + left)) : 1);
@@ -187,6 +187,7 @@ function keys(found) {
 }
 
 function timeline(run, now) {
+  if (run.told < state.told) state.events = []; // of a dashboard that has been restarted since
   if (run.events.length) state.events = [...state.events, ...run.events].slice(-1000);
   state.told = run.told;
   const chosen = state.events.map((event, index) => [run.told - state.events.length + index, event]).filter(([, event]) => state.kinds.has(event.kind)).reverse();

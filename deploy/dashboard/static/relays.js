@@ -1,4 +1,4 @@
-// The table of relays. Each opens to the actors of its site, of which it tells names and paces.
+// The table of relays. Each row opens to show the actors of the relay's site, with their names and frames per second.
 import { body, find, keep, make, say } from "./dom.js";
 import { amount, count, number } from "./format.js";
 

@@ -23,7 +23,22 @@ def test_a_host(text: str, host: Host, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "-oProxyCommand=x", "a b", "h2:0", "h2:", "h2:x", "@h2", "a@-h", "h;id", "$(id)", "ssh://h2", "h2\nh3"]
+    "text",
+    [
+        "",
+        "-oProxyCommand=x",
+        "a b",
+        "h2:0",
+        "h2:00",
+        "h2:",
+        "h2:x",
+        "@h2",
+        "a@-h",
+        "h;id",
+        "$(id)",
+        "ssh://h2",
+        "h2\nh3",
+    ],
 )
 def test_what_is_no_host(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"is no host: write USER@HOST:SLOTS"):

@@ -90,6 +90,15 @@ def test_a_driver_that_dies_is_followed_by_another_and_its_actors_did_not_fail(
     assert len(lines(folder / "pids")) == 2
 
 
+def test_a_driver_that_cannot_be_started_is_started_later(backend: RayBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as moment:
+        moment.setattr("deploy.backends.ray.a3cd", lambda *_: ["/nowhere/python"])
+        for _ in range(2):
+            with pytest.raises(ToolError, match=r"^ray: its driver cannot be started: No such file or directory"):
+                backend.observe()
+    assert backend.observe() == Observation()
+
+
 def test_a_driver_that_does_not_answer_is_ended(
     backend: RayBackend, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

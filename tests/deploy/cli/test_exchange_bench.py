@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from common.errors import UnavailableError
+from common.errors import EXIT_CONFIGURATION, ConfigurationError, UnavailableError
 from common.run.folder import RunFolder
 from common.run.status import RunStatus, summary
+from common.settings.sections import Settings
 from deploy.cli import exchange_bench
 from deploy.cli.exchange_bench import Measured, advice, measured
 from deploy.cli.request import TrainRequest
@@ -81,8 +82,19 @@ def test_a_way_that_the_settings_forbid_is_left_out() -> None:
     assert "the only way that was measured" in result.stdout
 
 
+@pytest.mark.usefixtures("runs")
+def test_settings_that_forbid_every_way_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(settings: Settings, assignments: list[str]) -> Settings:
+        raise ConfigurationError(f"{assignments}: not with these")
+
+    monkeypatch.setattr(exchange_bench, "override", forbidden)
+    result = a3cd("bench", "exchange", "CartPole-v1")
+    assert result.exit_code == EXIT_CONFIGURATION
+    assert "no exchange.kind goes with these settings" in result.stderr
+
+
 def test_a_run_that_is_stopped_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_bench, "supervise", lambda run: (143, None))
+    monkeypatch.setattr(exchange_bench, "supervise", lambda run: (143, {}))
     result = a3cd("bench", "exchange", "CartPole-v1")
     assert (result.exit_code, result.stdout) == (143, "")
 

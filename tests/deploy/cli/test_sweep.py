@@ -78,3 +78,8 @@ def test_one_that_fails_ends_the_sweep_and_is_named(tmp_path: Path) -> None:
 def test_costs_are_not_measured_beside_other_simulations(tmp_path: Path) -> None:
     result = a3cd("simulate", run_file(tmp_path), "--seeds", "0..1", "--measure")
     assert result.exit_code == EXIT_CONFIGURATION
+
+
+def test_one_seed_and_several_do_not_go_together(tmp_path: Path) -> None:
+    result = a3cd("simulate", run_file(tmp_path), "--seeds", "0..1", "--seed", "3")
+    assert (result.exit_code, "goes without --seed" in result.stderr) == (EXIT_CONFIGURATION, True)

@@ -70,12 +70,17 @@ def test_memory_is_bounded_and_the_newest_rows_are_all_kept() -> None:
 
 def test_a_learner_that_names_figures_without_end_gets_some_columns() -> None:
     history = History()
-    history.add({"seconds": 1.0, "frames": 1} | {f"loss_{number}": 1.0 for number in range(1000)})
-    assert len(history.sample("seconds", None, None, 10)) == COLUMNS
+    for second in (1.0, 2.0):
+        history.add({f"loss_{number}": 1.0 for number in range(1000)} | {"seconds": second, "frames": 1})
+    samples = history.sample("seconds", None, None, 10)
+    assert (len(samples), samples["seconds"]) == (COLUMNS, [1.0, 2.0])
 
 
-def test_a_figure_that_does_not_exist_is_no_axis() -> None:
-    assert filled(3).sample("nothing", None, None, 10) == {}
+@pytest.mark.parametrize("over", ["nothing", "mean_return"])
+def test_only_what_grows_is_an_axis(over: str) -> None:
+    history = filled(3)
+    history.add({"seconds": 9.0, "frames": 9, "mean_return": 1.0})
+    assert history.sample(over, 1.0, None, 2) == {}
 
 
 def test_a_stretch_without_a_number_has_none() -> None:

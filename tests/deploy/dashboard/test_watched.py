@@ -56,6 +56,7 @@ def test_events_are_told_once() -> None:
     details = run.details(told)
     assert [event.text for event in details["events"]] == ["running, now reached"]
     assert run.details(details["told"])["events"] == []
+    assert len(run.details(details["told"] + 5)["events"]) == 2, "seen at a dashboard that was restarted since"
     assert len(run.details(0)["events"]) == 2
 
 

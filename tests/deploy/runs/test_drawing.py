@@ -49,6 +49,17 @@ def test_a_panel_for_each_environment_and_a_name_for_each_group(
     assert 0 < low < 1 and 6 < high < 7
 
 
+def test_a_panel_that_is_left_over_is_not_drawn(
+    found: list[Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_folder(tmp_path / "runs" / "e", "environment.id=Pendulum-v1", returns=(-9,))
+    three = groups(read_table([tmp_path / "runs"]).runs)
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: figures.append(self))
+    draw(three, tmp_path / "x.png", "frames", "training")
+    assert [panel.get_visible() for panel in figures[0].axes] == [True, True, True, False]
+
+
 @pytest.mark.parametrize("kind", ["svg", "pdf"])
 def test_other_kinds_over_time(found: list[Group], kind: str, tmp_path: Path) -> None:
     draw(found, tmp_path / f"x.{kind}", "seconds", "training")

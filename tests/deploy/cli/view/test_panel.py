@@ -6,11 +6,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from common.run.status import CheckpointStatus, FleetStatus, PeerStatus, RunStatus
+from common.run.status import CheckpointStatus, FleetStatus, KeyStatus, PeerStatus, RunStatus
 from deploy.cli.view.panel import (
     HEIGHT,
     WIDTH,
     actors_table,
+    keys_table,
     launchers_table,
     limit,
     line,
@@ -148,6 +149,7 @@ def test_text_from_the_network_is_neither_markup_nor_an_escape(
     for shown in (
         text(render(status, ()), 300),
         text(launchers_table([fleet(name=evil, why=evil)]), 300),
+        text(keys_table([KeyStatus(name=evil, roles=[evil], peers=1, seen=None)]), 300),
         line(status) + "\n",
     ):
         assert "\x1b" not in shown
