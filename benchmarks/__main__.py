@@ -32,7 +32,7 @@ TAKES = {
     "memory": "12 min",
     "simulated": "17 min",
     "factors": "60 min",
-    "experiment": "10 h",
+    "experiment": "6 h",
     "speedup": "40 min",
     "recording": "20 s",
     "saving": "1 min",

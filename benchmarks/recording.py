@@ -42,8 +42,9 @@ def main() -> None:
     tables.machine()
     rows: list[tuple[Cell, ...]] = []
     for number, (what, hidden, codec) in enumerate(CASES):
-        without, _, parameters, body = measure(hidden, codec, steps // 8**number, record=False)
-        recorded, size, _, _ = measure(hidden, codec, steps // 8**number, record=True)
+        fewer = max(1, steps // 8**number)
+        without, _, parameters, body = measure(hidden, codec, fewer, record=False)
+        recorded, size, _, _ = measure(hidden, codec, fewer, record=True)
         rows.append((what, parameters, codec, body, without * 1e6, recorded * 1e6, size))
     tables.show("One gradient, one step", ("network", *COLUMNS), rows)
 

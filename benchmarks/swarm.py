@@ -45,7 +45,6 @@ NETWORKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "big": ("CartPole-v1", ("network.hidden=[4450,4450]",)),
 }
 """Presets and settings that differ from them; the networks have 18,563, 677,943 and 19,842,553 parameters."""
-LEARNER_CORE, SWARM_CORE = 0, 1
 WARM_UP_SECONDS = 2.0
 BODIES = 4
 """Number of different gradients: noise, each with its negative, so that the weights hardly move."""
@@ -67,9 +66,10 @@ def measure(given: argparse.Namespace, address: Address, learner: psutil.Process
     swarm = Swarm(address, given.actors, given.codec, given.rate)
     torch.set_num_threads(1)
     try:
-        if len(os.sched_getaffinity(0)) > 1:
-            pin(learner.pid, LEARNER_CORE)
-            pin(os.getpid(), SWARM_CORE)
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) > 1:
+            pin(learner.pid, cores[0])
+            pin(os.getpid(), cores[1])
         parameters = swarm.status()["parameters"]
         norm = 0.9 * settings.algorithm.max_grad_norm or 0.5
         packed = bodies(given.codec, parameters, norm)

@@ -306,9 +306,9 @@ class LearnerCore:
 
         A failed run writes no last row of metrics and no last checkpoint.
         """
-        final = ending != "stopped"
         if not self._weights.may_be_saved:
             ending, reason = "failed", NOT_FINITE
+        final = ending != "stopped"
         self._finished = True
         self.run.stats.state = ending
         told = reason if final else "the learner was stopped; it may come back"

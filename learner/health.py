@@ -56,16 +56,16 @@ class Health:
         self._looked: list[tuple[float, VitalSigns]] = []
         """The vital signs of the last HOLD_SECONDS, each with its time."""
         self._episode_at: float | None = None
-        """When the last episode ended; before the first one, when `diagnose` was first called."""
+        """When the last episode ended, or when actors began to play after a pause."""
 
     def diagnose(self, now: float, signs: VitalSigns) -> list[str]:
         """Return what is wrong, each with what to try; to be called about once a second."""
-        before = self._looked[-1][1] if self._looked else None
-        if self._episode_at is None or before is None or signs.episodes > before.episodes:
-            self._episode_at = now
+        before = self._looked[-1][1] if self._looked else signs
         self._looked.append((now, signs))
         while self._looked[0][0] < now - HOLD_SECONDS:
             self._looked.pop(0)
+        if signs.episodes > before.episodes or signs.frames == self._looked[0][1].frames:
+            self._episode_at = now
         if signs.entropy is not None:
             self._entropy = max(self._entropy, signs.entropy)
         seen = self._seen(now, signs)

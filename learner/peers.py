@@ -88,7 +88,9 @@ class Peers:
         """Add a peer; return its record, and whether that is new: a peer that says hello again keeps its record."""
         known = self._by_id.get(routing_id)
         if known is not None and known.is_of(hello, key_name):
-            known.seen = now
+            if routing_id in self._senders:
+                self.near_senders += near - known.near
+            known.seen, known.place, known.near = now, place, near  # it may have connected from another address
             return known, False
         rate = Rate(RATE_SECONDS, now)
         peer = Peer(hello=hello, seen=now, key_name=key_name, place=place, near=near, rate=rate)

@@ -105,18 +105,18 @@ class Run:
         Of many actors, those that joined first stand for all.
         """
         playing = [peer for _, peer in self.peers.role("actor") if peer.plays][:ACTORS_COUNTED]
-        paces = {peer.hello.name: peer.rate.value(now) for peer in playing}
-        for _, relay in self.peers.role("relay"):
-            paces |= {name: figure for _, name, figure in relay.site.named} if relay.site else {}
+        paces = [(peer.hello.name, peer.rate.value(now)) for peer in playing]
+        for _, relay in self.peers.role("relay"):  # actors of two sites may have the same name
+            paces += [(name, figure) for _, name, figure in relay.site.named] if relay.site else []
         if not paces:
             return {}
-        ordered = sorted(paces.values())
+        ordered = sorted(figure for _, figure in paces)
         found: dict[str, Any] = {
             "actor_frames_per_second_least": ordered[0],
             "actor_frames_per_second_median": ordered[len(ordered) // 2],
             "actor_frames_per_second_most": ordered[-1],
         }
-        return found | ({"actor_frames_per_second": paces} if len(paces) <= ACTORS_NAMED else {})
+        return found | ({"actor_frames_per_second": dict(paces)} if len(paces) <= ACTORS_NAMED else {})
 
     def status(self, now: float, *, whole_run: bool = False) -> RunStatus:
         """Return the run's status; with `whole_run`, lag and busy cover the time since the start, not the recent."""

@@ -198,16 +198,14 @@ class _Daemon:
         environment = spec.settings.environment.id
         self._telling.doing = f"relaying {environment}, run {spec.run}"
         _log.info("%s, epoch %d", self._telling.doing, spec.epoch)
-        if before is not None and _bytes(before) == _bytes(spec):
+        if before is not None and _bounds(before) == _bounds(spec):
             return
         if self._ports is not None:
             self._ports.close()
         self._ports = Ports(
             self._listeners,
             self._keys,
-            max_bytes=_bytes(spec),
-            unread_messages=unread_messages(spec.settings.exchange),
-            broadcast_bytes=4 * spec.parameters * spec.settings.scaling.most,
+            **_bounds(spec),
             repeat_seconds=REPEAT_SECONDS,
         )
 
@@ -262,6 +260,11 @@ class _Daemon:
         self._context.term()
 
 
-def _bytes(spec: RunSpec) -> int:
-    """Returns the length of the longest message that an actor sends."""
-    return spec.header_bytes + longest(spec.parameters, spec.settings.exchange.top_k)
+def _bounds(spec: RunSpec) -> dict[str, int]:
+    """Returns the bounds of `Ports` that depend on the run."""
+    settings = spec.settings
+    return {
+        "max_bytes": spec.header_bytes + longest(spec.parameters, settings.exchange.top_k),
+        "unread_messages": unread_messages(settings.exchange),
+        "broadcast_bytes": 4 * spec.parameters * settings.scaling.most,
+    }

@@ -156,13 +156,16 @@ class Site:
     # -- who leaves ----------------------------------------------------------------------------------------------------
 
     def leave(self, routing_ids: Sequence[bytes], level: str, text: str) -> list[Effect]:
-        """Removes these actors, and logs it."""
+        """Removes these actors, also those that are not admitted yet, and logs who left the site."""
+        for routing_id in routing_ids:
+            self._asking.pop(routing_id, None)
         gone = [peer for routing_id in routing_ids if (peer := self.peers.leave(routing_id))]
         return [Log("warning" if level == "warning" else "info", f"actor {peer.hello.name} {text}") for peer in gone]
 
     def revoke(self, key_names: Collection[str]) -> list[Effect]:
         text = "was cut off: its key is not allowed any more"
-        return self.leave(self.peers.with_keys(key_names), "warning", text)
+        asking = [routing_id for routing_id, one in self._asking.items() if one.key_name in key_names]
+        return self.leave([*asking, *self.peers.with_keys(key_names)], "warning", text)
 
     # ------------------------------------------------------------------------------------------------------------------
 

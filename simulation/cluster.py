@@ -251,7 +251,9 @@ class Cluster:
         match incident.kind:
             case "join":
                 host = self._hosts.get(incident.who) or next(iter(self._hosts.values()))
-                name = f"joined-{self._processes}" if incident.who in self.launchers else incident.who or "joined"
+                name = "joined" if incident.who in ("", *self.launchers) else incident.who
+                if name in self.actors and self.actors[name].exit_code is None:
+                    name = f"{name}-{self._processes}"
                 self.start_actor(name, msgspec.structs.replace(host, speed=incident.speed * host.speed))
             case "leave":
                 for actor in self._meant(incident.who):

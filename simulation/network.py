@@ -65,6 +65,8 @@ class Connection:
     open: bool = False
     subscribed: bool = False
     cut: bool = False
+    cuts: int = 0
+    """How often the cable has been cut."""
     closed: bool = False
     """The process has ended."""
     generation: int = 0
@@ -172,10 +174,11 @@ class Network:
         if connection.cut or connection.closed:
             return
         connection.cut = True
-        generation = connection.generation
+        connection.cuts += 1
+        generation, cuts = connection.generation, connection.cuts
 
         def give_up() -> None:
-            if connection.cut and connection.generation == generation:
+            if connection.cut and (connection.generation, connection.cuts) == (generation, cuts):
                 self.break_off(connection)
 
         self._queue.after(BREAK_SECONDS, give_up)

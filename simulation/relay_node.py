@@ -103,17 +103,21 @@ class RelayNode:
             self._plan(self._queue.now, self._turn)
 
     def _turn(self) -> None:
-        try:
-            if self._inbox:
-                self._work(self._inbox.popleft())
-                return
-            self._do(self.core.tick(self._queue.now))
-        except A3cdError as error:
-            self._do(self.core.stop(str(error)))
-            self._end(error.exit_code)
+        if self._inbox:
+            self._guarded(partial(self._work, self._inbox.popleft()))
+            return
+        self._guarded(lambda: self._do(self.core.tick(self._queue.now)))
         if self.exit_code is None:
             self._plan(max(self.core.deadline, self._queue.now + 1e-3), self._turn)
             self._waiting = True
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        """Ends the process, as the daemon does, if the core can go on no more."""
+        try:
+            action()
+        except A3cdError as error:
+            self._do(self.core.stop(str(error)))
+            self._end(error.exit_code)
 
     def _work(self, job: _Job) -> None:
         """Handles a message at once; its effects are carried out after the time that this takes."""
@@ -122,9 +126,12 @@ class RelayNode:
         seconds = job.seconds + sums * self._costs.relay_sum
         self.worked += seconds
 
-        def done() -> None:
+        def finish() -> None:
             self._do(effects)
             self._do(self.core.tick(self._queue.now, heard_all=not self._inbox))
+
+        def done() -> None:
+            self._guarded(finish)
             if self.exit_code is None:
                 self._turn()
 

@@ -1,7 +1,9 @@
 """Record a trained agent as an animated GIF or a video."""
 
+import errno
+import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -32,7 +34,7 @@ def record(
     max_steps: int | None = None,
     checkpoint: Which = "best",
 ) -> list[float]:
-    """Record episodes of a run's agent in the file `out` (.gif, .mp4 or .webm), which is overwritten.
+    """Record episodes of a run's agent in the file `out` (.gif, .mp4 or .webm), which is replaced.
 
     Ends after `episodes` episodes, or after `max_steps` steps of all episodes together; None: GIF_STEPS for a .gif,
     else EPISODE_STEPS. `sampled` as for `evaluate`. Returns each episode's return, the undiscounted sum of the
@@ -55,14 +57,26 @@ def record(
             returns.append(picture.episode_return)
 
     agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
-    with closing(agent):
-        try:
-            out.write_bytes(b"")  # fails before anything is played if the file cannot be written
-            write(out, frames(agent), rate)
-        except OSError as error:
-            reason = error.strerror or str(error).partition("\n")[0]
-            raise ConfigurationError(f"{out}: cannot be written: {reason}") from error
+    with closing(agent), _whole(out) as partial:
+        write(partial, frames(agent), rate)
     return returns
+
+
+@contextmanager
+def _whole(out: Path) -> Iterator[Path]:
+    """Give a file for the recording, which takes the place of `out` once it is complete. Raises ConfigurationError."""
+    partial = out.with_name(f".{out.stem}.partial{out.suffix}")
+    try:
+        if out.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        partial.write_bytes(b"")  # fails before anything is played if the file cannot be written
+        yield partial
+        partial.replace(out)
+    except OSError as error:
+        reason = error.strerror or str(error).partition("\n")[0]
+        raise ConfigurationError(f"{out}: cannot be written: {reason}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _writer(out: Path) -> tuple[Writer, int]:

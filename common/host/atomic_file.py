@@ -26,7 +26,9 @@ def sync_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
-    """Replace the content of `path` in one step; raises OSError, with the old content unchanged.
+    """Replace the content of `path` in one step.
+
+    Raises OSError: the old content is unchanged, or the new one is there and only its name may be lost in a power cut.
 
     keep_access: the new file has the owner and mode of the old one, whatever umask and user this process has; a file
     that did not exist gets the owner of its folder, and everyone who has access to the folder can read it.

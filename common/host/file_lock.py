@@ -1,5 +1,6 @@
 """Locking an open file against other processes; the kernel frees the lock when the process ends, however it ends."""
 
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -8,18 +9,30 @@ try:
 except ImportError:  # Windows: nothing is locked there.
     fcntl = None  # type: ignore[assignment]
 
+TRIES, PAUSE_SECONDS = 5, 0.02
+"""Of `lock`, before it takes a lock for held: `is_held` has it for a moment."""
+
 
 def lock(file: IO[Any], *, wait: bool) -> None:
     """Lock the file until it is closed; raises BlockingIOError if another process holds it and `wait` is false."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if fcntl is None:
+        return
+    for _ in range(0 if wait else TRIES - 1):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_held(path: Path) -> bool:
     """Return whether a process holds the lock of the file `path`; False if that cannot be known."""
     try:
         with path.open("rb") as file:
-            lock(file, wait=False)
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others who ask at the same time hold nothing
     except BlockingIOError:
         return True
     except OSError:

@@ -44,7 +44,7 @@ def contributions(folder: Path, peer: str = "") -> Iterator[Applied]:
         for entry, body in piece.entries(piece.first, piece.last):
             match entry:
                 case Began():
-                    norms = norms or _Norms(entry)
+                    norms = _Norms(entry)  # a resumed run may have another exchange.top_k
                 case Added(against=False):
                     assert norms is not None
                     waiting.append(_applied(entry, norms.of(entry, body)) if peer in ("", entry.peer) else None)

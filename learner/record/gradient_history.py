@@ -70,6 +70,8 @@ class Epoch:
     """Newest version that can be reached."""
     damage: str
     """The damage that ends the readable part; empty: it ends without damage."""
+    hole: str = ""
+    """The damage before these files; empty: there is none, or it is not known."""
 
     @classmethod
     def read(cls, files: list[tuple[int, Path]]) -> "Epoch | None":
@@ -79,10 +81,11 @@ class Epoch:
         """
         paths: list[Path] = []
         first: Began | None = None
-        oldest, damage = files[-1][0] + 1, ""
+        oldest, damage, hole = files[-1][0] + 1, "", ""
         for number, path in reversed(files):
             found, problem = _begin(path)
             if number != oldest - 1 or (paths and found is None):
+                hole = problem
                 break
             oldest = number
             if found is None:
@@ -94,7 +97,7 @@ class Epoch:
         if first is None:
             return None
         end, stopped = _last_step(paths[-1])
-        return cls(paths, first, oldest == 0, end, stopped or damage)
+        return cls(paths, first, oldest == 0, end, stopped or damage, hole)
 
 
 def _begin(path: Path) -> tuple[Began | None, str]:
@@ -224,7 +227,7 @@ class History:
                     pieces.insert(0, Piece(epoch, begins, cut))
         except DamagedRecordError as error:
             return cls(pieces, lost, str(error))
-        return cls(pieces, lost)
+        return cls(pieces, lost, pieces[0].epoch.hole)
 
 
 def _epochs(folder: Path) -> Iterator[Epoch]:

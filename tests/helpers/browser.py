@@ -120,7 +120,8 @@ def _browser(folder: Path) -> Iterator[Browser]:
 def _port(log: Path) -> int | None:
     """Returns the port from the line: ChromeDriver was started successfully on port 12345."""
     words = log.read_text(errors="replace").rpartition("successfully on port ")[2]
-    return int(words.split(".")[0]) if words[:1].isdigit() else None
+    port, dot, _ = words.partition(".")  # without the dot the line is not yet whole
+    return int(port) if dot else None
 
 
 def _ask(url: str, content: object = None, method: str = "") -> Any:

@@ -132,7 +132,8 @@ class RecordedRun:
             gradient = torch.randn(spec.parameters, generator=self._generator)
             gradient += self.agreeing
             gradient *= (-NORM if flipped else NORM) / gradient.norm()
-            return header, make_codec(welcome.codec, spec.parameters).encode(gradient.numpy())
+            codec = make_codec(welcome.codec, spec.parameters, spec.settings.exchange.top_k)
+            return header, codec.encode(gradient.numpy())
         played, body = self._played(welcome)[sequence % BODIES]
         changed = {name: getattr(header, name) for name in ("run", "epoch", "sequence", "version", "codec", "model")}
         return msgspec.structs.replace(played, **changed), body

@@ -104,6 +104,15 @@ def test_frames_without_an_episode_are_told_and_a_run_that_stands_still_is_not()
         assert any("no episode has ended for long" in line for line in last) == bool(frames)
 
 
+def test_time_in_which_nobody_plays_is_no_time_without_an_episode() -> None:
+    health, told = Health(), []
+    pause = int(NO_EPISODE_SECONDS) + 60
+    for second in range(0, pause + 300, 5):
+        frames = max(0, second - pause)
+        told += health.diagnose(float(second), figures(second, episodes=0, frames=frames, unused=0, applied=frames))
+    assert told == []
+
+
 def test_gradients_that_are_not_finite_are_told() -> None:
     health, last = begun(), [""]
     for second in range(120, 220):

@@ -111,12 +111,14 @@ def test_who_waits_when_the_weights_are_no_numbers_is_told_that_nothing_is_saved
     for message in (Halt(), Save()):
         core, noted = learner_of()
         core.handle(0.0, b"o", hello_of("o", "operator"), None, address="127.0.0.1")
+        core.handle(0.0, b"x", hello_of("x"), None)
         noted.weights.vector[0] = math.nan
         order(core, 1.0, message)
         effects = core.tick(1.0)
         (saved,) = sent(effects, Saved, b"o")
         assert "no longer finite" in saved.error and saves(effects) == []
         assert [effect.ending for effect in effects if isinstance(effect, Finish)] == ["failed"]
+        assert [stop.final for stop in sent(effects, Stop, b"x")] == [True], "it does not come back"
 
 
 def test_after_the_end_nothing_is_taken() -> None:

@@ -203,6 +203,17 @@ def test_a_process_that_connects_anew_keeps_its_record() -> None:
     assert (peers.get(b"x"), peers.actors, peers.everyone()) == (None, 1, [b"new"])
 
 
+def test_a_process_that_connects_anew_may_come_from_another_address() -> None:
+    peers = Peers()
+    peer, _ = peers.join(b"x", hello_of("x"), 0.0, "", "address 127.0.0.1", near=True)
+    assert peers.near_senders == 1
+    peers.moved(b"new", peer.hello)
+    peers.join(b"new", peer.hello, 1.0, "", "address 10.0.0.9")
+    assert (peer.place, peers.near_senders) == ("address 10.0.0.9", 0)
+    peers.leave(b"new")
+    assert peers.near_senders == 0
+
+
 def test_bytes_under_way_are_a_sign_of_life() -> None:
     peers = Peers()
     join(peers, "x")

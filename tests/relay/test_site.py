@@ -9,7 +9,7 @@ import pytest
 from common.settings.sections import MAX_ACTORS
 from common.wire.frames import pack, unpack
 from common.wire.messages import MAX_ACTORS_NAMED, MAX_NAME, Refused, Stop, Welcome
-from learner.effects import Disconnect, Effect
+from learner.effects import Disconnect, Effect, Send
 from learner.run import HEADER_BYTES
 from relay.site import NAMED_BYTES, Site
 from relay.weights import KeptWeights
@@ -135,6 +135,15 @@ def test_keys_that_are_revoked_cut_their_actors_off() -> None:
     ask(site, "lab/0", key="lab")
     ask(site, "b")
     assert logged(site.revoke({"lab"})) == ["warning: actor lab/0 was cut off: its key is not allowed any more"]
+    assert site.peers.everyone() == [b"b"]
+
+
+def test_whoever_leaves_or_is_revoked_before_it_is_admitted_does_not_join() -> None:
+    site = site_of()
+    for name, key in (("lab/0", "lab"), ("a", ""), ("b", "")):
+        assert site.hello(0.0, name.encode(), hello_of(name), key, ADDRESS) == []
+    assert logged([*site.revoke({"lab"}), *site.leave([b"a"], "info", "left")]) == [], "nobody had joined"
+    assert [effect.peer for effect in site.admit(0.0, lambda: 1) if isinstance(effect, Send)] == [b"b"]
     assert site.peers.everyone() == [b"b"]
 
 

@@ -95,6 +95,13 @@ def test_actors_come_and_go_by_schedule_and_the_launcher_replaces_one_that_crash
     assert cluster.status().actors_peak == 3
 
 
+def test_two_that_join_without_a_name_have_two_names() -> None:
+    happenings = incidents((3.0, "join", ""), (3.0, "join", ""))
+    cluster, _ = cluster_of("limits.frames=0", "limits.seconds=8", actors=1, incidents=happenings)
+    cluster.run()
+    assert len(cluster.actors) == cluster.status().actors_peak == 3
+
+
 def test_a_learner_expires_whoever_is_cut_off_and_lets_it_in_again() -> None:
     happenings = incidents((3.0, "partition", "here-0"), (60.0, "heal", "here-0"))
     rules = ("limits.frames=0", "limits.seconds=75", "environment.step_seconds=0.05")

@@ -119,6 +119,18 @@ def test_one_that_is_mended_late_is_a_new_connection() -> None:
     assert (two.up, two.peer.connections) == ([], 2)
 
 
+def test_the_second_cut_of_a_cable_breaks_as_late_as_the_first() -> None:
+    two = Two()
+    two.network.cut(two.connection)
+    two.after(BREAK_SECONDS - 1)
+    two.network.heal(two.connection)
+    two.network.cut(two.connection)
+    two.say(b"late")
+    two.after(BREAK_SECONDS - 1)
+    two.network.heal(two.connection)
+    assert (two.up, two.peer.connections) == ([b"late"], 1)
+
+
 def test_a_slow_subscriber_misses_broadcasts() -> None:
     two = Two()
     two.network.publish(b"nobody listens")

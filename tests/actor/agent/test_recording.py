@@ -14,7 +14,7 @@ from actor.agent import recording
 from actor.agent.recording import record
 from actor.agent.rendering import Picture
 from actor.agent.trained_agent import TrainedAgent
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, UnavailableError
 
 MakeRun = Callable[..., Path]
 
@@ -115,6 +115,21 @@ def test_an_earlier_recording_is_replaced(trained_run: MakeRun, tmp_path: Path) 
     out.write_text("an old file")
     record(trained_run(), out, max_steps=2)
     assert about(out)[2] == 3
+
+
+def test_an_environment_that_fails_leaves_an_earlier_recording_alone(
+    trained_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise UnavailableError("it fell over")
+
+    monkeypatch.setattr(recording, "pictures", fail)
+    out = tmp_path / "cart.gif"
+    out.write_text("an old film")
+    with pytest.raises(UnavailableError, match="it fell over"):
+        record(trained_run(), out)
+    assert out.read_text() == "an old film"
+    assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
 def test_a_missing_package_names_the_extra(

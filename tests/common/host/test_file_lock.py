@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import fcntl
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,13 @@ def test_whether_a_lock_is_held_can_be_asked(tmp_path: Path) -> None:
         lock(file, wait=False)
         assert is_held(path)
     assert not is_held(path)
+
+
+def test_who_asks_is_not_taken_for_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock"
+    with path.open("w") as asking, path.open("w") as file:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        assert not is_held(path), "two may ask at the same time"
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+        lock(file, wait=False)
+        assert is_held(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from common.settings.toml import override
 from learner.record.contributions import contributions
 from tests.helpers.recorded import NORM, RecordedRun
 
@@ -32,6 +33,18 @@ def test_what_an_actor_contributed_is_listed_with_the_version_that_it_went_into(
     everyone = list(contributions(run.folder.gradients))
     assert [one.peer for one in everyone] == ["a", "b", "a", "b", "a"]
     assert list(contributions(run.folder.gradients, "c")) == []
+
+
+def test_a_resumed_run_may_send_other_parts_of_its_gradients(tmp_path: Path) -> None:
+    run = RecordedRun(tmp_path / "run", "exchange.codec=top-k", "exchange.top_k=0.05")
+    run.steps(1)
+    run.save()
+    run.start(override(run.settings, ["exchange.top_k=0.25"]))
+    run.steps(1)
+    run.end()
+    first, second = (one.norm for one in contributions(run.folder.gradients))
+    assert first is not None and second is not None
+    assert 0.0 < first < second < NORM
 
 
 def test_trajectories_have_no_norm(tmp_path: Path) -> None:

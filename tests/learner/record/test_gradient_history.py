@@ -82,6 +82,17 @@ def test_a_file_that_is_cut_in_the_middle_of_an_epoch_is_found(tmp_path: Path) -
         versions(History.read(tmp_path))
 
 
+def test_damage_at_the_head_of_an_older_file_is_why_it_does_not_go_further_back(tmp_path: Path) -> None:
+    epoch(tmp_path, 1, 0, 60)
+    (_, _, first), *_ = segments(tmp_path)
+    data = bytearray(first.read_bytes())
+    data[0] ^= 1
+    first.write_bytes(data)
+    history = History.read(tmp_path)
+    assert (history.first > 0, history.last) == (True, 60)
+    assert history.hole == f"{first}: damaged at byte 0: no frame begins there"
+
+
 @pytest.mark.parametrize("cut", [1, FRAME.size - 1, FRAME.size, FRAME.size + 5])
 def test_an_unfinished_frame_is_no_damage(tmp_path: Path, cut: int) -> None:
     epoch(tmp_path, 1, 0, 5)
