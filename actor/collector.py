@@ -1,5 +1,7 @@
 """Plays rollouts of a policy in a batch of environments."""
 
+import logging
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,11 @@ from common.settings.sections import Algorithm
 
 FIRST_CAPACITY = 512
 """Steps that the buffer first has room for when a rollout is a whole episode."""
+SLOW_SECONDS = 20.0
+"""Expected duration of a rollout above which a warning is logged: until it is complete, the run has no frames of it."""
+SLOW_STEPS = 3
+"""Slow steps in a row before that warning."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,10 @@ class Collector:
             rewards=rewards,
         )
         self._episodes: list[Episode] = []
+        self._slow = math.inf if self._whole else SLOW_SECONDS / algorithm.rollout_length
+        """Seconds of a step above which it is slow; infinite after the warning."""
+        self._slow_steps = 0
+        """Slow steps in a row; a single one may be the machine's fault."""
         self._begin(None)
 
     @property
@@ -101,6 +112,9 @@ class Collector:
         begun = self._clock.perf_counter()
         step = self._environments.step(actions)
         seconds = self._clock.perf_counter() - begun
+        self._slow_steps = self._slow_steps + 1 if seconds > self._slow else 0
+        if self._slow_steps == SLOW_STEPS:
+            self._warn(seconds)
         buffer.state = after
         buffer.acted(actions, log_probs)
         buffer.rows[buffer.t + 1] = step.observations
@@ -111,6 +125,15 @@ class Collector:
         if self._whole and buffer.full and not ended:
             buffer.grow()
         return ended
+
+    def _warn(self, seconds: float) -> None:
+        rollout = seconds * SLOW_SECONDS / self._slow
+        self._slow = math.inf
+        _log.warning(
+            "a step of %d environments takes %.1f s, so a rollout takes %.0f s, and only then its frames count: "
+            "environment.num_envs and algorithm.rollout_length could be smaller",
+            *(self._environments.count, seconds, rollout),
+        )
 
     def _complete(self) -> Played:
         episodes, self._episodes = self._episodes, []

@@ -9,7 +9,7 @@ from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security import allowed
-from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder, keys_command
 from common.host.security.allowed import ROLES, USUAL_ROLES
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
@@ -25,7 +25,8 @@ _roles = click.option(
     "who may stop the run. observer alone: to look and do nothing.",
 )
 _KEY_AS_ARGUMENT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
-"""One key in 85 begins with a dash, and half of those have an h."""
+"""For commands that take a key as an argument: one key in 85 begins with a dash, which click would read as options, and
+half of those contain an h, which it would read as -h."""
 
 _COMMANDS = {
     "actor": "actor",
@@ -35,7 +36,8 @@ _COMMANDS = {
     "relay": "relay",
     "operator": "keys accept",
 }
-"""What is started with an invitation, by the first role that its key has; whoever pastes it must not end the run."""
+"""The command to paste with an invitation: that of the first of these roles which its key has. An operator's invitation
+is only stored: whoever pastes it must not end the run."""
 
 
 @click.group()
@@ -111,9 +113,9 @@ def invite(folder: Path, host: str, learner: Address, roles: tuple[str, ...]) ->
 
 
 def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] = USUAL_ROLES) -> Credential:
-    """Make a key for `host` and allow it; raises ConfigurationError."""
+    """Make a key for `host`, allow it, and return the credential; raises ConfigurationError."""
     if not (folder / LEARNER_PAIR).exists():
-        raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner` makes it")
+        raise ConfigurationError(f"there is no {folder / LEARNER_PAIR}: `{keys_command(folder)} new learner` makes it")
     own = KeyPair.read(folder / LEARNER_PAIR)
     pair = KeyPair.generate(host)
     allowed.allow(folder / ALLOWED, pair.public, host, roles)

@@ -1,6 +1,6 @@
 """Which peers may connect, by their CURVE keys (ZeroMQ's authentication protocol, RFC 27/ZAP).
 
-libzmq asks for every connection, before it reads a byte of it; the answer is a lookup in the list of allowed peers.
+libzmq asks about every connection before it reads a byte from it; the answer is a lookup in the list of allowed peers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zmq.utils import z85
 
 from common.errors import ConfigurationError
 from common.host.addresses import Address
-from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder, keys_command
 from common.host.security.allowed import ROLES, WatchedList
 from common.host.security.keys import KeyPair
 from common.host.service.logs import LineLimit
@@ -26,11 +26,11 @@ from learner.bounded_dict import BoundedDict
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"a3cd"
 CHECK_SECONDS = 1.0
-"""Between two readings of the list of allowed peers."""
+"""Seconds between two readings of the list of allowed peers."""
 LINES_PER_SECOND, LINES_AT_ONCE = 1.0, 20
-"""Lines about peers that were refused, from however many addresses."""
+"""Log lines about refused peers, however many addresses they come from."""
 MOST_ADDRESSES = 256
-"""That are kept of one key."""
+"""Most addresses that are remembered for one key."""
 _log = logging.getLogger("learner")
 
 
@@ -41,25 +41,29 @@ class LearnerKeys:
 
     @classmethod
     def find(cls, bind: Address, *, keys: Path | None, allowed: Path | None, insecure: bool) -> LearnerKeys | None:
-        """The keys to listen with at `bind`; None: without keys. Raises ConfigurationError if there must be keys."""
+        """Return the keys to listen with at `bind`; None: listen without keys.
+
+        Raises ConfigurationError if keys are required and there are none, or if `insecure` is given together with keys.
+        """
         if insecure and (keys is not None or allowed is not None):
             raise ConfigurationError("--insecure is without keys: leave out --keys and --allowed, or --insecure")
         if insecure or (bind.loopback and keys is None):
             return None
         folder = keys or default_folder()
         if not (folder / LEARNER_PAIR).exists():
+            command = keys_command(folder)
             raise ConfigurationError(
                 f"{bind} can be reached from other hosts, and there is no {folder / LEARNER_PAIR}: "
-                "`a3cd keys new learner` makes it, `a3cd keys invite NAME` lets a peer in; "
+                f"`{command} new learner` makes it, `{command} invite NAME` lets a peer in; "
                 "--insecure does without keys, on a network that you trust"
                 if not bind.loopback
-                else f"there is no {folder / LEARNER_PAIR}: `a3cd keys new learner --keys {folder}` makes it"
+                else f"there is no {folder / LEARNER_PAIR}: `{command} new learner` makes it"
             )
         return cls(KeyPair.read(folder / LEARNER_PAIR), allowed or folder / ALLOWED)
 
 
 def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes], str]:
-    """The reply to one ZAP request, and the public key that is refused (empty: the peer is allowed)."""
+    """Return the reply to one ZAP request, and the public key that is refused (empty: the peer is allowed)."""
     version, number, _, _, _, mechanism, *credentials = request  # RFC 27, section 4.1
     key = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" and credentials else ""
     name = names.get(key, "")
@@ -69,46 +73,47 @@ def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes],
 
 
 class Authenticator:
-    """Answers libzmq's requests, and logs the refused ones, each address once in a while."""
+    """Answers libzmq's requests and logs the refused ones, with a limit on the lines for each address."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: LearnerKeys, repeat_seconds: float) -> None:
-        """To be made before the sockets that it guards; raises as `allowed.read`."""
+        """Must be created before the sockets that it guards. Raises what `allowed.read` raises."""
         self._pair = keys.pair
         self._list = WatchedList(keys.allowed)
         self._lines = LineLimit(repeat_seconds, LINES_PER_SECOND, LINES_AT_ONCE)
         self._check_due = 0.0
         self._revoked: set[str] = set()
         self._addresses: dict[str, BoundedDict[str, None]] = {}
-        """From which each key was let in, newest last."""
+        """Addresses from which each key was let in, by the key's name, newest last."""
         self._banned: dict[str, float] = {}
         self.roles = self._look_up_roles()
-        """What the holders of the keys may be, by the key's name; that of the learner's own pair may be anything."""
+        """Roles that the holder of each key may take, by the key's name; the learner's own pair may take any role."""
         self.socket = context.socket(zmq.REP)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.bind(ZAP_ENDPOINT)
 
     def guard(self, zsocket: zmq.Socket[bytes]) -> None:
-        """Requires keys on a socket that is not bound yet."""
+        """Require keys on a socket that is not bound yet."""
         zsocket.setsockopt(zmq.CURVE_SERVER, 1)
         zsocket.setsockopt(zmq.CURVE_SECRETKEY, self._pair.secret.encode())
         zsocket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
 
     def ban(self, name: str, until: float) -> None:
-        """The key is not let in before that time, whatever the list says."""
+        """Refuse the key of this name before the time `until`, whatever the list says."""
         self._banned[name] = until
 
     def addresses(self, names: Collection[str]) -> set[str]:
-        """From which these keys were let in."""
+        """Return the addresses from which these keys were let in."""
         return {address for name in names for address in self._addresses.get(name, ())}
 
     def serve(self, now: float) -> None:
         while int(self.socket.get(zmq.EVENTS)) & zmq.POLLIN:
             request = self.socket.recv_multipart()
             reply, refused = answer(request, self._names)
-            if refused and self._reread():  # it may have been allowed a moment ago
+            if refused and self._reread():  # the key may have been added to the list a moment ago
                 reply, refused = answer(request, self._names)
             if not refused and now < self._banned.get(reply[4].decode(), 0.0):
-                self.socket.send_multipart([*reply[:2], b"300", b"banned for a while", b"", b""])  # it tries again
+                # 300 is a temporary failure, after which libzmq tries again.
+                self.socket.send_multipart([*reply[:2], b"300", b"banned for a while", b"", b""])
                 continue
             self.socket.send_multipart(reply)
             address = tcp.plain(request[3].decode(errors="replace"))
@@ -122,23 +127,25 @@ class Authenticator:
 
     @property
     def _names(self) -> Mapping[str, str]:
-        """Whoever can read the learner's own pair may connect with it."""
+        """Names by public key. Whoever can read the learner's own pair may connect with it."""
         return {self._pair.public: self._pair.name, **self._list.names}
 
     def _look_up_roles(self) -> dict[str, tuple[str, ...]]:
-        """A peer's key of the name of the learner's own pair cannot be told from it: it has its own roles, and none
-        while it is being revoked.
+        """Return the roles of each key, by its name.
+
+        A peer's key that has the name of the learner's own pair cannot be told apart from it: that name then has the
+        roles that the list gives the peer, and none while the peer's key is being revoked.
         """
         own = {self._pair.name: ROLES} if self._pair.name not in self._revoked else {}
         return own | {peer.name: peer.roles for peer in self._list.peers.values()}
 
     @property
     def problem(self) -> str:
-        """Why the list as it stands in its file is not in force; empty: it is."""
+        """Why the list in the file is not in force; empty: it is."""
         return self._list.problem
 
     def revoked(self, now: float) -> set[str]:
-        """Names whose key is not allowed any more, or not in all the roles that it had, since the last call."""
+        """Return the names of the keys that have lost their permission, or one of their roles, since the last call."""
         if now < self._check_due:
             return set()
         self._check_due = now + CHECK_SECONDS
@@ -149,7 +156,7 @@ class Authenticator:
         return revoked
 
     def _reread(self) -> bool:
-        """Reads the list again; returns whether it has changed."""
+        """Read the list again; return whether it has changed."""
         before, problem = self._list.peers, self._list.problem
         changed = self._list.changed()
         if self._list.problem not in ("", problem):

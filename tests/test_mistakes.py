@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from common.errors import EXIT_USAGE
@@ -92,7 +93,13 @@ MISTAKES = [
     ("evaluate own.py", 78, "own.py: holds no run (there is no run.json)"),
     ("record last", 78, "last: there is no run in */runs; give the folder of one"),
     ("record own.py", 2, "Missing option '--out'. The film's file, as in --out agent.gif."),
+    ("evaluate .", 78, ".: holds no run (there is no run.json); `a3cd runs` lists those in runs/"),
+    ("export own.py", 2, "Missing option '--to'. The file, as in --to policy.onnx"),
+    ("export no-run --to policy.h5", 78, "no-run: there is no such folder; `a3cd runs` lists the runs"),
+    ("runs nowhere", 78, "nowhere: there is no such folder; `a3cd train` makes runs/"),
     # Which learner?
+    ("dashboard", 2, "Missing argument 'LEARNER|RUN...'. Any number of learners, as in gpu-box:5555, and of runs"),
+    ("dashboard runs/mien", 2, "runs/mien is no run folder, and no learner: *write tcp://HOST:PORT"),
     ("learner", 2, "a learner needs --config FILE (`a3cd init ENV` writes one), or a run to --resume"),
     ("actor", 2, "Missing argument 'LEARNER'. Its address, as in tcp://gpu-box:5555 or just gpu-box:5555"),
     ("actor http://gpu-box", 2, "'http://gpu-box' is no address: write tcp://HOST:PORT"),
@@ -108,6 +115,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The working folder of somebody with an environment in a file, and a log as it was."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(gymnasium.registry, "Grid-v0", raising=False)  # another test's
     (tmp_path / "own.py").write_text(OWN)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -5,26 +5,27 @@ from dataclasses import dataclass
 
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
+from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 
 from actor.agent.trained_agent import TrainedAgent
-from common.errors import A3cdError
+from common.errors import A3cdError, EnvironmentMissingError
 from common.rl.environments.base import failure
-from common.rl.environments.names import find_spec, resolve
+from common.rl.environments.names import find_spec, own_cure, resolve
 from common.settings.sections import Environment
 
 USUAL_RATE = 30.0
-"""Frames per second of an environment whose metadata name none."""
+"""Frames per second for an environment whose metadata name no rate."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The start of an episode, or the state after a step."""
+    """A picture of an episode's start, or of the state after a step."""
 
     pixels: NDArray[np.uint8]
     """(height, width, 3), RGB."""
     episode_return: float
-    """So far."""
+    """Return so far."""
     length: int
     """Steps so far."""
 
@@ -32,7 +33,8 @@ class Picture:
 def pictures(agent: TrainedAgent, *, max_steps: int, seed: int) -> Iterator[Picture]:
     """Play one episode of at most `max_steps` steps; `agent` has one environment, made with render_mode="rgb_array".
 
-    Raises UnavailableError where the environment fails or draws nothing.
+    Raises UnavailableError if the environment fails or draws nothing, EnvironmentMissingError if it lacks a package to
+    draw with.
     """
     environments = agent.environments
     observations = environments.reset(seed)
@@ -54,12 +56,15 @@ def _draw(agent: TrainedAgent) -> NDArray[np.uint8]:
         return agent.environments.render()
     except A3cdError:
         raise
+    except DependencyNotInstalled as error:
+        text = f"environment {agent.settings.environment.id} cannot draw: {own_cure(str(error))}"
+        raise EnvironmentMissingError(text) from error
     except Exception as error:
         raise failure(agent.settings.environment.id, "render", error) from error
 
 
 def natural_rate(section: Environment) -> float:
-    """Steps of the agent per second at which the environment is meant to be watched."""
+    """Return the rate, in steps of the agent per second, at which the environment is meant to be watched."""
     entry = find_spec(section.id).entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
     frames = getattr(creator, "metadata", {}).get("render_fps", USUAL_RATE)

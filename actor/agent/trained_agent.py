@@ -21,7 +21,7 @@ class TrainedRun:
 
 
 def open_run(path: Path, which: Which) -> TrainedRun:
-    """Read a run folder, or the checkpoint that `path` is the folder of, or the weights of: then `which` says nothing.
+    """Read a run folder; or, where `path` is a checkpoint's folder or weights file, that checkpoint, ignoring `which`.
 
     Raises ConfigurationError without a run or a checkpoint, DamagedCheckpointError if none is whole, and
     UnavailableError if the disk does not give them.
@@ -33,7 +33,10 @@ def open_run(path: Path, which: Which) -> TrainedRun:
     settings = folder.settings()
     paths = folder.best() if which == "best" else folder.newest()
     if paths is None:
-        raise ConfigurationError(f"{path}: the run has no checkpoint yet")
+        raise ConfigurationError(
+            f"{path}: the run has no checkpoint yet: `a3cd checkpoint LEARNER` writes one while it goes on, and "
+            f"`a3cd train --resume --run-dir {path}` goes on with one that was cut off"
+        )
     return TrainedRun(settings, paths.read())
 
 
@@ -49,7 +52,7 @@ class TrainedAgent(Agent):
         sampled: bool | None = None,
         render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
-        """As `Agent`; raises ConfigurationError if the checkpoint holds another network than the settings describe."""
+        """As `Agent`; raises ConfigurationError if the checkpoint's network is not that of the settings."""
         super().__init__(run.settings, num_envs=num_envs, seed=seed, sampled=sampled, render_mode=render_mode)
         try:
             load_weights(run, self.model)
@@ -59,7 +62,7 @@ class TrainedAgent(Agent):
 
 
 def load_weights(run: TrainedRun, model: Model) -> None:
-    """Put the run's weights and statistics into `model`; raises ConfigurationError where they are of another one."""
+    """Put the run's weights and statistics into `model`; raises ConfigurationError if they are of another network."""
     checkpoint = run.checkpoint
     trained = checkpoint.state.get("model", model.hash)
     if trained != model.hash or checkpoint.weights.size != model.size:

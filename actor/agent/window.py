@@ -1,6 +1,6 @@
 """Watch a trained agent in a window.
 
-The window is our own and shows the pictures that the environment draws. Environments' own windows ignore the close
+The window is a3cd's own and shows the pictures that the environment draws: environments' own windows ignore the close
 button, and environments observed as frames open none.
 """
 
@@ -20,7 +20,7 @@ from common.rl.environments.quiet import quiet
 from common.rl.seeds import held_out_seeds
 
 MIN_HEIGHT = 480
-"""Pixels; smaller pictures are enlarged by a whole factor."""
+"""Least height of the window, in pixels; smaller pictures are enlarged by a whole factor."""
 
 
 def play(
@@ -46,7 +46,7 @@ def play(
     returns: list[float] = []
     with ExitStack() as stack:
         stack.callback(pygame.quit)
-        # The display comes first: making the environment keeps SDL off the screen from then on.
+        # Open the display first: once the environment is made, SDL can no longer use the screen.
         window = _Window(pygame, section.id, rate)
         agent = TrainedAgent(trained, num_envs=1, seed=next(seeds), sampled=sampled, render_mode="rgb_array")
         stack.enter_context(closing(agent))
@@ -99,5 +99,5 @@ def _pygame() -> ModuleType:
         with quiet():
             import pygame
     except ImportError as error:
-        raise ConfigurationError("a window needs pygame: pip install 'a3cd[window]'; a recording needs none") from error
+        raise ConfigurationError("a window needs pygame: pip install 'a3cd[window]'") from error
     return pygame

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,20 +18,22 @@ from torch import Tensor
 
 from actor.export.policy import Policy
 from common.errors import ConfigurationError
-from common.host.modules import error_text
 
 Computed = Callable[..., list[NDArray[Any]]]
-"""Outputs for inputs, in the order of `Policy.outputs` and `Policy.inputs`."""
+"""Computes outputs from inputs, in the order of `Policy.outputs` and `Policy.inputs`."""
 EXAMPLE = 3
-"""Observations of the batch that is traced; the file takes any number."""
+"""Size of the batch that is traced; the file takes any size."""
 OPSET = 18
-"""Of ONNX: the oldest that PyTorch's exporter writes without a conversion."""
+"""ONNX operator set: the oldest that PyTorch's exporter writes without a conversion."""
 METADATA = "a3cd.json"
-"""The file of metadata in a .pt2."""
+"""Name of the metadata file inside a .pt2."""
+_UNTRACED = "TorchExportError"
+"""The error that torch.onnx raises when torch.export, on which it is built, has failed."""
+_PLACE = re.compile(r'File "(.+)", line (\d+)')
 
 
 def onnx(policy: Policy) -> tuple[bytes, Computed]:
-    """Raises ConfigurationError where a package is missing, and where ONNX cannot hold the network."""
+    """Export to ONNX. Raises ConfigurationError if a package is missing, or if ONNX cannot hold the network."""
     try:
         import onnx
         import onnxruntime
@@ -38,7 +41,7 @@ def onnx(policy: Policy) -> tuple[bytes, Computed]:
     except ImportError as error:
         raise ConfigurationError(f".onnx files need {error.name}: pip install 'a3cd[onnx]'") from error
     batch = torch.export.Dim("batch", min=1)
-    with _blamed("ONNX", "export it to .pt2 or .safetensors instead"), _silent("torch.onnx", "onnxscript", "onnx_ir"):
+    with _blamed("ONNX", ".pt2 or .safetensors"), _silent("torch.onnx", "onnxscript", "onnx_ir"):
         program: Any = torch.onnx.export(
             policy.module,
             policy.example(EXAMPLE),
@@ -64,10 +67,10 @@ def onnx(policy: Policy) -> tuple[bytes, Computed]:
 
 
 def pt2(policy: Policy) -> tuple[bytes, Computed]:
-    """Raises ConfigurationError where torch.export cannot trace the network."""
+    """Export with torch.export. Raises ConfigurationError if it cannot trace the network."""
     batch = torch.export.Dim("batch", min=1)
     file = io.BytesIO()
-    with _blamed("torch.export", "export it to .safetensors instead"), _silent("torch.export"):
+    with _blamed("torch.export", ".safetensors"), _silent("torch.export"):
         shapes = tuple({0: batch} for _ in policy.inputs)
         program = torch.export.export(policy.module, policy.example(EXAMPLE), dynamic_shapes=shapes)
         torch.export.save(program, file, extra_files={METADATA: json.dumps(policy.metadata)})
@@ -77,7 +80,7 @@ def pt2(policy: Policy) -> tuple[bytes, Computed]:
 
 
 def safetensors(policy: Policy) -> tuple[bytes, Computed]:
-    """The tensors of `PlainNetwork` by their names."""
+    """Export the tensors of `PlainNetwork` by name."""
     from safetensors.torch import load, save
 
     network = policy.module.network
@@ -96,22 +99,32 @@ def _of_torch(module: Callable[..., tuple[Tensor, ...]]) -> Computed:
 
 
 @contextlib.contextmanager
-def _blamed(what: str, cure: str) -> Iterator[None]:
-    """For what the exporters do not support they raise errors of many kinds, with pages of text."""
+def _blamed(what: str, others: str) -> Iterator[None]:
+    """Turn the exporters' errors, of many kinds and pages long, into one ConfigurationError that suggests `others`."""
     try:
         yield
     except Exception as error:
-        text = error_text(error).split(" Step ")[0][:200]
-        raise ConfigurationError(f"{what} cannot hold this run's network ({text}); {cure}") from error
+        first: BaseException = error
+        while first.__cause__ is not None:
+            first = first.__cause__
+        if _UNTRACED in type(error).__name__:  # then neither ONNX nor .pt2 can hold it
+            others = ".safetensors"
+        place = _PLACE.search(str(first))
+        at = f", at {place[1]}:{place[2]}" if place else ""
+        text = " ".join(str(first).strip().partition("\n")[0].split())[:200]
+        raise ConfigurationError(
+            f"{what} cannot hold this run's network ({type(first).__name__}: {text}{at}); export it to {others} instead"
+        ) from error
 
 
 @contextlib.contextmanager
 def _silent(*loggers: str) -> Iterator[None]:
-    before = [(one, one.level) for one in map(logging.getLogger, loggers)]
+    """Silence the exporters, which print whole programs to stderr when they fail."""
+    before = [(one, one.level) for one in map(logging.getLogger, (*loggers, "torch.fx.experimental.symbolic_shapes"))]
     for one, _ in before:
         one.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

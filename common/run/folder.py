@@ -226,7 +226,9 @@ class RunFolder:
         try:
             return msgspec.json.decode(self.run_file.read_bytes(), type=RunRecord)
         except _DAMAGE as error:
-            raise ConfigurationError(f"{self.path}: holds no run (there is no {self.run_file.name})") from error
+            raise ConfigurationError(
+                f"{self.path}: holds no run (there is no {self.run_file.name}); `a3cd runs` lists those in runs/"
+            ) from error
         except OSError as error:
             raise UnavailableError(f"{self.run_file}: cannot be read now: {error.strerror}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

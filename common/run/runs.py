@@ -11,14 +11,14 @@ RUNS = Path("runs")
 LAST = "last"
 """The name of the newest run in RUNS."""
 DEPTH = 4
-"""Folders below the one that is looked through."""
+"""Levels of folders below the given one that are searched."""
 
 
 def all_runs(folder: Path) -> list[RunFolder]:
-    """Every run in `folder`, sorted by path: the folder itself, or what is in it or in folders in it.
+    """Return every run in `folder`, sorted by path: the folder itself, or the runs in it and in folders in it.
 
-    A folder that holds metrics or checkpoints counts as well, though its run cannot be read. Raises ConfigurationError
-    if there is no such folder, UnavailableError if the disk does not give it.
+    A folder that holds metrics or checkpoints counts as well, even if its run cannot be read. Raises ConfigurationError
+    if there is no such folder, UnavailableError if the disk cannot read it.
     """
     if not folder.is_dir():
         what = "is a file, not a folder of runs" if folder.exists() else "there is no such folder"
@@ -40,10 +40,10 @@ def _below(folder: Path, depth: int) -> Iterator[RunFolder]:
 
 
 def find_run(name: Path) -> Path:
-    """The folder that `name` stands for: of `last` that of the newest run in RUNS, else `name` itself.
+    """Return the folder that `name` stands for: the newest run in RUNS for `last`, else `name` itself.
 
-    A folder of the name `last` is `./last`. Raises ConfigurationError where `last` is asked for and there is no run,
-    and where `name` is nothing at all, or a folder of runs.
+    A folder called `last` is written `./last`. Raises ConfigurationError for `last` if there is no run, and for a
+    `name` that does not exist or is a folder of runs.
     """
     if name == Path(LAST):
         return _newest()
@@ -63,7 +63,7 @@ def _newest() -> Path:
         try:
             created[run.path] = run.record().created
         except ConfigurationError:
-            continue  # it is broken, and none to go on with
+            continue  # a broken run, from which nobody can go on
     if not created:
         raise ConfigurationError(f"{LAST}: there is no run in {RUNS.absolute()}; give the folder of one")
     return max(created, key=lambda path: created[path])

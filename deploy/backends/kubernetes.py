@@ -147,7 +147,8 @@ class KubernetesBackend(Backend):
             why = str(error.reason)  # for example a certificate that is not accepted
         except (HTTPError, OSError) as error:
             why = str(error)
-        raise ToolError(f"kubernetes: {self._api.api_client.configuration.host} does not answer: {last_line(why)}")
+        where = self._api.api_client.configuration.host
+        raise ToolError(f"kubernetes: {where} does not answer: {last_line(why)}; does `kubectl get pods` work here?")
 
 
 class _Refusal(ToolError):

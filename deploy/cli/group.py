@@ -7,16 +7,18 @@ import click
 
 MISSING = {
     "RUN": "The folder of a run, as in runs/CartPole-v1-..., or last; `a3cd runs` lists them.",
+    "LEARNER|RUN...": "Any number of learners, as in gpu-box:5555, and of runs, as in runs/mine, or last.",
     "LEARNER": "Its address, as in tcp://gpu-box:5555 or just gpu-box:5555, or an invitation.",
     "ACTORS": "How many, as in 4, or bounds, as in 2..8.",
     "ENV": "A preset (see `a3cd presets`), any Gymnasium id, or a class in a file of your own, as in my_envs.py:Grid.",
     "FILE": "Settings in TOML; `a3cd init ENV` writes such a file.",
     "RUN.toml": "Settings in TOML; `a3cd init ENV` writes such a file.",
     "--out": "The film's file, as in --out agent.gif.",
+    "export --to": "The file, as in --to policy.onnx, policy.pt2 or policy.safetensors.",
     "--to": "The hosts, as in --to root@lab-01.",
     "--learner": "As its peers reach it, as in --learner tcp://gpu-box:5555.",
 }
-"""What goes there, by metavar or option."""
+"""What to write where a parameter is missing, by metavar or option; for one command alone with its name before it."""
 OPTIONS = {
     "--steps": "--frames",
     "--timesteps": "--frames",
@@ -29,7 +31,7 @@ OPTIONS = {
     "--cuda": "--set optimizer.device=cuda",
     "--device": "--set optimizer.device=VALUE",
 }
-"""Options as other programs call them."""
+"""a3cd's options by the names that other programs have for them."""
 
 
 class HelpfulGroup(click.Group):
@@ -55,7 +57,9 @@ class HelpfulGroup(click.Group):
         except click.MissingParameter as error:
             if error.message or error.param is None:
                 raise
-            told = MISSING.get(_called(error.param), "")
+            called = _called(error.param)
+            command = error.ctx.info_name if error.ctx is not None else None
+            told = MISSING.get(f"{command} {called}", MISSING.get(called, ""))
             raise click.MissingParameter(told, error.ctx, error.param, error.param_hint, error.param_type) from error
         except click.NoSuchOption as error:
             if not (cure := _instead(error.option_name, error.ctx)):
@@ -69,7 +73,7 @@ def _called(param: click.Parameter) -> str:
 
 
 def _instead(option: str, ctx: click.Context | None) -> str:
-    """What to write for an option that a command does not have, where it has one that can do the same; else empty."""
+    """What to write instead of an option that a command does not have; empty if no other option can do the same."""
     known = {one for param in ctx.command.params for one in param.opts} if ctx is not None else set()
     cure = OPTIONS.get(option, "")
     if not cure and "--set" in known:

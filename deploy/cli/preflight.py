@@ -1,13 +1,14 @@
 """Finds what is wrong with a training before anything of it is started. Without torch, which takes seconds to load."""
 
 import contextlib
+from typing import Any
 
 import msgspec
 
 from common.errors import A3cdError
 from common.rl.environments.make import make
 from common.run.folder import RunFolder
-from common.settings.sections import Settings
+from common.settings.sections import Limits, Settings
 from learner.record.run_lock import require_empty
 
 
@@ -27,6 +28,8 @@ def why_over(settings: Settings, folder: RunFolder) -> str:
     from learner import limits  # only a resumed run waits until these are loaded
     from learner.run_stats import Counters, RunStats
 
+    if reached := _reached(settings.limits, folder):
+        return reached
     try:
         newest = folder.newest_read({})
         counters = msgspec.convert(newest and newest.state.get("counters"), Counters)
@@ -35,3 +38,14 @@ def why_over(settings: Settings, folder: RunFolder) -> str:
     stats = RunStats(counters, settings, 0.0)
     end = limits.ending(stats, 0.0, settings.limits)
     return end[1] if end is not None else ""
+
+
+def _reached(goal: Limits, folder: RunFolder) -> str:
+    """That the run ended at this goal; empty if not. The window that a checkpoint keeps may give a lower mean again."""
+    summary: dict[str, Any] = {}
+    with contextlib.suppress(A3cdError):
+        summary = folder.summary()
+    mean, wanted = summary.get("mean_return"), goal.until_return
+    if summary.get("state") != "reached" or goal.until_return_of != "training" or mean is None or wanted is None:
+        return ""
+    return f"mean return {mean:.1f} reached {wanted:g}" if mean >= wanted else ""

@@ -1,4 +1,4 @@
-"""`a3cd train`: a training on this machine, and what it came to."""
+"""`a3cd train`: a training on this machine, and its result."""
 
 import json
 
@@ -28,7 +28,8 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
     nothing = bool(summary) and code == EXIT_DONE and not summary["frames"]
     if summary:
         summary |= {"seconds": since_start(), "exit_code": EXIT_TRY_LATER if nothing else code}
-        click.echo(json.dumps(summary) if as_json else result.text(summary, hashed=request.settings.reproducible))
+        hashed, drawn = request.settings.reproducible, not request.no_curve
+        click.echo(json.dumps(summary) if as_json else result.text(summary, hashed=hashed, drawn=drawn))
     if nothing:
         raise UnavailableError("the run is over before its first frame: no actor played in that time; use a longer one")
     return code

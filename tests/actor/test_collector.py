@@ -308,18 +308,19 @@ def test_an_observation_that_cannot_be_counted_drops_the_rollout() -> None:
         collector.advance(FOREVER)
 
 
+class Ticking:
+    """A second passes with each look at it."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+    perf_counter = monotonic
+
+
 def test_time_is_that_of_the_environments() -> None:
-    class Ticking:
-        """A second passes with each look at it."""
-
-        now = 0.0
-
-        def monotonic(self) -> float:
-            self.now += 1.0
-            return self.now
-
-        perf_counter = monotonic
-
     environments = Scripted((3, 3), rewards=(1.0, 2.0, 4.0))
     environments.clock = Ticking()
     collector = collector_of(environments, rollout_length=6)
@@ -327,3 +328,14 @@ def test_time_is_that_of_the_environments() -> None:
     assert len(environments.taken) == 3, "each step takes a look before it, one after it, and one at the end"
     rollout = played(collector)
     assert [episode.seconds for episode in rollout.episodes] == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(("length", "warnings"), [(20, 0), (21, 1)])
+def test_a_rollout_that_takes_long_is_told_once(length: int, warnings: int, caplog: pytest.LogCaptureFixture) -> None:
+    environments = Scripted((30, 30))
+    environments.clock = Ticking()
+    collector = collector_of(environments, rollout_length=length)
+    for _ in range(2):
+        played(collector)
+    said = f"a step of 2 environments takes 1.0 s, so a rollout takes {length} s, and only then its frames count: "
+    assert [record.message.startswith(said) for record in caplog.records] == [True] * warnings

@@ -119,9 +119,9 @@ def _browser(folder: Path) -> Iterator[Browser]:
 
 def _port(log: Path) -> int | None:
     """Returns the port from the line: ChromeDriver was started successfully on port 12345."""
-    words = log.read_text(errors="replace").rpartition("successfully on port ")[2]
+    _, said, words = log.read_text(errors="replace").rpartition("successfully on port ")
     port, dot, _ = words.partition(".")  # without the dot the line is not yet whole
-    return int(port) if dot else None
+    return int(port) if said and dot else None
 
 
 def _ask(url: str, content: object = None, method: str = "") -> Any:

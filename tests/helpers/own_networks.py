@@ -1,4 +1,4 @@
-"""Networks of one's own as tests name them, `tests.helpers.own_networks:Class`: a good one, and what can be wrong."""
+"""User-defined networks, which tests name as `tests.helpers.own_networks:Class`: good ones, and faulty ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ not_a_class = 3
 
 
 class Small(nn.Module):
-    """Any float observation."""
+    """A good network for any float observation."""
 
     units = 8
 
@@ -33,7 +33,7 @@ class Wider(Small):
 
 
 class Other(Small):
-    """Of the same shapes."""
+    """Another network whose parameters have the same shapes."""
 
     def __init__(self, observation: ObservationSpec, actions: int) -> None:
         super().__init__(observation, actions)
@@ -41,7 +41,7 @@ class Other(Small):
 
 
 class Embedded(Small):
-    """A discrete observation."""
+    """A network for discrete observations."""
 
     def __init__(self, observation: ObservationSpec, actions: int) -> None:
         super().__init__(observation, actions)
@@ -123,7 +123,7 @@ class Dropout(Small):
 
 
 class Counts(Small):
-    """A buffer that changes."""
+    """A network with a buffer that changes."""
 
     seen: Tensor
 
@@ -137,8 +137,16 @@ class Counts(Small):
 
 
 class Branching(Small):
-    """What it computes depends on the numbers, so that no exporter can follow it."""
+    """A network whose computation depends on its values, so that no exporter can trace it."""
 
     def forward(self, observations: Tensor) -> Any:
         policy, value = super().forward(observations)
         return (policy if float(policy.detach().sum()) < 1e9 else 2 * policy), value
+
+
+class Bessel(Small):
+    """A network with a function that ONNX does not have."""
+
+    def forward(self, observations: Tensor) -> Any:
+        policy, value = super().forward(observations)
+        return policy, value + torch.special.bessel_j0(value.detach())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from common.errors import EXIT_SIGINT, EXIT_SIGTERM
+from common.host.addresses import Address
+from common.host.security.access import LearnerEndpoint
 from common.run import presets
+from common.run.folder import RunFolder
 from common.run.status import RunStatus
 from deploy.backends.base import Ended
 from deploy.backends.runner import run
 from deploy.backends.slurm import SlurmBackend
+from deploy.children import a3cd
 from tests.helpers.daemons import Daemon, terminate, until
 from tests.helpers.programs import program
 from tests.hosts import slurm as slurms
@@ -140,3 +145,22 @@ def test_the_script_for_a_fixed_number_of_actors(site: Site, cluster: Slurm, tmp
 
     expected = [f"{['actor', 'tcp://gpu-box:5555', '--name', f'h2-1-{task}', '--insecure']}\n" for task in (3, 7)]
     until(lambda: said() == expected, "two tasks with names of their own")
+
+
+def test_a_learner_as_a_job_and_several_actors_in_one(site: Site, cluster: Slurm, tmp_path: Path) -> None:
+    config = site.on[1].config(presets.show("CartPole-v1").text)
+    address = Address(site.hosts[1].address, 5555)
+
+    def job(*words: object) -> None:
+        line = shlex.join(["exec", *a3cd(*map(str, words), "--insecure")])
+        cluster.ask("sbatch", f"--chdir={tmp_path}", "--wrap", line)
+
+    paced = [word for setting in (*PACED, "scaling.minimum=2") for word in ("--set", setting)]
+    folder = tmp_path / "run"
+    job("learner", "--config", config, "--bind", address, "--run-dir", folder, "--resume-or-create", *paced)
+    job("launcher", address, "--name", "lab", "--slots", 2)
+    site.status_when(at_work(2), "two actors of one job", LearnerEndpoint(address, insecure=True))
+    assert sorted(cluster.tasks().values()) == ["RUNNING", "RUNNING"]
+    cluster.ask("scancel", "--user=root")
+    until(lambda: not cluster.tasks(), "no job left")
+    assert RunFolder(folder).summary()["state"] == "stopped", "Slurm's SIGTERM reached the learner"

@@ -44,9 +44,9 @@ def test_keys_and_none_at_once_are_refused(folder: Path) -> None:
 
 def test_beyond_it_they_are(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
-    with pytest.raises(ConfigurationError, match=r"can be reached from other hosts.*a3cd keys new learner.*--insecure"):
+    with pytest.raises(ConfigurationError, match=r"can be reached from other hosts.* new learner`.*--insecure"):
         LearnerKeys.find(ANYWHERE, keys=empty, allowed=None, insecure=False)
-    with pytest.raises(ConfigurationError, match=f"there is no .*: `a3cd keys new learner --keys {empty}`"):
+    with pytest.raises(ConfigurationError, match=f"there is no .*: `a3cd keys --keys {empty} new learner`"):
         LearnerKeys.find(HERE, keys=empty, allowed=None, insecure=False)
     assert LearnerKeys.find(ANYWHERE, keys=folder, allowed=None, insecure=False) == LearnerKeys(OWN, folder / "allowed")
     other = tmp_path / "who"

@@ -10,7 +10,7 @@ import pytest
 
 from common.run.status import KeyStatus
 from deploy.dashboard.watched import WatchedRun
-from tests.helpers.browser import Browser, browser, missing
+from tests.helpers.browser import Browser, browser, missing, paints
 from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
 from tests.helpers.status import fleet_status, peer_status, relay_status, run_status
 
@@ -169,6 +169,33 @@ def test_two_runs_beside_each_other_and_the_zoom_by_keyboard(page: Browser) -> N
         page.script("document.activeElement.blur()")
         page.keys("2")
         page.wait("document.querySelector('#name').innerText.startsWith('CartPole-v1')")
+        assert page.errors() == []
+
+
+def test_the_first_paint_is_within_a_second(page: Browser) -> None:
+    """On loopback, with a thousand actors; the best of some, since other programs may have the processors."""
+    with served([thousand()]) as port:
+        page.resize(1280, 900)
+        seen = []
+        for _ in range(5):
+            page.open(f"http://127.0.0.1:{port}/")
+            seen.append(paints(page))
+        assert min(seen) < 1000.0, seen
+
+
+def test_what_is_known_once_is_a_point(page: Browser) -> None:
+    """Of a run that was over within two seconds: a line of one point would not be seen."""
+    run = WatchedRun("learner", "tcp://gpu-box:5555", 0.0)
+    run.took(0.0, run_status(seconds=0.1, frames=0, mean_return=None))
+    run.took(1.0, run_status(seconds=1.1, frames=1000))
+    glyphs = "Bokeh.documents.at(-1).roots()[0].renderers.map(one => one.glyph.type).join()"
+    with served([run]) as port:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelector('#charts').dataset.points == '2'", "curves")
+        page.wait(f"{glyphs} == 'Line,Scatter'")
+        run.took(2.0, run_status(seconds=2.1, frames=2000))
+        page.wait("document.querySelector('#charts').dataset.points == '3'", "the next status")
+        page.wait(f"{glyphs} == 'Line'")
         assert page.errors() == []
 
 

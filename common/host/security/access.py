@@ -1,6 +1,7 @@
 """How a peer connects to its learner: the address and the credential."""
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ SYSTEM_FOLDER = Path("/etc/a3cd/keys")
 
 @dataclass(frozen=True)
 class LearnerEndpoint:
-    """A learner's address and this peer's credential for it; None: a learner without keys."""
+    """A learner's address, and this peer's credential for it (None: the learner has no keys)."""
 
     address: Address
     credential: Credential | None = None
@@ -32,7 +33,7 @@ class LearnerEndpoint:
         return [*words, "--insecure"] if self.insecure else words
 
     def name(self, wanted: str) -> str:
-        """`wanted`, prefixed with the name of the key if needed; the learner refuses other names."""
+        """Return `wanted`, prefixed with the name of the key if needed; the learner refuses other names."""
         key = self.credential.pair.name if self.credential else ""
         return wanted if not key or is_name_under(key, wanted) else f"{key}/{wanted}"
 
@@ -42,6 +43,11 @@ def default_folder() -> Path:
     if os.name == "posix" and os.geteuid() == 0:
         return SYSTEM_FOLDER
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "a3cd" / "keys"
+
+
+def keys_command(folder: Path) -> str:
+    """`a3cd keys` for this key folder, as it can be typed."""
+    return "a3cd keys" if folder == default_folder() else f"a3cd keys --keys {shlex.quote(str(folder))}"
 
 
 def find(

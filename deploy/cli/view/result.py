@@ -1,4 +1,4 @@
-"""What a training came to, for a person: figures, and commands that can be typed as they stand."""
+"""The result of a training, for a person: figures, and commands that can be typed as they stand."""
 
 import os
 import shlex
@@ -11,8 +11,8 @@ from common.host.modules import module_of
 from common.run.folder import RunFolder
 
 
-def text(summary: dict[str, Any], *, hashed: bool) -> str:
-    """`summary`: of the run; `hashed`: with that of its weights."""
+def text(summary: dict[str, Any], *, hashed: bool, drawn: bool = True) -> str:
+    """The result as text. `hashed`: show the SHA-256 of the weights; `drawn`: the learning curve is in the folder."""
     mean = "no episode finished" if summary["mean_return"] is None else f"mean return {summary['mean_return']:.1f}"
     run = shlex.quote(summary["run_dir"])
     a3cd = _command(summary["env"], summary["network"])
@@ -23,7 +23,7 @@ def text(summary: dict[str, Any], *, hashed: bool) -> str:
         f"and {summary['seconds']:.1f} s ({summary['state']})",
         *_evaluated(summary, folder),
         f"  saved     {saved}",
-        f"  curve     {summary['run_dir']}/curve.png",
+        f"  curve     {summary['run_dir']}/curve.png" if drawn else f"  curve     {a3cd} curve {run}",
     ]
     if hashed and summary["weights"]:
         lines.append(f"  weights   {summary['weights']} (SHA-256; the same again)")
@@ -65,6 +65,6 @@ def _evaluated(summary: dict[str, Any], folder: RunFolder) -> list[str]:
 
 
 def _command(*named: str) -> str:
-    """`a3cd` as it is to be typed again where a `module:Name` was found by PYTHONPATH."""
+    """`a3cd`, with PYTHONPATH before it if a `module:Name` among these names was found by that."""
     path = os.environ.get("PYTHONPATH", "")
     return f"PYTHONPATH={shlex.quote(path)} a3cd" if path and any(map(module_of, named)) else "a3cd"

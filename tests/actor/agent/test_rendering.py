@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 from actor.agent.rendering import natural_rate, pictures
 from actor.agent.trained_agent import TrainedAgent, open_run
-from common.errors import UnavailableError
+from common.errors import EnvironmentMissingError, UnavailableError
 from common.settings.sections import Environment
 
 MakeRun = Callable[..., Path]
@@ -56,6 +57,12 @@ def test_an_environment_that_cannot_draw(
 
     monkeypatch.setattr(CartPoleEnv, "render", render)
     with pytest.raises(UnavailableError, match=f"environment CartPole-v1{reason}"):
+        next(pictures(agent, max_steps=3, seed=0))
+
+
+def test_an_environment_that_lacks_a_package_to_draw_with(agent: TrainedAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(EnvironmentMissingError, match=r"CartPole-v1 cannot draw: .*pip install 'a3cd\[window\]'"):
         next(pictures(agent, max_steps=3, seed=0))
 
 

@@ -44,7 +44,7 @@ def test_no_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", ["best", "newest"])
 def test_no_checkpoint(tmp_path: Path, which: Any) -> None:
     create(tmp_path, Settings()).close()
-    with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path}: the run has no checkpoint yet")):
+    with pytest.raises(ConfigurationError, match=re.escape(f"`a3cd train --resume --run-dir {tmp_path}`")):
         open_run(tmp_path, which)
 
 

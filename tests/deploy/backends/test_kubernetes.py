@@ -161,7 +161,9 @@ def test_what_kubernetes_refuses_is_an_error(
 def test_an_api_that_is_away_is_an_error_each_time(backend: KubernetesBackend, api: Api) -> None:
     api.close()
     for _ in range(2):
-        with pytest.raises(ToolError, match=rf"^kubernetes: {api.url} does not answer: .*refused"):
+        with pytest.raises(
+            ToolError, match=rf"^kubernetes: {api.url} does not answer: .*refused; does `kubectl get pods`"
+        ):
             backend.observe()
 
 

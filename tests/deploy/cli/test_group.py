@@ -52,7 +52,8 @@ def test_what_is_told_of_is_there() -> None:
     def collect(command: click.Command, ctx: click.Context) -> None:
         for param in command.params:
             if param.required:
-                names.add(param.human_readable_name if isinstance(param, click.Argument) else param.opts[0])
+                called = param.human_readable_name if isinstance(param, click.Argument) else param.opts[0]
+                names.update((called, f"{command.name} {called}"))
             cures.update(param.opts)
         if isinstance(command, click.Group):
             for name in command.list_commands(ctx):

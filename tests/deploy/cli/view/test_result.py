@@ -41,6 +41,11 @@ def test_the_best_weights_and_those_that_have_outgrown_them(monkeypatch: pytest.
     assert gained in told(**best)
 
 
+def test_a_curve_that_was_not_drawn_can_be() -> None:
+    assert "curve     runs/x/curve.png" in text(summary(run_status(run_dir="runs/x")), hashed=False)
+    assert "curve     a3cd curve runs/x" in text(summary(run_status(run_dir="runs/x")), hashed=False, drawn=False)
+
+
 def test_the_hash_of_the_weights_where_another_run_has_the_same() -> None:
     found = summary(run_status(weights="ab12"))
     assert "ab12 (SHA-256; the same again)" in text(found, hashed=True)
