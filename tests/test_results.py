@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import results
+from common.errors import EnvironmentMissingError
+from common.rl.environments.base import Environments
+from common.rl.environments.make import make as make_environments
 from common.run import presets
+from common.settings.sections import Environment
 
 
 def test_a_row_has_medians_and_counts_the_seeds_that_solved_it() -> None:
@@ -22,3 +26,23 @@ def test_one_seed_has_no_interval_and_some_tasks_no_threshold() -> None:
 
 def test_each_is_a_preset_of_that_name() -> None:
     assert set(results.SOLVED) <= set(presets.names())
+    assert set(results.APART) <= set(results.SOLVED)
+
+
+def test_what_is_missing_is_said_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(section: Environment, **_: object) -> Environments:
+        if section.id == "HalfCheetah-v5":
+            raise EnvironmentMissingError("environment HalfCheetah-v5 cannot be made: pip install 'a3cd[mujoco]'")
+        return make_environments(section, num_envs=1, seed=0)
+
+    monkeypatch.setattr(results, "make", make)
+    monkeypatch.setattr("sys.argv", ["results", "--presets", "CartPole-v1,HalfCheetah-v5,CartPole-v9"])
+    with pytest.raises(SystemExit, match="2"):
+        results.main()
+    said = capsys.readouterr()
+    assert said.out == "", "nothing was measured"
+    assert "error: environment HalfCheetah-v5 cannot be made: pip install 'a3cd[mujoco]'\n" in said.err
+    assert "no preset is called 'CartPole-v9'" in said.err
+    assert results.missing(["CartPole-v1"]) == ""

@@ -14,11 +14,15 @@ from common.settings.exchanges import EXCHANGES, staleness_policy
 from common.settings.sections import Settings
 from common.settings.toml import dump, parse
 
+PPO = ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3", "HalfCheetah-v5"]
+NEEDS = {"LunarLander-v3": "Box2D", "HalfCheetah-v5": "mujoco"}
+
 
 def test_names_are_sorted_and_for_the_environments_promised() -> None:
     assert presets.names() == sorted(presets.names())
     assert {"CartPole-v1", "FlappyBird-v0", "FlappyBird-v0-frames", "Acrobot-v1", "ALE-Pong-v5"} <= set(presets.names())
     assert {"Pendulum-v1", "LunarLander-v3", "MountainCar-v0"} <= set(presets.names())
+    assert "HalfCheetah-v5" in presets.names()
 
 
 @pytest.mark.parametrize("name", presets.names())
@@ -125,7 +129,7 @@ def test_every_preset_is_a_run_with_every_algorithm(name: str, algorithm: str) -
     assert presets.for_environment(name, algorithm) == settings
 
 
-@pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3"])
+@pytest.mark.parametrize("name", PPO)
 def test_a_preset_of_ppo_leaves_its_steps_to_others(name: str) -> None:
     own, a3c = presets.for_environment(name), presets.for_environment(name, "a3c")
     assert own == presets.for_environment(name, "ppo")
@@ -135,10 +139,11 @@ def test_a_preset_of_ppo_leaves_its_steps_to_others(name: str) -> None:
     assert (a3c.environment, a3c.limits) == (own.environment, own.limits)
 
 
-@pytest.mark.parametrize("name", ["Pendulum-v1", "MountainCar-v0", "LunarLander-v3"])
-def test_a_preset_fits_its_environments_spaces(name: str) -> None:
-    if name == "LunarLander-v3":
-        pytest.importorskip("Box2D")
+@pytest.mark.parametrize("name", PPO)
+def test_a_preset_fits_its_environments_spaces(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warnings to a file in the working folder
     settings = presets.for_environment(name)
     environments = make(settings.environment, num_envs=2, seed=0)
     model = build(settings, environments.observation, environments.action)
