@@ -1,4 +1,4 @@
-"""A Prometheus scrapes a run, over a restart of its learner."""
+"""A Prometheus scrapes a run over a restart of its learner, and a dashboard for the runs that it watches."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from common.errors import EXIT_SIGTERM
 from common.host.addresses import Address
 from tests.helpers.daemons import Daemon, Daemons, free_address, status_when, terminate, until
+from tests.helpers.status import run_status
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 pytest.importorskip("prometheus_client", reason="needs the extra prometheus")
@@ -90,3 +91,17 @@ def test_a_run_is_scraped_and_scraped_again_after_a_restart(daemons: Daemons, tm
         until(lambda: server.asks(f'a3cd_frames_total{{epoch="2"}} > {frames["1"]}'), "more frames", of=daemons)
         # Those of the first epoch end with the first scrape without them.
         until(lambda: set(server.asks("a3cd_frames_total")) == {"2"}, "the second epoch alone", of=daemons)
+
+
+def test_a_dashboard_is_scraped_for_all_the_learners_that_it_watches(tmp_path: Path) -> None:
+    pytest.importorskip("bokeh", reason="needs the extra dashboard")
+    from deploy.dashboard.watched import WatchedRun
+    from tests.helpers.dashboard import served
+
+    watched = []
+    for name in ("one", "other"):
+        run = WatchedRun("learner", f"tcp://{name}:5555", 0.0)
+        run.took(1.0, run_status(run=name, actors_now=2))
+        watched.append(run)
+    with served(watched) as port, prometheus(tmp_path, f"127.0.0.1:{port}") as server:
+        until(lambda: server.asks("count(a3cd_actors == 2) == 2"), "both runs")
