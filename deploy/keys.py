@@ -1,5 +1,6 @@
 """`a3cd keys`: which peers a learner lets in."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -128,4 +129,7 @@ def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] =
 def accept(folder: Path, text: str) -> None:
     """Store an invitation; from then on the learner's plain address is enough."""
     access = endpoints.accept(text, folder)
-    click.echo(f"stored in {access.source}: `a3cd actor`, `launcher` and `status` need only {access.address} now")
+    needed = (
+        f"{access.address}" if folder == default_folder() else f"{access.address} --keys {shlex.quote(str(folder))}"
+    )
+    click.echo(f"stored in {access.source}: `a3cd actor`, `launcher` and `status` need only {needed} now")

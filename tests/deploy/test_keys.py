@@ -87,7 +87,7 @@ def test_one_line_lets_a_host_in(tmp_path: Path) -> None:
     assert "with another key" in keys(tmp_path, "invite", "lab7", "--learner", LEARNER, code=78)
 
     said = keys(tmp_path / "host", "accept", invitation.rstrip("'"))
-    assert said.endswith(f"need only {LEARNER} now")
+    assert said.endswith(f"need only {LEARNER} --keys {tmp_path / 'host'} now")
     kept = access.find(invited.learner, folder=tmp_path / "host")
     assert kept.credential == invited
     assert "is not whole" in keys(tmp_path / "host", "accept", f"{LEARNER}#x", code=78)
