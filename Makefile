@@ -39,7 +39,7 @@ fuzz: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt atheris
 	$(BIN)/python -P tests/fuzz/run.py --minutes $(MINUTES)
 
-# Clusters in one process under random faults; the suite has the first hundred or so.
+# Clusters in one process under random faults; the suite has the first two hundred.
 simulate-faults: install
 	$(BIN)/python -m tests.faults.run --seeds $(SEEDS)
 
