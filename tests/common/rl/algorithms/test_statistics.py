@@ -8,7 +8,7 @@ PROTOCOL = Path(__file__).parents[4] / "docs" / "protocol.md"
 
 
 def test_the_protocol_tells_every_name() -> None:
-    assert f"| Of the loss: {', '.join(Statistics._fields)}. |" in PROTOCOL.read_text(encoding="utf-8")
+    assert f"| Figures of the loss: {', '.join(Statistics._fields)}. |" in PROTOCOL.read_text(encoding="utf-8")
 
 
 def test_figures_of_other_names_and_sizes_do_not_count() -> None:
