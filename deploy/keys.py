@@ -1,6 +1,5 @@
 """`a3cd keys`: which peers a learner lets in."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security import access as endpoints
 from common.host.security import allowed
-from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder, keys_command
+from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder, keys_command, with_keys
 from common.host.security.allowed import ROLES, USUAL_ROLES
 from common.host.security.credential import Credential
 from common.host.security.keys import KeyPair, read_public
@@ -129,7 +128,5 @@ def invitation(folder: Path, host: str, learner: Address, roles: Sequence[str] =
 def accept(folder: Path, text: str) -> None:
     """Store an invitation; from then on the learner's plain address is enough."""
     access = endpoints.accept(text, folder)
-    needed = (
-        f"{access.address}" if folder == default_folder() else f"{access.address} --keys {shlex.quote(str(folder))}"
-    )
+    needed = with_keys(str(access.address), folder)
     click.echo(f"stored in {access.source}: `a3cd actor`, `launcher` and `status` need only {needed} now")

@@ -154,7 +154,7 @@ class RelayCore:
         peer = self._site.peers.hears(now, routing_id, key_name)
         if peer is None:
             if isinstance(message, Goodbye):
-                self._site.leave([routing_id], "info", "")  # it may wait to be admitted
+                self._site.withdraw(routing_id)
             return [*refuse_stranger(routing_id, message)]
         if not may_send("actor", message):
             return [refuse(routing_id, "role", "a relay takes no such message from an actor")]

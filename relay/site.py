@@ -156,9 +156,9 @@ class Site:
     # -- who leaves ----------------------------------------------------------------------------------------------------
 
     def leave(self, routing_ids: Sequence[bytes], level: str, text: str) -> list[Effect]:
-        """Removes these actors, also those that are not admitted yet, and logs who left the site."""
+        """Removes these actors, also where they have only asked to join, and logs who left the site."""
         for routing_id in routing_ids:
-            self._asking.pop(routing_id, None)
+            self.withdraw(routing_id)
         gone = [peer for routing_id in routing_ids if (peer := self.peers.leave(routing_id))]
         return [Log("warning" if level == "warning" else "info", f"actor {peer.hello.name} {text}") for peer in gone]
 
@@ -166,6 +166,10 @@ class Site:
         text = "was cut off: its key is not allowed any more"
         asking = [routing_id for routing_id, one in self._asking.items() if one.key_name in key_names]
         return self.leave([*asking, *self.peers.with_keys(key_names)], "warning", text)
+
+    def withdraw(self, routing_id: bytes) -> None:
+        """Forgets that an actor has asked to join."""
+        self._asking.pop(routing_id, None)
 
     # ------------------------------------------------------------------------------------------------------------------
 

@@ -17,14 +17,14 @@ def lock(file: IO[Any], *, wait: bool) -> None:
     """Lock the file until it is closed; raises BlockingIOError if another process holds it and `wait` is false."""
     if fcntl is None:
         return
-    for _ in range(0 if wait else TRIES - 1):
+    for left in range(0 if wait else TRIES - 1, -1, -1):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(PAUSE_SECONDS)
-        else:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(PAUSE_SECONDS)
 
 
 def is_held(path: Path) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ _DAMAGE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 """Errors of reading a file that does not exist; any other OSError comes from the disk, and may pass."""
 LAYOUT = "vector"
 """The key in the metadata of the weights that says how the vector is made of the tensors."""
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -201,6 +202,18 @@ def _bytes(file: Path) -> bytes:
         ) from error
 
 
+def _decoded(file: Path, kind: type[T]) -> T:
+    """Return the content of a JSON file; raises as `RunFolder.record`, but one of _DAMAGE if there is no file."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except _DAMAGE:
+        raise
+    except OSError as error:
+        raise UnavailableError(f"{file}: cannot be read now: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error}") from error
+
+
 class RunFolder:
     """A folder that has a run, or will have one; see the layout at the top of this file."""
 
@@ -224,15 +237,11 @@ class RunFolder:
         Raises ConfigurationError if there is no run; UnavailableError if the disk does not give the file.
         """
         try:
-            return msgspec.json.decode(self.run_file.read_bytes(), type=RunRecord)
+            return _decoded(self.run_file, RunRecord)
         except _DAMAGE as error:
             raise ConfigurationError(
                 f"{self.path}: holds no run (there is no {self.run_file.name}); `a3cd runs` lists those in runs/"
             ) from error
-        except OSError as error:
-            raise UnavailableError(f"{self.run_file}: cannot be read now: {error.strerror}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{self.run_file}: cannot be read: {error}") from error
 
     def summary(self) -> dict[str, Any]:
         """Return the run's summary, which its learner wrote at the end (`status.summary`); empty while it goes on.
@@ -241,13 +250,9 @@ class RunFolder:
         """
         epoch = self.record().epoch
         try:
-            found: dict[str, Any] = msgspec.json.decode(self.summary_file.read_bytes(), type=dict[str, Any])
+            found = _decoded(self.summary_file, dict[str, Any])
         except _DAMAGE:
             return {}
-        except OSError as error:
-            raise UnavailableError(f"{self.summary_file}: cannot be read now: {error.strerror}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{self.summary_file}: cannot be read: {error}") from error
         return found if found.get("epoch") == epoch else {}
 
     def holds_run(self) -> bool:

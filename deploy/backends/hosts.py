@@ -31,7 +31,7 @@ class Host:
 def parse(text: str) -> Host:
     """Reads USER@HOST[:SLOTS], an IPv6 address in brackets; raises ConfigurationError."""
     match = _FORM.fullmatch(text.strip())
-    if match is None or (match["slots"] is not None and int(match["slots"]) == 0):
+    if match is None or int(match["slots"] or 1) == 0:
         raise ConfigurationError(f"{text!r} is no host: write USER@HOST:SLOTS, as in ann@lab-07:4 (the port: ssh's -o)")
     # ssh takes an IPv6 address without brackets.
     return Host(match["destination"].replace("[", "").replace("]", ""), int(match["slots"] or 0))

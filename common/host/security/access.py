@@ -45,9 +45,14 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "a3cd" / "keys"
 
 
+def with_keys(words: str, folder: Path) -> str:
+    """Return a command's words with the option for this key folder, as it can be typed."""
+    return words if folder == default_folder() else f"{words} --keys {shlex.quote(str(folder))}"
+
+
 def keys_command(folder: Path) -> str:
     """`a3cd keys` for this key folder, as it can be typed."""
-    return "a3cd keys" if folder == default_folder() else f"a3cd keys --keys {shlex.quote(str(folder))}"
+    return with_keys("a3cd keys", folder)
 
 
 def find(
