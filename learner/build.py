@@ -101,7 +101,7 @@ def assemble(
     replicas = Replicas(model, devices.others) if devices.others else None
     _accelerate(replicas or model, settings.optimizer, observation, devices.first)
     weights, counters = _weights(spec, model, checkpoint)
-    stats = RunStats(counters, settings, now)
+    stats = RunStats(counters, settings, now, None if checkpoint is None else checkpoint.score)
     if devices.trouble:
         stats.warn(devices.trouble)
     saves = SaveSchedule(settings.checkpoint.every_seconds, now, None if checkpoint is None else checkpoint.version)

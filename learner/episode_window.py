@@ -8,9 +8,9 @@ judged by its episodes for long, since these were played with worse weights than
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from statistics import fmean
 
 from common.rl.episode import Episode
@@ -89,6 +89,17 @@ class EpisodeWindow:
         known.recent.append(episode)
         self._sources[source] = known
         self._unseen += 1
+
+    def resume(self, episodes: Collection[Episode], sources: Iterable[str], score: float | None) -> None:
+        """Take in the window of an earlier epoch, with the source of each episode, and the score it had.
+
+        If the size is still the same, the score holds until more episodes arrive: it cannot be found again, since the
+        other episodes of the sources, which confirmed it, are not kept.
+        """
+        for episode, source in zip(episodes, chain(sources, repeat("")), strict=False):
+            self.add(episode, source)
+        if len(episodes) == self.size and score is not None:
+            self._score, self._unseen = score, 0
 
     def look(self, now: float, present: Collection[str]) -> None:
         """Forget the sources that have been absent for AWAY_SECONDS; `present`: names of the actors in the run."""

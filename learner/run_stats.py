@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -83,8 +83,8 @@ class Counters(msgspec.Struct, kw_only=True):
 class RunStats:
     """Written by the core and its parts; read for status, metrics, limits and scaling."""
 
-    def __init__(self, counters: Counters, settings: Settings, now: float) -> None:
-        """`counters`: those of the checkpoint, or fresh ones."""
+    def __init__(self, counters: Counters, settings: Settings, now: float, score: float | None = None) -> None:
+        """`counters`, `score`: those of the checkpoint, or fresh ones."""
         scaling, window, decision = settings.scaling, settings.limits.window, start(settings.scaling)
         counters.bounds = kept(counters.bounds, scaling)
         self.counters = counters
@@ -98,9 +98,7 @@ class RunStats:
             best_return=counters.best_return,
             lowest_return=counters.lowest_return,
         )
-        sources = chain(counters.recent_sources, repeat(""))
-        for episode, source in zip(counters.recent, sources, strict=False):
-            self.window.add(episode, source)
+        self.window.resume(counters.recent, counters.recent_sources, score)
         self._first = FirstEpisodes(
             max(window, FIRST_EPISODES * settings.environment.num_envs * max(1, scaling.minimum))
         )

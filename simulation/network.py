@@ -15,7 +15,7 @@ from typing import Protocol
 from common.wire.frames import Buffer, pack
 from common.wire.messages import AnyMessage
 from simulation.channel import Channel, Line
-from simulation.event_queue import EventQueue
+from simulation.event_queue import Event, EventQueue
 from simulation.settings import LOOPBACK, Link
 
 Frames = list[bytes]
@@ -65,8 +65,8 @@ class Connection:
     open: bool = False
     subscribed: bool = False
     cut: bool = False
-    cuts: int = 0
-    """How often the cable has been cut."""
+    gives_up: Event | None = None
+    """The end of the connection, unless its cut cable is healed before."""
     closed: bool = False
     """The process has ended."""
     generation: int = 0
@@ -174,19 +174,14 @@ class Network:
         if connection.cut or connection.closed:
             return
         connection.cut = True
-        connection.cuts += 1
-        generation, cuts = connection.generation, connection.cuts
-
-        def give_up() -> None:
-            if connection.cut and (connection.generation, connection.cuts) == (generation, cuts):
-                self.break_off(connection)
-
-        self._queue.after(BREAK_SECONDS, give_up)
+        connection.gives_up = self._queue.after(BREAK_SECONDS, partial(self.break_off, connection))
 
     def heal(self, connection: Connection) -> None:
         if not connection.cut:
             return
         connection.cut = False
+        if connection.gives_up is not None:
+            connection.gives_up.cancel()
         held, connection.held = connection.held, []
         for come in held:
             come()

@@ -17,7 +17,7 @@ from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Pull, Welcome
 from learner.build import build, check
 from learner.core import LearnerCore
-from learner.effects import SaveCheckpoint, Send
+from learner.effects import Finish, SaveCheckpoint, Send
 from learner.parameters.devices import Devices
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
@@ -313,6 +313,19 @@ def test_the_target_network_survives_a_resume(start: Start) -> None:
     assert torch.equal(weights_of(restored).target.vector, kept)
     assert weights_of(restored).extras.tolist() == [parts.run.stats.counters.frames]
     assert body_of(restored) == body
+
+
+def test_a_run_that_ended_at_its_goal_ends_again_when_it_is_resumed(start: Start) -> None:
+    """Though the episodes that are kept would have a lower score."""
+    parts = start()
+    checkpoint = checkpoint_of(parts)
+    state = checkpoint.state | {"counters": {"frames": 60, "recent": [[474.0, 474, 1.0]]}}
+    checkpoint = dataclasses.replace(checkpoint, score=475.0, state=state)
+    goal = "limits.until_return=475", "limits.window=1"
+    ends = start(*goal, checkpoint=checkpoint).tick(10.0)
+    assert [one.reason for one in ends if isinstance(one, Finish)] == ["mean return 475.0 over 1 episodes reached 475"]
+    goes_on = start(*goal, checkpoint=dataclasses.replace(checkpoint, score=None)).tick(10.0)
+    assert not any(isinstance(one, Finish) for one in goes_on)
 
 
 @pytest.mark.parametrize("parameters", [0, 1])

@@ -77,6 +77,22 @@ def test_an_earlier_epoch_is_gone_on_with() -> None:
     assert (window.best_return, window.lowest_return) == (9.0, -4.0)
 
 
+def test_a_resumed_window_has_the_score_it_had() -> None:
+    """It was confirmed by episodes that are kept no longer."""
+    window = EpisodeWindow(3)
+    window.resume([episode(value) for value in (1.0, 2.0, 9.0)], ["a", "b"], score=3.0)
+    assert (window.score, window.mean_return, window.names) == (3.0, 4.0, ["a", "b", ""])
+    window.add(episode(1.0), "a")
+    assert window.score == 4.0
+
+
+@pytest.mark.parametrize(("size", "score"), [(2, 5.5), (4, None)])
+def test_a_window_that_is_resumed_with_another_size_has_a_score_of_its_own(size: int, score: float | None) -> None:
+    window = EpisodeWindow(size)
+    window.resume([episode(value) for value in (1.0, 2.0, 9.0)], (), score=3.0)
+    assert window.score == score
+
+
 def test_the_standard_error_is_of_the_returns_in_the_window() -> None:
     window = EpisodeWindow(4)
     window.add(episode(50.0))

@@ -12,7 +12,6 @@ from deploy.cli.preflight import check, why_over
 from learner.effects import SaveCheckpoint
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import create
-from tests.helpers.run_folders import run_folder
 
 
 def settings_of(*assignments: str) -> Settings:
@@ -49,20 +48,10 @@ def test_whether_a_run_is_over(tmp_path: Path) -> None:
     import torch
 
     state = {"counters": {"frames": 100, "recent": [[200.0, 200, 1.0], [190.0, 190, 1.0]]}}
-    CheckpointWriter(run.folder, keep=1, best=True).write(SaveCheckpoint(1, torch.zeros(1), {}, state, 195.0))
+    CheckpointWriter(run.folder, keep=1, best=True).write(SaveCheckpoint(1, torch.zeros(1), {}, state, 196.0))
     run.close()
     assert why_over(settings_of("limits.frames=100"), run.folder) == "100 of 100 frames"
     assert why_over(settings_of("limits.frames=101"), run.folder) == ""
-    goal = ("limits.window=2", "limits.until_return=195.0")
-    assert why_over(settings_of(*goal), run.folder) == "mean return 195.0 over 2 episodes reached 195"
-    assert why_over(settings_of("limits.window=2", "limits.until_return=196.0"), run.folder) == ""
-
-
-def test_a_run_that_ended_at_its_goal_is_over(tmp_path: Path) -> None:
-    """Whatever the window of its checkpoint says."""
-    folder = RunFolder(run_folder(tmp_path / "run", returns=[476.0], summary={}))
-    assert why_over(settings_of("limits.until_return=475"), folder) == "mean return 476.0 reached 475"
-    assert why_over(settings_of("limits.until_return=480"), folder) == ""
-    assert why_over(settings_of("limits.until_return=475", "limits.until_return_of=evaluation"), folder) == ""
-    stopped = RunFolder(run_folder(tmp_path / "stopped", returns=[476.0], summary={"state": "stopped"}))
-    assert why_over(settings_of("limits.until_return=475"), stopped) == ""
+    goal = ("limits.window=2", "limits.until_return=196.0")
+    assert why_over(settings_of(*goal), run.folder) == "mean return 196.0 over 2 episodes reached 196"
+    assert why_over(settings_of("limits.window=2", "limits.until_return=197.0"), run.folder) == ""
