@@ -27,7 +27,9 @@ def train(request: TrainRequest, *, as_json: bool) -> int:
         code, summary = supervise(request)
     nothing = bool(summary) and code == EXIT_DONE and not summary["frames"]
     if summary:
-        summary |= {"seconds": since_start(), "exit_code": EXIT_TRY_LATER if nothing else code}
+        if not request.resume:  # its frames are those of earlier epochs too, and so are its seconds
+            summary["seconds"] = since_start()
+        summary["exit_code"] = EXIT_TRY_LATER if nothing else code
         hashed, drawn = request.settings.reproducible, not request.no_curve
         click.echo(json.dumps(summary) if as_json else result.text(summary, hashed=hashed, drawn=drawn))
     if nothing:

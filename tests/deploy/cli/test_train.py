@@ -60,7 +60,7 @@ def test_a_run_that_is_over_is_not_started_again(
     monkeypatch.setattr(preflight, "why_over", lambda *_: "500 of 500 frames")
     assert train(planned(run_dir=tmp_path, resume=True), as_json=True) == 0
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["exit_code"] == 0
+    assert json.loads(shown.out) == summary(run_status(state="reached")) | {"exit_code": 0}, "with the run's seconds"
     assert shown.err == f"{tmp_path}: the run is over: 500 of 500 frames; it goes on with a higher limit or goal\n"
     assert stage.children == []
 
