@@ -7,7 +7,7 @@ const CHARTS = [
   { title: "mean return", lines: [["mean_return", "training", "--accent"], ["evaluation_return", "evaluation", "--second"]], band: ["evaluation_low", "evaluation_high", "--second"], goal: true },
   { title: "episode length, steps", lines: [["episode_length", "", "--third"]] },
   { title: "frames per second", lines: [["frames_per_second", "", "--accent"]], zero: true, as: amount },
-  { title: "lag, versions", lines: [["lag_mean", "mean", "--accent"], ["lag_p95", "95 % below", "--third"]], zero: true },
+  { title: "lag, versions", lines: [["lag_mean", "mean", "--accent"], ["lag_p95", "95 % at most", "--third"]], zero: true },
   { title: "actors", lines: [["actors", "there are", "--fourth"], ["actors_wanted", "wanted", "--quiet", "dashed"]], zero: true, step: true, as: count },
   { title: "learner busy", lines: [["learner_busy", "", "--accent"]], zero: true, as: share },
   { title: "policy loss", lines: [["policy_loss", "", "--accent"]] },

@@ -142,7 +142,7 @@ function tiles(figures, rows, relays) {
   say(find("best"), [figures.best_return != null && `best ${number(figures.best_return)}`, figures.goal != null && `goal ${number(figures.goal)}`].filter(Boolean).join(", "));
   say(find("evaluation"), figures.evaluation ? interval(figures.evaluation) || `${count(figures.evaluation.episodes)} episodes` : "none yet");
   say(find("frames"), figures.frames == null ? "" : `${amount(figures.frames)} frames`);
-  say(find("lag"), figures.lag_p95 == null ? "" : `95 % below ${number(figures.lag_p95)}`);
+  say(find("lag"), figures.lag_p95 == null ? "" : `95 % at most ${number(figures.lag_p95)}`);
   say(find("busy"), figures.gradients_per_second == null ? "" : `${number(figures.gradients_per_second)} gradients/s`);
   const failing = rows.filter((row) => row[10]).length + relays.filter((relay) => relay.last_error).length;
   const wanted = figures.actors_wanted == null ? "" : `of ${count(figures.actors_wanted)} wanted`;
