@@ -17,14 +17,14 @@ from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Pull, Welcome
 from learner.build import build, check
 from learner.core import LearnerCore
-from learner.effects import Finish, SaveCheckpoint, Send
+from learner.effects import SaveCheckpoint, Send
 from learner.parameters.devices import Devices
 from learner.parameters.weights import Weights
 from learner.record.checkpoint import CheckpointWriter
 from learner.record.run_lock import LockedRun, create, resume
 from tests.helpers.run import gradient_of, hello_of, sent, settings_of
 
-SMALL = ("network.hidden=[8]", "environment.num_envs=2")
+SMALL = ("network.hidden=[8]", "environment.num_envs=2", "limits.window=3")
 Start = Callable[..., LearnerCore]
 
 
@@ -182,14 +182,14 @@ def test_the_same_seed_gives_the_same_weights_and_training_changes_them(start: S
 def test_a_restored_run_goes_on_as_if_it_had_not_stopped(start: Start, kind: str) -> None:
     parts = start(f"optimizer.kind={kind}")
     train(parts)
-    restored = start(f"optimizer.kind={kind}", checkpoint=checkpoint_of(parts))
+    restored = start(f"optimizer.kind={kind}", checkpoint=dataclasses.replace(checkpoint_of(parts), score=1.75))
     assert torch.equal(weights_of(restored).vector, weights_of(parts).vector)
     for name, tensor in weights_of(parts).optimizer.state().items():
         assert torch.equal(weights_of(restored).optimizer.state()[name], tensor), name
     assert restored.run.spec.epoch == 2 and restored.run.spec.run == parts.run.spec.run
     counters = restored.run.stats.counters
     assert (counters.version, counters.frames, counters.gradients, counters.episodes) == (3, 60, 3, 3)
-    assert restored.run.stats.window.mean_return == 2.0
+    assert (restored.run.stats.window.mean_return, restored.run.stats.score) == (2.0, 1.75)
     assert restored.run.stats.seconds(10.0) == 2.0
     (welcome,) = sent(restored.handle(10.0, b"y", hello_of("y"), None), Welcome)
     assert (welcome.version, welcome.epoch) == (3, 2)
@@ -313,19 +313,6 @@ def test_the_target_network_survives_a_resume(start: Start) -> None:
     assert torch.equal(weights_of(restored).target.vector, kept)
     assert weights_of(restored).extras.tolist() == [parts.run.stats.counters.frames]
     assert body_of(restored) == body
-
-
-def test_a_run_that_ended_at_its_goal_ends_again_when_it_is_resumed(start: Start) -> None:
-    """Though the episodes that are kept would have a lower score."""
-    parts = start()
-    checkpoint = checkpoint_of(parts)
-    state = checkpoint.state | {"counters": {"frames": 60, "recent": [[474.0, 474, 1.0]]}}
-    checkpoint = dataclasses.replace(checkpoint, score=475.0, state=state)
-    goal = "limits.until_return=475", "limits.window=1"
-    ends = start(*goal, checkpoint=checkpoint).tick(10.0)
-    assert [one.reason for one in ends if isinstance(one, Finish)] == ["mean return 475.0 over 1 episodes reached 475"]
-    goes_on = start(*goal, checkpoint=dataclasses.replace(checkpoint, score=None)).tick(10.0)
-    assert not any(isinstance(one, Finish) for one in goes_on)
 
 
 @pytest.mark.parametrize("parameters", [0, 1])

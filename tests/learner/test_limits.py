@@ -2,8 +2,11 @@
 
 import pytest
 
+from common.rl.episode import Episode
 from common.settings.sections import Limits
 from learner.limits import ending
+from learner.run_stats import Counters, RunStats
+from tests.helpers.run import settings_of
 from tests.helpers.status import evaluation_status
 from tests.learner.test_run_stats import played, stats_of
 
@@ -52,3 +55,13 @@ def test_the_goal_may_be_one_of_evaluations() -> None:
 
 def test_without_episodes_no_goal_is_reached() -> None:
     assert ending(stats_of(), 101.0, Limits(until_return=-1000.0)) is None
+
+
+def test_a_run_that_ended_at_its_goal_is_over_when_it_is_resumed() -> None:
+    """Though the episodes that are kept would have a lower score."""
+    counters = Counters(frames=20, recent=[Episode(474.0, 474, 1.0)])
+    limits = Limits(until_return=475.0, window=1)
+    settings = settings_of("limits.window=1")
+    assert ending(RunStats(counters, settings, 0.0), 0.0, limits) is None
+    over = ending(RunStats(counters, settings, 0.0, score=475.0), 0.0, limits)
+    assert over == ("reached", "mean return 475.0 over 1 episodes reached 475")
