@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import struct
+import tempfile
 import tomllib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -104,19 +105,22 @@ def write_secret(path: Path, text: str, *, replace: bool = False) -> None:
 
     Raises ConfigurationError, also if `path` exists already and `replace` is False.
     """
-    partial = path.with_name(f".{path.name}.partial")
+    partial: Path | None = None
     try:
         if path.exists() and not replace:
             raise ConfigurationError(f"{path} exists: remove it first, if it is not needed any more")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        # A name of its own: several actors of a host may be given one invitation at the same moment.
+        descriptor, name = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
+        os.close(descriptor)
+        partial = Path(name)
         write_synced(partial, text.encode())
         partial.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
+        if partial is not None:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,16 @@ def test_an_invitation_is_kept(home: Path) -> None:
     assert access.credential == invited
     again = credential()
     assert accept(again.invitation()).credential == again == find(FAR).credential
+
+
+def test_several_actors_may_be_given_one_invitation_at_the_same_moment(home: Path) -> None:
+    invited = credential()
+    for _ in range(20):
+        with ThreadPoolExecutor(4) as actors:
+            found = list(actors.map(accept, [invited.invitation()] * 4))
+        assert all(access.credential == invited for access in found)
+        assert [entry.name for entry in home.iterdir()] == ["gpu-box_5555.credential"]
+        (home / "gpu-box_5555.credential").unlink()
 
 
 def test_names_stand_under_the_keys_name() -> None:
