@@ -45,9 +45,13 @@ def replace_file(path: Path, data: bytes, *, keep_access: bool = False) -> None:
     sync_folder(path.parent)
 
 
-def _give_access(partial: Path, path: Path) -> None:
-    there = path.exists()
-    model = path.stat() if there else path.parent.stat()
+def give_owner(file: Path, like: Path) -> None:
+    """Give a new file the owner of the file `like`; if there is none, that of the folder for it. Raises OSError."""
+    model = like.stat() if like.exists() else like.parent.stat()
     if os.name == "posix" and (model.st_uid, model.st_gid) != (os.geteuid(), os.getegid()):
-        os.chown(partial, model.st_uid, model.st_gid)
-    partial.chmod(stat.S_IMODE(model.st_mode) if there else 0o644)
+        os.chown(file, model.st_uid, model.st_gid)
+
+
+def _give_access(partial: Path, path: Path) -> None:
+    give_owner(partial, path)
+    partial.chmod(stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644)

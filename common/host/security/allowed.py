@@ -7,7 +7,7 @@ from pathlib import Path
 
 from common.errors import A3cdError, ConfigurationError, UnavailableError
 from common.host import file_lock
-from common.host.atomic_file import replace_file
+from common.host.atomic_file import give_owner, replace_file
 from common.host.security.keys import check_key, check_name
 
 USUAL_ROLES = ("actor", "launcher", "observer", "evaluator")
@@ -112,7 +112,11 @@ def _editing(path: Path) -> Iterator[dict[str, Allowed]]:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with path.with_name(f".{path.name}.lock").open("w") as lock:
+        beside = path.with_name(f".{path.name}.lock")
+        new = not beside.exists()
+        with beside.open("w") as lock:
+            if new:
+                give_owner(beside, path)  # root may be the first to edit another user's list
             file_lock.lock(lock, wait=True)  # on Windows two edits at one moment can lose one
             yield read(path)
     except OSError as error:

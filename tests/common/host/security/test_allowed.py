@@ -169,6 +169,14 @@ def test_the_first_list_can_be_read_by_whoever_owns_its_folder(path: Path) -> No
     assert (path.stat().st_uid, path.stat().st_gid) == (path.parent.stat().st_uid, path.parent.stat().st_gid)
 
 
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can be another user")
+def test_an_edit_by_root_keeps_nobody_from_the_next(path: Path) -> None:
+    path.parent.mkdir()
+    os.chown(path.parent, 12, 34)
+    allow(path, ONE, "lab1")
+    assert {(entry.stat().st_uid, entry.stat().st_gid) for entry in path.parent.iterdir()} == {(12, 34)}
+
+
 def test_edits_at_one_moment_undo_nothing_of_each_other(path: Path) -> None:
     keys = {f"lab{number}": KeyPair.generate("x").public for number in range(4)}
 
