@@ -1,5 +1,6 @@
 """Files that a power cut never leaves half written."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -14,13 +15,19 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk; does nothing where folders cannot be opened (Windows)."""
+    """Wait until the names in a folder are on the disk.
+
+    Does nothing where folders cannot be opened (Windows), or not synchronized (a folder that VirtualBox shares).
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except PermissionError:
         return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # fsync(2): the file system cannot do it
+            raise
     finally:
         os.close(descriptor)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,14 @@ def test_sync_folder_passes_over_folders_that_cannot_be_opened(tmp_path: Path, m
     sync_folder(tmp_path)
     monkeypatch.setattr(os, "open", refuse)
     sync_folder(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_sync_folder_passes_over_file_systems_that_cannot_synchronize_folders() -> None:
+    folder = os.open("/proc", os.O_RDONLY)
+    try:
+        with pytest.raises(OSError, match="Invalid argument"):
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+    sync_folder(Path("/proc"))
