@@ -46,9 +46,9 @@ is only stored: whoever pastes it must not end the run."""
 def keys(ctx: click.Context, folder: Path | None) -> None:
     """Make keys, allow peers, revoke them.
 
-    Everything is in one folder: /etc/a3cd/keys for root, else ~/.config/a3cd/keys. A learner that other hosts can
-    reach has the pair `learner` there and admits the peers in the file `allowed`, which it reads again whenever it
-    changes. To begin: `a3cd keys new learner`, then `a3cd keys invite HOST` for each host.
+    Everything is in one folder: /etc/a3cd/keys for root and for a user without a home folder, else ~/.config/a3cd/keys.
+    A learner that other hosts can reach has the pair `learner` there and admits the peers in the file `allowed`, which
+    it reads again whenever it changes. To begin: `a3cd keys new learner`, then `a3cd keys invite HOST` for each host.
     """
     ctx.obj = folder or default_folder()
 

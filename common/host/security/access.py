@@ -39,10 +39,13 @@ class LearnerEndpoint:
 
 
 def default_folder() -> Path:
-    """/etc/a3cd/keys for root, else ~/.config/a3cd/keys."""
+    """/etc/a3cd/keys for root and for a user without a home folder, else ~/.config/a3cd/keys."""
     if os.name == "posix" and os.geteuid() == 0:
         return SYSTEM_FOLDER
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "a3cd" / "keys"
+    try:
+        return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "a3cd" / "keys"
+    except RuntimeError:  # a user of a container, perhaps, who is in no list of users
+        return SYSTEM_FOLDER
 
 
 def with_keys(words: str, folder: Path) -> str:
@@ -70,7 +73,7 @@ def find(
     if insecure:
         return LearnerEndpoint(address, insecure=True)
     kept = (folder or default_folder()) / file_name(address)
-    if kept.exists():
+    if os.path.exists(kept):  # noqa: PTH110  unlike Path's, False in a home folder that this user may not enter
         return LearnerEndpoint(address, Credential.read(kept), kept.absolute())
     if folder is not None and (folder / LEARNER_PAIR).exists():
         pair = KeyPair.read(folder / LEARNER_PAIR)

@@ -104,6 +104,37 @@ def test_where_keys_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert default_folder() == SYSTEM_FOLDER
 
 
+@pytest.mark.skipif(os.name != "posix", reason="users of POSIX")
+def test_a_user_without_a_home_folder_has_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is started as a user whom no list names."""
+    import pwd
+
+    def nobody(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert default_folder() == SYSTEM_FOLDER
+    assert find(HERE).credential is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users of POSIX")
+def test_a_home_folder_that_this_user_may_not_enter_holds_no_keys(home: Path) -> None:
+    home.mkdir(parents=True)
+    home.parent.chmod(0)
+    if os.getuid() == 0:
+        os.seteuid(12)
+    try:
+        assert find(HERE).credential is None
+        with pytest.raises(ConfigurationError, match="no credential for the learner at tcp://gpu-box:5555"):
+            find(FAR)
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        home.parent.chmod(0o700)
+
+
 def test_keys_and_none_at_once_are_refused(tmp_path: Path) -> None:
     for given in ({"folder": tmp_path}, {"credential": tmp_path / "x"}):
         with pytest.raises(ConfigurationError, match="--insecure is without keys"):
