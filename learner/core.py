@@ -144,7 +144,7 @@ class LearnerCore:
                 return effects + self.flush(now) if self._exchange.is_ready else effects
             case Pull():
                 if peer.hello.role == "evaluator":
-                    return self._evaluations.asked(routing_id, peer, message)
+                    return self._evaluations.asked(now, routing_id, peer, message)
                 return self._publisher.pulled(now, routing_id, message)
             case Evaluation():
                 return self._evaluations.reported(now, routing_id, peer, message)

@@ -80,13 +80,17 @@ class Evaluations:
     def _left(self, routing_id: bytes) -> None:
         self._waiting.pop(routing_id, None)
 
-    def asked(self, routing_id: bytes, peer: Peer, pull: Pull) -> list[Effect]:
-        """Take the pull of an evaluator that has nothing to do; it may have to wait for its answer."""
+    def asked(self, now: float, routing_id: bytes, peer: Peer, pull: Pull) -> list[Effect]:
+        """Take the pull of an evaluator that has nothing to do; it may have to wait for its answer.
+
+        On a slow link it asks again while the weights are under way. Others would then be expected to be evaluated.
+        """
         given = self._given.get(peer.incarnation)
         if given is not None and given.once_more and not pull.whole and pull.version == given.version:
             given.once_more = False
             return [Send(routing_id, Weights(version=given.version, epoch=self._run.spec.epoch))]
-        self._waiting[routing_id] = pull
+        if not self._publisher.under_way(now, routing_id, pull):
+            self._waiting[routing_id] = pull
         return []
 
     def is_due(self, now: float) -> bool:
@@ -109,7 +113,7 @@ class Evaluations:
             return []
         del self._waiting[routing_id]
         self._due = now + self._section.every_seconds
-        version, body = self._publisher.for_evaluation(now)
+        version, body = self._publisher.for_evaluation(now, routing_id)
         stats = self._run.stats
         self._given[peer.incarnation] = _Given(
             version, stats.counters.frames, stats.seconds(now), stats.window.mean_return, saved

@@ -81,15 +81,20 @@ class WeightPublisher:
             return self._newest, None
         return self._whole_for(now, routing_id)
 
-    def for_evaluation(self, now: float) -> tuple[int, bytes]:
+    def for_evaluation(self, now: float, routing_id: bytes) -> tuple[int, bytes]:
         """Return version and body of the newest weights, whole; not those of the keyframe, which may be older."""
         if not self._deltas:
             body = self._whole_weights(now)[1]
         else:
             half = self._spec.weights_format == "fp16"
             body = self._format.pack(self._weights.vectors(half=half), self._weights.extras)
+        self._pulls.sent(now, routing_id, self._newest, len(body))
         self._spend(now, len(body))
         return self._newest, body
+
+    def under_way(self, now: float, routing_id: bytes, pull: Pull) -> bool:
+        """Whether whole weights newer than those that the peer has were sent to it, and may still arrive."""
+        return self._pulls.under_way(now, routing_id, pull)
 
     def pulled(self, now: float, routing_id: bytes, pull: Pull) -> list[Effect]:
         """Answer a pull, now or in `publish` when the budget allows; without a body if the peer has the newest."""

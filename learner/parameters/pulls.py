@@ -48,9 +48,13 @@ class PullQueue:
 
     def ask(self, now: float, routing_id: bytes, pull: Pull) -> None:
         """Queue a pull, unless the weights that it asks for are under way."""
-        sent = self._sent.get(routing_id)
-        if sent is None or held(pull) >= sent.version or now - sent.at >= UNDER_WAY_SECONDS:
+        if not self.under_way(now, routing_id, pull):
             self._waiting[routing_id] = pull
+
+    def under_way(self, now: float, routing_id: bytes, pull: Pull) -> bool:
+        """Whether whole weights newer than those that the peer has were sent to it, and may still arrive."""
+        sent = self._sent.get(routing_id)
+        return sent is not None and held(pull) < sent.version and now - sent.at < UNDER_WAY_SECONDS
 
     def next(self, now: float) -> tuple[bytes, Pull] | None:
         """Remove and return the pull that has waited longest; None if there is none or the budget has no room."""

@@ -9,9 +9,11 @@ import pytest
 
 from common.rl.episode import Episode
 from common.wire.messages import Evaluation, Pull, Refused, Weights, Welcome
+from learner.connections import Progress
 from learner.effects import Disconnect, Effect, Finish, RateCheckpoint, SaveCheckpoint, Send
 from learner.evaluations import EVALUATORS, UNCHANGED_SECONDS
 from learner.exclusion import BAD_IN_A_ROW, MOST_OFFENCES
+from learner.parameters.pulls import UNDER_WAY_SECONDS
 from learner.run import SEEDS_PER_RUN
 from learner.run_stats import Counters
 from tests.helpers.run import MODEL, body_of, gradient_of, hello_of, learner_of, logged, sent
@@ -28,6 +30,8 @@ class Run:
         self.now = 0.0
         self.saves: list[SaveCheckpoint] = []
         self._sequence = 0
+        self._held: int | None = None
+        """Version of the weights that the evaluator has."""
         self.join("x", role="actor")
         self.join("e")
 
@@ -68,8 +72,9 @@ class Run:
 
     def given(self) -> int:
         """The version that the evaluator is given now."""
-        self.pull()
+        self.pull(version=self._held)
         (weights,) = sent(self.tick(), Weights, b"e")
+        self._held = weights.version
         return weights.version
 
     def evaluate(self, first: float, second: float | None = None) -> list[Effect]:
@@ -144,8 +149,8 @@ def test_weights_are_given_no_more_often_than_every_seconds_to_one_evaluator_at_
     assert [weights.version for weights in sent(run.tick(1.0), Weights, b"f")] == [2]
     for _ in range(5):
         run.learn()
-        run.pull()
-        run.pull()
+        run.pull(version=1)
+        run.pull(version=1)
     assert sent(run.tick(9.0), Weights) == []
     assert len(sent(run.tick(1.0), Weights, b"e")) == 1
 
@@ -159,6 +164,32 @@ def test_weights_that_have_been_evaluated_are_not_given_again() -> None:
         assert run.core._evaluations.deadline == run.now + UNCHANGED_SECONDS, "nothing turns idly"
     run.learn()
     assert len(sent(run.tick(10.0), Weights)) == 1
+
+
+def test_on_a_slow_link_an_evaluator_that_asks_again_is_expected_to_play_what_is_under_way() -> None:
+    run = Run()
+    run.learn()
+    assert run.given() == 1
+    body = len(body_of(1))
+    for second in range(1, 200):  # it has asked with nothing in hand, and asks again while the weights arrive
+        run.core.progress({b"e": Progress(run.now, second * body // 200)})
+        run.learn()
+        if second % 30 == 0:
+            run.pull()
+        assert sent(run.tick(1.0), Weights, b"e") == []
+    assert sent(run.report(1, 7.0), Refused) == []
+    assert run.counters.evaluation is not None
+    assert run.counters.evaluation.version == 1
+
+
+def test_an_evaluator_whose_weights_were_lost_is_given_others() -> None:
+    run = Run()
+    run.learn()
+    assert run.given() == 1
+    run.learn()
+    run.now += UNDER_WAY_SECONDS
+    run.pull()
+    assert [weights.version for weights in sent(run.tick(), Weights, b"e")] == [2]
 
 
 def test_while_a_checkpoint_is_written_an_evaluator_waits() -> None:

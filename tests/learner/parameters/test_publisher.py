@@ -197,7 +197,7 @@ def test_for_an_evaluation_the_newest_weights_go_out_whole(form: str) -> None:
     noted.step(scale=1.0, frames=0)
     run.stats.stepped({}, 0)
     before = run.stats.counters.weight_bytes
-    assert publisher.for_evaluation(1.0) == (1, body_of(1))
+    assert publisher.for_evaluation(1.0, b"e") == (1, body_of(1))
     assert run.stats.counters.weight_bytes == before + len(body_of(1))
 
 
