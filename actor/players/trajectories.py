@@ -6,7 +6,7 @@ from common.errors import NonFiniteError
 from common.rl.environments.base import MakeEnvironments
 from common.rl.rollout import Rollout
 from common.settings.sections import Settings
-from common.wire.bodies.trajectory import TrajectoryFormat, usable
+from common.wire.bodies.trajectory import MAX_ABS_VALUE, TrajectoryFormat, usable
 from common.wire.frames import Buffer
 from common.wire.messages import Trajectory, Welcome
 
@@ -30,7 +30,7 @@ class TrajectoryPlayer(RolloutPlayer):
             return False
         rollout, summary = played
         if not usable(rollout):
-            raise NonFiniteError("an observation or a probability is not finite: rollout dropped")
+            raise NonFiniteError(f"a number that is not finite, or beyond {MAX_ABS_VALUE:g}: rollout dropped")
         self._kept.append(rollout.copy())
         self._summary.add(summary)
         return True

@@ -46,11 +46,14 @@ def test_a_rollout_that_the_learner_would_refuse_is_dropped(
 ) -> None:
     player = make(TrajectoryPlayer)
     player.load(11, weights(math.nan))
-    with pytest.raises(NonFiniteError, match="an observation or a probability is not finite"):
+    with pytest.raises(NonFiniteError, match=r"a number that is not finite, or beyond 1e\+16: rollout dropped"):
         player.advance(FOREVER)
     assert player.pending == 0
     player.load(12, weights(0.5))
     player.restart()
     assert player.advance(FOREVER)
+    environments.rewards = [1e17]
+    with pytest.raises(NonFiniteError, match=r"a number that is not finite, or beyond 1e\+16: rollout dropped"):
+        player.advance(FOREVER)
     player.close()
     assert environments.closed
