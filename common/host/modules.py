@@ -129,6 +129,11 @@ def load(module: str, problem: Callable[[str], A3cdError]) -> ModuleType:
     except Exception as error:
         log_traceback(error)
         raise problem(f"importing {module} failed: {error_text(error)}") from error
+    except SystemExit as error:
+        raise problem(
+            f"importing {module} would end a3cd (exit code {error.code}): it is also a script, whose own part belongs "
+            'under `if __name__ == "__main__":`'
+        ) from error
 
 
 def findable(module: str) -> bool:

@@ -43,6 +43,7 @@ def test_what_loads() -> None:
     [
         ("1 / 0\n", "importing given_module failed: ZeroDivisionError: division by zero"),
         ("raise ValueError('one\\n  two')\n", "importing given_module failed: ValueError: one two"),
+        ("import sys\nsys.exit()\n", "importing given_module would end a3cd .exit code None.: it is also a script"),
         ("import no_such_package\n", "given_module imports no_such_package, which is not installed here"),
     ],
 )
