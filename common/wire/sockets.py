@@ -4,6 +4,7 @@ import errno
 import socket
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import zmq
 
@@ -120,9 +121,12 @@ def reserve(address: Address, option: str = "--bind") -> socket.socket:
     if address.port > LAST_PORT:
         raise ConfigurationError(f"cannot listen on {address}: the last port is {LAST_PORT}")
     host = "" if address.host == "*" else address.host.strip("[]")
+    where: tuple[Any, ...] = host, address.port
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, address.port), family=family, backlog=_BACKLOG)
+        if "%" in host:  # an address of one interface, whose number must stand beside it
+            where = socket.getaddrinfo(host, address.port, family, socket.SOCK_STREAM)[0][4]
+        return socket.create_server(where, family=family, backlog=_BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             why = f"{address} is in use: stop what listens there, or choose another port with {option}"

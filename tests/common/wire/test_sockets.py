@@ -176,6 +176,19 @@ def test_a_reserved_port_serves_those_who_came_before_it_was_bound(context: Cont
     assert endpoint(router).endswith(f":{port}")
 
 
+def test_an_address_that_only_one_interface_has(context: Context) -> None:
+    every = (one.address for interface in psutil.net_if_addrs().values() for one in interface)
+    host = next((f"[{one}]" for one in every if one.startswith("fe80:") and "%" in one), None)
+    if host is None:
+        pytest.skip("no link-local address here")
+    first, second = sockets.reserve_pair(Address(host, 0))
+    second.close()
+    peer = sockets.dealer(context, str(Address(host, first.getsockname()[1])), MAX_BYTES)
+    router = sockets.router(context, MAX_BYTES)
+    sockets.bind(router, first)
+    assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
+
+
 @pytest.mark.parametrize("address", ["tcp://*:5555", "tcp://lab7:*", "tcp://a,b:5555"])
 @pytest.mark.parametrize("kind", ["dealer", "subscriber"])
 def test_an_address_nobody_can_connect_to(context: Context, address: str, kind: str) -> None:
