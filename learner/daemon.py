@@ -178,7 +178,7 @@ class _Daemon:
         self._header_bytes = self._core.run.spec.header_bytes
         self._drain_seconds = settings.exchange.drain_ms / 1e3
         self._finish: Finish | None = None
-        self._address = listeners[0].getsockname()
+        self._listening = sockets.address_of(listeners[0])
         self._ports = Ports(
             listeners,
             keys,
@@ -194,15 +194,14 @@ class _Daemon:
 
     def run(self) -> int:
         spec, counters = self._core.run.spec, self._core.run.stats.counters
-        host, port = self._address[:2]
-        listening = f"tcp://{host}:{port}"
+        listening = self._listening
         with_keys = " with keys" if self._ports.authenticator else ""
         _log.info(
             f"run {spec.run} epoch {spec.epoch} listens on {listening}{with_keys}: "
             f"{spec.settings.environment.id}, {spec.settings.algorithm.kind}, {spec.settings.network.kind} with "
             f"{spec.parameters} parameters on {spec.device}, folder {spec.run_dir}"
         )
-        if self._ports.authenticator is None and not Address(host, port).loopback:
+        if self._ports.authenticator is None and not listening.loopback:
             _log.warning(f"without keys: whoever reaches {listening} can take part in this run, and spoil it")
         if counters.frames:
             _log.info(f"resumed at version {counters.version}, {counters.frames} frames, {counters.episodes} episodes")

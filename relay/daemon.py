@@ -110,10 +110,9 @@ class _Daemon:
         self._left = ""
 
     def run(self) -> int:
-        host, port = self._listeners[0].getsockname()[:2]
-        here = f"tcp://{host}:{port}"
+        here = sockets.address_of(self._listeners[0])
         _log.info("relay between the learner at %s and actors that connect to %s", self._access.address, here)
-        if self._keys is None and not Address(host, port).loopback:
+        if self._keys is None and not here.loopback:
             _log.warning("without keys: whoever reaches %s can take part in the run, and spoil it", here)
         self._notifier.ready(f"waiting for the learner at {self._access.address}")
         try:

@@ -166,8 +166,14 @@ def inherit(descriptors: str) -> tuple[socket.socket, socket.socket]:
     return first, second
 
 
+def address_of(listener: socket.socket) -> Address:
+    """Return where a reserved port listens."""
+    host, port = listener.getsockname()[:2]
+    return Address(f"[{host}]" if ":" in host else host, port)
+
+
 def bind(zsocket: zmq.Socket[bytes], listener: socket.socket) -> None:
     """Give a reserved port to a ROUTER or PUB, which then owns it."""
-    host, port = listener.getsockname()[:2]
+    where = address_of(listener)
     zsocket.setsockopt(zmq.USE_FD, listener.detach())
-    zsocket.bind(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
+    zsocket.bind(str(where))

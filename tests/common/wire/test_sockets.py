@@ -189,6 +189,14 @@ def test_an_address_that_only_one_interface_has(context: Context) -> None:
     assert peer.poll(PATIENCE_MS, zmq.POLLOUT)
 
 
+def test_where_a_listener_listens_is_said_so_that_it_can_be_typed() -> None:
+    hosts = {"127.0.0.1": "127.0.0.1", "*": "0.0.0.0"} | ({"[::1]": "[::1]"} if socket.has_dualstack_ipv6() else {})
+    for given, host in hosts.items():
+        with sockets.reserve(Address(given, 0)) as listener:
+            where = sockets.address_of(listener)
+            assert where == Address.parse(f"tcp://{host}:{listener.getsockname()[1]}") == Address.parse(str(where))
+
+
 @pytest.mark.parametrize("address", ["tcp://*:5555", "tcp://lab7:*", "tcp://a,b:5555"])
 @pytest.mark.parametrize("kind", ["dealer", "subscriber"])
 def test_an_address_nobody_can_connect_to(context: Context, address: str, kind: str) -> None:
