@@ -86,7 +86,7 @@ class Peer:
             self.load = Load(message.processor, message.memory, message.memory_total)
         if not message.last_error:
             return ""
-        self.last_error = message.last_error
+        self.last_error = cut(message.last_error)  # a report holds those of all actors
         return cut(f"{self.hello.name}: {message.last_error}")
 
     def smooth_lag(self, lag: int) -> None:
