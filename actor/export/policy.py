@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from actor.agent.trained_agent import TrainedRun, load_weights
+from common.host.versions import own_version
 from common.rl.environments.interface import Interface, interface
 from common.rl.environments.names import draws_actions
 from common.rl.networks.model import build
@@ -65,7 +65,7 @@ def _metadata(run: TrainedRun, name: str, own: Interface, network: PlainNetwork)
     action |= {"squashed": spec.squashed, "log_std": spec.log_std} if spec.kind == "box" else {"sizes": spec.sizes}
     return {
         "format": "pt",
-        "a3cd": version("a3cd"),
+        "a3cd": own_version(),
         "run": name,
         "environment": settings.environment.id,
         "algorithm": settings.algorithm.kind,
