@@ -38,6 +38,8 @@ class KeptWeights:
         """Broadcasts to be passed on: the whole one (True) goes before the delta against it (False)."""
         self._free = -math.inf
         """When the network will have carried the previous broadcast."""
+        self._delta_due = -math.inf
+        """When a delta may follow the last whole broadcast: an actor's socket keeps only the newest unread one."""
         self._pulls = PullQueue(mbit)
 
     @property
@@ -48,7 +50,13 @@ class KeptWeights:
     @property
     def deadline(self) -> float:
         """The time when `due` next has something to do."""
-        return min(self._pulls.deadline, self._free if self._waiting else math.inf)
+        return min(self._pulls.deadline, self._pass_on_due)
+
+    @property
+    def _pass_on_due(self) -> float:
+        if not self._waiting:
+            return math.inf
+        return self._free if True in self._waiting else max(self._free, self._delta_due)
 
     def load(self, version: int, body: Buffer, *, delta: bool) -> bool:
         """Keeps newer weights, `body` as it is; False: a delta against weights other than the whole ones here."""
@@ -75,13 +83,14 @@ class KeptWeights:
         effects: list[Send | Publish] = []
         while (waiting := self._pulls.next(now)) is not None:
             effects += self._newer(now, *waiting)
-        if self._waiting and now >= self._free:
+        if now >= self._pass_on_due:
             whole = True in self._waiting
             frame = self._waiting.pop(whole)
             effects.append(Publish(frame))
             seconds = max(1, subscribers) * len(frame) * self._seconds_per_byte * (2 if self._pulls else 1)
-            # An actor's socket keeps only the newest unread broadcast, and the keyframe must be read before its delta.
-            self._free = now + max(seconds, HOLD_SECONDS if whole and self._waiting else 0.0)
+            self._free = now + seconds
+            if whole:
+                self._delta_due = now + HOLD_SECONDS
         return effects
 
     def first(self, now: float, routing_id: bytes) -> tuple[int, Buffer | None]:

@@ -68,6 +68,18 @@ def test_a_keyframe_goes_before_its_delta_and_no_delta_of_the_keyframe_before_co
     assert weights.due(HOLD_SECONDS, 1) == [Publish(b"newer delta")]
 
 
+def test_a_delta_that_comes_just_after_its_keyframe_has_gone_on_waits_until_that_is_read() -> None:
+    weights = kept(mbit=8000.0)
+    weights.heard(b"keyframe", 7, delta=False)
+    assert weights.due(0.0, 1) == [Publish(b"keyframe")]
+    weights.heard(b"delta", 8, delta=True)
+    assert weights.due(HOLD_SECONDS / 2, 1) == []
+    assert weights.deadline == HOLD_SECONDS
+    assert weights.due(HOLD_SECONDS, 1) == [Publish(b"delta")]
+    weights.heard(b"keyframe", 9, delta=False)
+    assert weights.due(HOLD_SECONDS + 0.001, 1) == [Publish(b"keyframe")], "which needs none before it"
+
+
 def test_who_joins_is_given_small_weights_and_pulls_large_ones() -> None:
     assert kept().first(0.0, b"a") == (5, BODY)
     assert kept(body=bytes(WELCOME_BYTES + 1)).first(0.0, b"a") == (5, None)
