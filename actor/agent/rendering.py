@@ -67,5 +67,6 @@ def natural_rate(section: Environment) -> float:
     """Return the rate, in steps of the agent per second, at which the environment is meant to be watched."""
     entry = find_spec(section.id).entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
-    frames = getattr(creator, "metadata", {}).get("render_fps", USUAL_RATE)
+    # Some environments have no metadata, or a rate of None or 0, where they mean none.
+    frames = (getattr(creator, "metadata", None) or {}).get("render_fps") or USUAL_RATE
     return float(frames) / resolve(section).frame_skip

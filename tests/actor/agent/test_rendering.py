@@ -71,6 +71,20 @@ def test_natural_rate() -> None:
     assert natural_rate(Environment(id="CartPole-v1", frame_skip=2)) == 25.0
 
 
+class Rateless(CartPoleEnv):
+    pass
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"render_fps": None}, {"render_fps": 0}])
+def test_natural_rate_of_a_class_that_says_nothing(monkeypatch: pytest.MonkeyPatch, metadata: Any) -> None:
+    monkeypatch.setattr(Rateless, "metadata", metadata)
+    gymnasium.register("Rateless-v0", entry_point=Rateless)
+    try:
+        assert natural_rate(Environment(id="Rateless-v0")) == 30.0
+    finally:
+        del gymnasium.registry["Rateless-v0"]
+
+
 def test_natural_rate_of_an_environment_that_says_nothing() -> None:
     gymnasium.register("Rateless-v0", entry_point=lambda **keywords: CartPoleEnv(**keywords))
     try:
