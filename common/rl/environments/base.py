@@ -1,11 +1,14 @@
 """The interface of a batch of environments."""
 
+import logging
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from common.errors import UnavailableError
@@ -19,6 +22,7 @@ OLD_INTERFACE = (
     "it has the interface of Gym before 0.26; gymnasium's is reset(seed=..., options=...) -> (observation, info) and "
     "step(action) -> (observation, reward, terminated, truncated, info)"
 )
+_log = logging.getLogger(__name__)
 Observations = NDArray[Any]
 """(B, *observation.shape) of observation.dtype."""
 Actions = NDArray[Any]
@@ -114,6 +118,18 @@ def failure(name: str, doing: str, error: Exception) -> UnavailableError:
     """
     log_traceback(error)
     return UnavailableError(f"environment {name} failed in {doing}: {error_text(error)}")
+
+
+def close_all(environments: Iterable[gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]], name: str) -> None:
+    """Close environments. An error that their own code raises is only logged: nothing is asked of them afterwards."""
+    first: Exception | None = None
+    for environment in environments:
+        try:
+            environment.close()
+        except Exception as error:
+            first = first or error
+    if first is not None:
+        _log.warning("%s", failure(name, "close", first))
 
 
 def env_seed(seed: int, index: int) -> int:

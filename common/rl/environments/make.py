@@ -14,7 +14,7 @@ from gymnasium.wrappers import FlattenObservation
 from common.errors import A3cdError, EnvironmentMissingError
 from common.host.modules import error_text, log_traceback
 from common.rl.environments.atari import make_atari
-from common.rl.environments.base import OLD_INTERFACE, Environments
+from common.rl.environments.base import OLD_INTERFACE, Environments, close_all
 from common.rl.environments.frames import camera
 from common.rl.environments.names import ATARI, find_spec, is_atari, own_cure, resolve
 from common.rl.environments.own import wrapped
@@ -83,7 +83,7 @@ def _vector(section: Environment, spec: EnvSpec, num_envs: int, seed: int) -> En
     vector = gymnasium.make_vec(spec, num_envs=num_envs, vectorization_mode="vector_entry_point", **options)
     composed = isinstance(vector.single_observation_space, COMPOSED)
     if composed or vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
-        vector.close()
+        close_all([vector], section.id)
         return None
     return VectorEnvironments(vector, name=section.id, seed=seed, bounds=section.action_bounds)
 
@@ -108,7 +108,7 @@ def _sequential(section: Environment, spec: EnvSpec, num_envs: int, seed: int, r
 
     environments = [make_one(0)]
     if frames and "rgb_array" not in environments[0].metadata.get("render_modes", ()):
-        environments[0].close()
+        close_all(environments, section.id)
         raise EnvironmentMissingError("it draws no pictures; use observation = 'state'")
     environments += [make_one(number) for number in range(1, num_envs)]
     return SequentialEnvironments(

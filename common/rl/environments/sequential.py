@@ -23,6 +23,7 @@ from common.rl.environments.base import (
     Environments,
     Observations,
     Step,
+    close_all,
     env_seed,
     failure,
 )
@@ -141,8 +142,7 @@ class SequentialEnvironments(Environments):
         return picture.astype(np.uint8, copy=False)
 
     def close(self) -> None:
-        for environment in self._environments:
-            environment.close()
+        close_all(self._environments, self._name)
 
     def _require_masks(self) -> None:
         try:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from common.errors import UnavailableError
 from common.rl.environments.actions import ActionMap, Bounds
-from common.rl.environments.base import Actions, Environments, Observations, Step, env_seed, failure
+from common.rl.environments.base import Actions, Environments, Observations, Step, close_all, env_seed, failure
 from common.rl.environments.spaces import ObservationBuffer
 
 
@@ -86,4 +86,4 @@ class VectorEnvironments(Environments):
         return np.repeat(newest[:, :, None], 3, axis=2)
 
     def close(self) -> None:
-        self._vector.close()
+        close_all([self._vector], self._name)

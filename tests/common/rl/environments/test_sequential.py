@@ -132,6 +132,21 @@ def test_renders_the_first_copy_and_closes_all() -> None:
     assert closed == [0, 1]
 
 
+def test_an_environment_that_cannot_be_closed_is_told_of_and_keeps_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    closed = []
+
+    class Windowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+        def close(self) -> None:
+            closed.append(self)
+            raise AttributeError("'NoneType' object has no attribute 'close'")
+
+    made = [Windowed(gymnasium.make("broken_environments:Counter-v0")) for _ in range(2)]
+    SequentialEnvironments(made, name="Windowed", seed=0).close()
+    assert closed == made
+    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["environment Windowed failed in close: AttributeError: 'NoneType' object has no attribute 'close'"]
+
+
 @pytest.mark.parametrize("numbers", [True, False])
 @pytest.mark.parametrize("pairs", [True, False])
 def test_observations_end_with_what_is_allowed(numbers: bool, pairs: bool) -> None:

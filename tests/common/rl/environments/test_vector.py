@@ -36,6 +36,8 @@ class Offset(VectorEnv[Any, Any, Any]):
 
     def close(self, **_: Any) -> None:
         self.closed = True
+        if self.fail:
+            raise RuntimeError("gone")
 
 
 def test_actions_observations_and_rewards_take_our_form() -> None:
@@ -62,6 +64,13 @@ def test_closes_what_it_was_given() -> None:
     vector = Offset()
     VectorEnvironments(vector, name="Offset", seed=0).close()
     assert vector.closed
+
+
+def test_one_that_cannot_be_closed_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    vector = Offset()
+    vector.fail = True
+    VectorEnvironments(vector, name="Offset", seed=0).close()
+    assert "environment Offset failed in close: RuntimeError: gone" in caplog.text
 
 
 def test_renders_the_newest_picture_of_the_first_copy() -> None:
