@@ -82,7 +82,7 @@ class Experience:
                 why = (
                     f"{count(after.actors)} play {after.mean:,.0f} frames/s, {before.actors} played {before.mean:,.0f}"
                 )
-                self._set(now, Limit(max(of_use, self._section.minimum), why))
+                self._set(now, of_use, why)
 
     def overload(self, measurement: Measurement) -> str | None:
         """As `measure.overload`, but ignore the age of gradients if fewer actors did not change it."""
@@ -100,16 +100,17 @@ class Experience:
     def too_many(self, now: float, measurement: Measurement, reason: str) -> None:
         """Note that the policy takes actors away, and why."""
         here = measurement.actors - measurement.by_hand
-        self._set(now, Limit(max(here - 1, self._section.minimum), f"{here} were too many: {reason}"))
+        self._set(now, here - 1, f"{here} were too many: {reason}")
         self.careful = True
         age = measurement.age_in_rollouts
         if self._cut is None and age is not None and measurement.learner_busy <= self._section.busy_limit:
             self._cut = here, age
 
-    def _set(self, now: float, limit: Limit) -> None:
+    def _set(self, now: float, most: int, why: str) -> None:
         if self._again:
             self._retry = min(2 * self._retry, LONGEST_RETRY)
-        self.limit, self._before, self._again = limit, None, False
+        # At least one: the policy load always wants one to measure with, and would start and stop it by turns.
+        self.limit, self._before, self._again = Limit(max(most, self._section.minimum, 1), why), None, False
         self._until = now + self._retry
 
     def _age(self, measurement: Measurement) -> None:

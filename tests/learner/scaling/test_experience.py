@@ -25,6 +25,13 @@ def test_actors_that_bring_no_frames_are_taken_back_or_followed_by_no_others() -
     assert back.why == "4 actors play 1,020 frames/s, 2 played 1,000"
 
 
+def test_one_is_kept_to_measure_with_though_the_host_is_full_of_actors_started_by_hand() -> None:
+    experience = Experience(Scaling(policy="load", minimum=0, maximum=40))
+    experience.look(0.0, measured(actors=1, by_hand=1, wanted=0, frames_per_second=frames(1000.0)))
+    experience.look(10.0, measured(actors=2, by_hand=1, wanted=1, frames_per_second=frames(1000.0)))
+    assert experience.limit is not None and experience.limit.most == 1
+
+
 def test_as_many_are_kept_as_would_bring_what_is_played() -> None:
     experience = Experience(LOAD)
     experience.look(0.0, measured(actors=13, frames_per_second=frames(528.0)))
