@@ -11,7 +11,7 @@ from common.wire.bodies.observations import group_sizes
 from common.wire.frames import Buffer
 from common.wire.messages import Act, Contribution, Hello, Observe
 from learner.effects import Effect, Log, Send, refuse
-from learner.exchange.base import Exchange
+from learner.exchange.base import NOBODY, Exchange
 from learner.exchange.header_check import check_episode
 from learner.exchange.inference_queue import Group, InferenceQueue
 from learner.exchange.policy_server import PolicyServer
@@ -122,10 +122,13 @@ class ActionExchange(Exchange):
         for number, peer in enumerate(learning):
             if number not in result.left_out:
                 self._run.stats.applied(peer, {})
-            else:
+            elif result.to_blame:
                 text = f"a rollout of {peer.hello.name} was left out: {result.left_out[number]}"
                 self._run.stats.refused(peer, text)
                 effects.append(Log("warning", text, key=f"bad {peer.hello.name}"))
+        if not result.to_blame:
+            self._run.stats.not_finite()
+            effects.append(Log("warning", f"{len(learning)} rollouts together: {NOBODY}", key="step"))
         return effects
 
     def named(self) -> list[str]:

@@ -193,6 +193,19 @@ def test_complete_rollouts_go_into_one_step_together() -> None:
     assert [peer.gradients for _, peer in run.peers.role("actor")] == [1, 1]
 
 
+def test_where_no_rollout_of_a_step_has_a_finite_gradient_this_is_told_and_nobody_is_blamed() -> None:
+    run = Run()
+    run.begin()
+    for step in range(2, 2 + ROLLOUT):
+        run.observe("a", 0, step)
+        run.observe("b", 1, step)
+        run.wait()
+    run.trainer.left_out, run.trainer.to_blame = {0: "why", 1: "why"}, False
+    (line,) = logged(run.exchange.step(run.now))
+    assert line.startswith("warning: 2 rollouts together: no finite gradient of any of them; the weights are too large")
+    assert (run.stats.vital_signs().not_finite, run.stats.counters.refused) == (1, 0)
+
+
 def test_passes_are_made_with_the_version_there_is() -> None:
     run = Run()
     run.begin([("a", 0)])
