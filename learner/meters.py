@@ -16,6 +16,8 @@ LARGEST_FIGURE = 1e30
 """Figures come from other hosts. A larger one counts as damaged: in a sum, it would drown all others."""
 SEVERAL = 50
 OUTLYING = 5.0
+LEAST_SPREAD = 1e-6
+"""A figure that has always been 0, such as ppo's clip_fraction at first, could otherwise never become another one."""
 LARGEST_LAG = 10_000
 """Larger lags count as this one in the percentile over all gradients."""
 
@@ -141,7 +143,7 @@ class Smoothed:
             apart = value - before
             if spread.count == SEVERAL:
                 # No max() and min(): they take longer than all else here, and this runs seven times for each gradient.
-                least = before * 1e-3 if before > 0.0 else before * -1e-3
+                least = LEAST_SPREAD + (before * 1e-3 if before > 0.0 else before * -1e-3)
                 most = OUTLYING * (spread.mean if spread.mean > least else least)
                 if apart > most:
                     apart = most

@@ -109,3 +109,14 @@ def test_one_liar_among_ten_does_not_drown_the_losses_and_a_real_change_passes()
     for _ in range(1000):
         losses.add({"entropy": generator.gauss(500.0, 10.0)})
     assert losses.values["entropy"] == pytest.approx(500.0, abs=20.0)
+
+
+def test_a_figure_that_was_0_for_long_follows_a_change_though_there_is_a_liar() -> None:
+    losses = Smoothed()
+    for _ in range(100):
+        losses.add({"clip_fraction": 0.0})
+    losses.add({"clip_fraction": 1e30})
+    assert losses.values["clip_fraction"] < 1e-6
+    for _ in range(1000):
+        losses.add({"clip_fraction": 0.2})
+    assert losses.values["clip_fraction"] == pytest.approx(0.2, abs=0.01)
