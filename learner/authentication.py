@@ -17,7 +17,7 @@ from zmq.utils import z85
 from common.errors import ConfigurationError
 from common.host.addresses import Address
 from common.host.security.access import ALLOWED, LEARNER_PAIR, default_folder, keys_command
-from common.host.security.allowed import ROLES, WatchedList
+from common.host.security.allowed import ROLES, Allowed, WatchedList
 from common.host.security.keys import KeyPair
 from common.host.service.logs import LineLimit
 from common.wire import tcp
@@ -70,6 +70,11 @@ def answer(request: list[bytes], names: Mapping[str, str]) -> tuple[list[bytes],
     if name:
         return [version, number, b"200", b"OK", name.encode(), b""], ""
     return [version, number, b"400", b"this key is not allowed here", b"", b""], key or "none"
+
+
+def _allows(now: Allowed | None, before: Allowed) -> bool:
+    """Return whether the holder of a key, `now` in the list, may still be all that it was `before`."""
+    return now is not None and now.name == before.name and set(now.roles) >= set(before.roles)
 
 
 class Authenticator:
@@ -165,7 +170,7 @@ class Authenticator:
             return False
         after = self._list.peers
         _log.info("allowed now: %s", ", ".join(map(str, after.values())) or "nobody")
-        self._revoked |= {peer.name for key, peer in before.items() if after.get(key) != peer}
+        self._revoked |= {peer.name for key, peer in before.items() if not _allows(after.get(key), peer)}
         self.roles = self._look_up_roles()
         return True
 

@@ -197,6 +197,13 @@ def test_a_key_that_loses_a_role_is_disconnected(house: House, folder: Path) -> 
     assert house.authenticator.roles["lab7"] == ("observer",)
 
 
+def test_a_key_that_gets_another_role_stays_connected(house: House, folder: Path) -> None:
+    house.authenticator.revoked(0.0)
+    allowed.allow(folder / "allowed", PEER.public, PEER.name, [*allowed.USUAL_ROLES, "operator"])
+    assert house.authenticator.revoked(CHECK_SECONDS) == set()
+    assert "operator" in house.authenticator.roles["lab7"]
+
+
 def test_who_is_revoked_does_not_become_the_learner_itself_by_its_name(house: House, folder: Path) -> None:
     house.authenticator.revoked(0.0)
     (folder / "allowed").write_text(f"{STRANGER.public} {OWN.name} actor\n")
