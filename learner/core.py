@@ -211,6 +211,8 @@ class LearnerCore:
 
         `heard_all`: no message is waiting to be read.
         """
+        if self._finished:  # a reproducible run ends while messages are read, before this is called
+            return []
         effects = self._publish(now) + self._attend(now, heard_all)
         if now >= self._scale_due:
             self._scale_due = now + self._settings.scaling.interval_seconds
@@ -225,7 +227,7 @@ class LearnerCore:
         keeping = giving and section.best and section.every_seconds > 0.0
         saving = keeping or now >= self.run.saves.deadline or self._improved(now)
         over = self._over(now, finite and (not saving or self._weights.may_be_saved))
-        if over is not None and not self._finished:
+        if over is not None:
             return effects + self._finish(now, *over)
         if saving:
             effects.append(self._checkpoint(now))

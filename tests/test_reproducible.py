@@ -93,6 +93,7 @@ def test_each_step_takes_one_of_each_and_the_run_ends_with_the_one_that_reaches_
     assert (finish.ending, finish.status.frames, finish.status.version) == ("finished", 120, 2)
     assert len(finish.status.weights) == 64
     assert core.run.status(0.0).weights == ""
+    assert core.tick(60.0) == [], "nothing is due any more, no second last row and no order"
 
 
 def test_it_begins_when_all_actors_are_there_and_takes_no_more() -> None:
