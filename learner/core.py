@@ -195,13 +195,13 @@ class LearnerCore:
         """Return the answers that need no optimizer step; send them before `flush`, which may take long."""
         return self._exchange.answer(now)
 
-    def flush(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+    def flush(self, now: float, *, heard_all: bool = True, whole: bool = True) -> list[Effect]:
         """Take an optimizer step if it is time, answer its contributions, and broadcast the weights if that is due.
 
-        `heard_all`: no message is waiting to be read.
+        `heard_all`, `whole`: as for `Exchange.step`.
         """
-        effects = self._publisher.ahead_of_answers(now, self._exchange.step(now, heard_all=heard_all))
-        return effects + self._publish(now)
+        effects = self._exchange.step(now, heard_all=heard_all, whole=whole)
+        return self._publisher.ahead_of_answers(now, effects) + self._publish(now)
 
     def _publish(self, now: float) -> list[Effect]:
         return self._publisher.publish(now, self.run.peers.senders, self.run.peers.near_senders)
@@ -275,7 +275,7 @@ class LearnerCore:
         """Take the best checkpoint, as `ReadBest` requested; None if it could not be read, and `error` says why."""
         if self._finished:
             return []
-        effects = self.flush(now)  # waiting contributions were judged against the present weights
+        effects = self.flush(now, whole=False)  # waiting contributions were judged against the present weights
         return effects + self._return_to_best.restore(now, checkpoint, error)
 
     def _dismiss(self, routing_id: bytes, message: AnyMessage) -> list[Effect]:

@@ -98,7 +98,7 @@ class ActionExchange(Exchange):
     def answer(self, now: float) -> list[Effect]:
         return self._pass(now) if now >= self._queue.deadline else []
 
-    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:  # noqa: ARG002
+    def step(self, now: float, *, heard_all: bool = True, whole: bool = True) -> list[Effect]:  # noqa: ARG002
         """Finish the step under way if it is over, and begin the next; a GPU learns while the learner keeps acting."""
         effects = self._learnt()
         if self._completed and not self._learning:

@@ -73,10 +73,11 @@ class Exchange(abc.ABC):
         """Take one message from an actor."""
 
     @abc.abstractmethod
-    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+    def step(self, now: float, *, heard_all: bool = True, whole: bool = True) -> list[Effect]:
         """Take one optimizer step with the waiting contributions, and answer them; do nothing if it is not time.
 
-        `heard_all`: no message is waiting to be read that could belong to this step.
+        `heard_all`: no message is waiting to be read that could belong to this step. `whole`: wait until it is full, or
+        its waiting time over; otherwise take it with whatever waits.
         """
 
     def begin(self) -> list[Effect]:
@@ -237,12 +238,12 @@ class ContributionExchange(Exchange):
         self._unanswered[name] = self._unanswered.get(name, 0) + 1
         self._grown = True
 
-    def step(self, now: float, *, heard_all: bool = True) -> list[Effect]:
+    def step(self, now: float, *, heard_all: bool = True, whole: bool = True) -> list[Effect]:
         """Take a step when it is full, or once its waiting time is over.
 
         In the latter case either no message may be waiting, or the last reading must have added nothing to the step.
         """
-        if not self._waiting or not (self.is_ready or self._is_late(now, heard_all)):
+        if not self._waiting or (whole and not (self.is_ready or self._is_late(now, heard_all))):
             return []
         stats = self._run.stats
         waiting, self._waiting = self._waiting, []

@@ -124,6 +124,21 @@ def test_what_is_under_way_is_older_by_a_version_more() -> None:
     assert answer.verdict == "stale"
 
 
+def test_what_waits_for_others_is_no_part_of_it_either() -> None:
+    """Where a step waits for all actors, those that have sent already played with the worse weights."""
+    run = Run("staleness.policy=synchronous")
+    run.rise_and_fall()
+    run.core.handle(run.now, b"late", hello_of("late"), None)
+    run.core.handle(run.now, b"late", gradient_of(1, run.counters.version), b"gradient")
+    run.core.handle(run.now, b"x", gradient_of(5000, run.counters.version), b"gradient")
+    run.core.handle(run.now, b"x", gradient_of(5001, run.counters.version), b"waits")
+    steps, version = len(run.noted.steps), run.counters.version
+    effects = run.core.best_read(run.now, run.best(), "")
+    assert [answer.verdict for answer in sent(effects, Acknowledgement)] == ["applied"]
+    assert (len(run.noted.steps), run.counters.version) == (steps + 1, version + 2)
+    assert run.noted.added == []
+
+
 def test_returns_pause_and_are_bounded() -> None:
     run = Run("checkpoint.return_factor=0.1")
     run.rise_and_fall()
