@@ -136,6 +136,8 @@ class ContributionExchange(Exchange):
         self._collected = collected
         self._deadline = math.inf
         self._waiting: list[_Waiting] = []
+        self._against: set[Incarnation] = set()
+        """Actors that are left out, and have sent since the last step: no step waits for them."""
         self._grown = False
         """Whether contributions have arrived since the last call of `step`."""
         self._stepped = False
@@ -171,9 +173,9 @@ class ContributionExchange(Exchange):
         # An actor that has just joined first makes its environments, which takes seconds: only the first step waits for
         # such actors.
         here = peers.playing if self._stepped else peers.incarnations
-        if len(self._waiting) < rule.least(len(here)):
+        if not self._waiting or len(self._waiting) + len(self._against) < rule.least(len(here)):
             return False  # decided without a look at each contribution, which takes long with many actors
-        return rule.is_full([one.peer.incarnation for one in self._waiting], here)
+        return rule.is_full([*(one.peer.incarnation for one in self._waiting), *self._against], here)
 
     def begin(self) -> list[Effect]:
         return [] if self._recorder is None else [*self._recorder.began()]
@@ -221,6 +223,7 @@ class ContributionExchange(Exchange):
             self.add(header, body, weight, lag, seen, source=name)
         except AgainstOthersError as error:
             against = True
+            self._against.add(peer.incarnation)
             stats.refused(peer, str(error))
             told = [self._answer(routing_id, header, "refused", str(error))]
         else:
@@ -248,6 +251,7 @@ class ContributionExchange(Exchange):
         stats = self._run.stats
         waiting, self._waiting = self._waiting, []
         self._grown, self._stepped = False, True
+        self._against.clear()
         self._deadline = math.inf
         scale = sum([one.weight for one in waiting]) / len(waiting)
         frames = stats.counters.frames + sum([one.header.steps for one in waiting])

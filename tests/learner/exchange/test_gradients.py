@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from common.errors import RefusedError
+from common.errors import AgainstOthersError, RefusedError
 from common.settings.sections import Optimizer
 from common.wire.codecs.registry import make as make_codec
 from common.wire.messages import Acknowledgement, Observe, Refused
@@ -105,3 +107,28 @@ def test_an_actor_that_points_against_the_others_is_refused_named_and_stays_in_t
     assert len([line for line in lines if "point against" in line]) == 1
     assert {peer.name for peer in status.actors if peer.refused} == {"flipper"}
     assert weights.vector.dot(direction) < -1
+
+
+def test_where_all_are_waited_for_who_is_left_out_has_sent_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its gradients would never be part of the step, and each step would wait for staleness.wait_seconds."""
+
+    def judged(gradient_sum: NotedSum, body: bytes, codec: str, *, source: str, **given: Any) -> None:
+        if source == "flipper":
+            raise AgainstOthersError("flipper's gradients point against the others'")
+        add(gradient_sum, body, codec, source=source, **given)
+
+    add = NotedSum.add
+    monkeypatch.setattr(NotedSum, "add", judged)
+    run, noted = run_of(settings_of("exchange.robust=agreement", "staleness.policy=synchronous")), NotedSum()
+    one = exchange_of(run, noted)
+    for name in ("a", "flipper", "b"):
+        run.peers.join(name.encode(), hello_of(name), 0.0)[0].codec = CODEC
+    for version in range(2):
+        for name in ("flipper", "a", "b"):
+            assert not one.is_ready and not one.step(1.0)
+            peer = run.peers.get(name.encode())
+            assert peer is not None
+            one.handle(1.0, name.encode(), peer, gradient_of(version + 1, version), BODY)
+        assert one.is_ready
+        assert len(sent(one.step(1.0), Acknowledgement)) == 2
+    assert [len(added) for added, _, _ in noted.steps] == [2, 2]
