@@ -87,15 +87,18 @@ class GradientLog:
         with self._ending():
             self._write(Saved(version=version), b"")
             copies = [os.dup(file) for file in self._files]
-            self._close(self._files[:-1])
+            self._close_first(len(self._files) - 1)
         return lambda: _sync(copies, self._folder)
 
     def close(self) -> None:
-        self._close(self._files)
+        """Close all files. An error of the disk only now concerns entries that no checkpoint relies on."""
+        while self._files:
+            with contextlib.suppress(OSError):
+                os.close(self._files.pop())
 
-    def _close(self, files: list[int]) -> None:
-        self._files = self._files[len(files) :]
-        for file in files:
+    def _close_first(self, count: int) -> None:
+        for file in self._files[:count]:
+            del self._files[0]
             os.close(file)
 
     @contextlib.contextmanager

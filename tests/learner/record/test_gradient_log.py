@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import resource
 import zlib
 from pathlib import Path
@@ -118,3 +120,25 @@ def test_a_disk_that_takes_no_more_ends_the_recording_with_whole_frames(tmp_path
     log.append(added(3), BODY)
     assert log.saved(8) is None
     assert [type(entry) for entry, _ in frames(path)] == [Began, Added, Stepped]
+
+
+def test_a_disk_that_complains_only_when_files_are_closed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS does over its quota. What a checkpoint relies on was brought to the disk, or reported, before that."""
+    closed: list[int] = []
+
+    def close(descriptor: int) -> None:
+        closed.append(descriptor)
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    log = GradientLog(tmp_path, keep_mib=0, segment_bytes=1)
+    log.append(BEGAN)
+    write(log, 1)
+    files = sorted(log._files)
+    monkeypatch.setattr(os, "close", close)
+    log.close()
+    monkeypatch.undo()
+    assert sorted(closed) == files and len(files) == 2
+    for file in files:
+        os.close(file)
