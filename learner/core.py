@@ -348,7 +348,7 @@ class LearnerCore:
             },
             score=stats.score,
             last_evaluation=stats.counters.evaluation,
-            under_evaluation=self._evaluations.under_way,
+            under_evaluation=self._evaluations.under_way(),
         )
 
     def _improved(self, now: float) -> bool:

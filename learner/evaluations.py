@@ -46,7 +46,7 @@ class _Given:
     saved: bool
     """Whether a checkpoint of these weights was begun, so that they can be kept."""
     lost: bool = False
-    """Whether that checkpoint could not be written."""
+    """Whether that checkpoint could not be written, or is not kept any more."""
     episodes: list[Episode] = field(default_factory=list)
     """Episodes of all reports on these weights."""
     reports: int = 1
@@ -72,10 +72,15 @@ class Evaluations:
         """When `is_due` may next be true; infinite: not before the next message."""
         return self._due if self._waiting else math.inf
 
-    @property
     def under_way(self) -> Collection[int]:
-        """Versions that are being evaluated, whose checkpoints are to be kept."""
-        return {given.version for given in self._given.values() if given.reports}
+        """Return the versions that are being evaluated, whose checkpoints are to be kept; no others are from now on.
+
+        Those of evaluators that have gone are among the others: killed ones would otherwise fill the disk.
+        """
+        here = {peer.incarnation for _, peer in self._run.peers.role("evaluator")}
+        for incarnation, given in self._given.items():
+            given.lost |= given.reports > 0 and incarnation not in here
+        return {given.version for given in self._given.values() if given.reports and not given.lost}
 
     def _left(self, routing_id: bytes) -> None:
         self._waiting.pop(routing_id, None)

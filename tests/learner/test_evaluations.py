@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from common.rl.episode import Episode
-from common.wire.messages import Evaluation, Pull, Refused, Weights, Welcome
+from common.wire.messages import Evaluation, Goodbye, Pull, Refused, Weights, Welcome
 from learner.connections import Progress
 from learner.effects import Disconnect, Effect, Finish, RateCheckpoint, SaveCheckpoint, Send
 from learner.evaluations import EVALUATORS, UNCHANGED_SECONDS
@@ -276,6 +276,21 @@ def test_an_evaluation_outlives_a_broken_connection() -> None:
     run.report(version, 10.0, name="e again")
     assert run.counters.evaluations == 1
     assert len(sent(run.pull("e again", version), Weights)) == 1
+
+
+def test_who_is_gone_keeps_no_checkpoint_and_may_come_back_too_late_for_the_best() -> None:
+    """An evaluator that is killed again and again would otherwise fill the disk."""
+    run = Run()
+    run.learn()
+    version = run.given()
+    run.core.handle(run.now, b"e", Goodbye(reason="killed"), None)
+    newer = run.learn()
+    run.tick(100_000.0)
+    assert (run.saves[-1].version, run.saves[-1].under_evaluation) == (newer, set())
+    run.join("e")
+    run.report(version, 10.0)
+    assert run.counters.evaluations == 1
+    assert sent(run.pull(version=version), Weights) == [], "it is not the best: its checkpoint may be gone"
 
 
 @pytest.mark.parametrize(
