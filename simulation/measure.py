@@ -87,6 +87,10 @@ def measured(settings: Settings, costs: Costs) -> Costs:
     rollouts = max(1, len(sending.seconds))
     computing = max(0.0, advancing.total - playing.total) if playing.seconds else 0.0
     acting = max(0.0, advancing.total - computing - stepping.total) / batches
+    step: dict[str, float] = {"optimizer_step": optimizing.median}
+    if cluster.settings.exchange.kind != "gradients":  # the step was measured with what the learner computes in it
+        frames = max(1, counters.frames) / max(1, counters.version)
+        step = {"optimizer_step": 0.0, "learner_frame": optimizing.median / frames}
     return msgspec.structs.replace(
         costs,
         batch_step=acting,
@@ -95,5 +99,5 @@ def measured(settings: Settings, costs: Costs) -> Costs:
         gradient_step=0.0,
         message=max(0.0, handling.median - optimizing.median) + SHELL_SECONDS,
         message_mib=0.0,
-        optimizer_step=optimizing.median,
+        **step,
     )
