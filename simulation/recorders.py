@@ -1,7 +1,8 @@
 """Recorders for the output of a simulated run: into memory, or into a run folder like any other run's."""
 
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,9 @@ class FolderRecorder:
         self._writer.row(now, row)
 
     def save(self, save: SaveCheckpoint) -> str:
-        if (sync := self._gradient_log.saved(save.version)) is not None:
-            self._writer.sync(sync)
+        with _told():
+            if (sync := self._gradient_log.saved(save.version)) is not None:
+                self._writer.sync(sync)
         self._writer.save(save)
         self._wait()
         return next((saved.error for saved in self._writer.saved()), "")
@@ -81,7 +83,8 @@ class FolderRecorder:
         return next(((read.checkpoint, read.error) for read in self._writer.best_read()), (None, "it was not read"))
 
     def record(self, record: Record) -> None:
-        self._gradient_log.append(record.entry, record.body or b"")
+        with _told():
+            self._gradient_log.append(record.entry, record.body or b"")
 
     def log(self, now: float, line: Log) -> None:
         getattr(_log, line.level)("%10.2f s  %s", now, line.text)
@@ -98,3 +101,12 @@ class FolderRecorder:
         """Waits for the disk, so that its speed does not change what the core is told, or when."""
         if not self._writer.wait(DISK_SECONDS):
             raise UnavailableError(f"{self.run.folder.path}: the disk has not taken a checkpoint in {DISK_SECONDS:g} s")
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Return a context in which a disk that takes no more ends the record, and not the run."""
+    try:
+        yield
+    except OSError as error:
+        _log.error("nothing more is recorded (record.gradients): %s", error)

@@ -52,3 +52,18 @@ def test_the_best_checkpoint_is_read_again(tmp_path: Path) -> None:
     read, error = recorder.read_best()
     assert read is not None and (read.version, error) == (memory.best.version, "")
     recorder.close(None)
+
+
+def test_a_disk_that_takes_no_record_ends_the_recording_and_not_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = cluster_of("record.gradients=true")[0].settings
+    recorder = FolderRecorder(tmp_path / "run", settings)
+    recorder.run.folder.gradients.touch()  # in the way of the folder
+    cluster = Cluster(settings, Simulation(costs=SLOW), recorder)
+    cluster.run()
+    recorder.close(None)
+    assert cluster.status().state == "finished"
+    assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "ERROR"] == [
+        "nothing more is recorded (record.gradients)"
+    ]
