@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from itertools import islice
 
+from common.settings.sections import MAX_ACTORS
 from common.wire.messages import MAX_ACTORS_NAMED, FleetOrder, FleetReport, Hello
 from learner.absentees import Absentees, called
+from learner.bounded_dict import BoundedDict
 from learner.effects import Effect, Log, Send
 from learner.peer import PREPARING, Peer
 from learner.run import Run
@@ -28,8 +30,8 @@ class Fleet:
         """Whether it is settled if the scaling thresholds can be reached."""
         self._run_stats = run.stats
         self._peers = run.peers
-        self._silent: dict[tuple[str, str], tuple[float, float]] = {}
-        """Actors that fell silent, by launcher and name: when each was last heard, and from when on it hangs."""
+        self._silent: BoundedDict[tuple[str, str], tuple[float, float]] = BoundedDict(MAX_ACTORS)
+        """Actors that fell silent last, by launcher and name: when each was last heard, and from when on it hangs."""
 
     def decide(self, now: float) -> list[Effect]:
         """Ask the scaling policy for the number of actors, and order it if it has changed.
@@ -135,7 +137,8 @@ class Fleet:
         hang = {} if launcher.absentees is None else launcher.absentees.hanging()
         if not self._silent:
             return hang
-        self._silent = {key: times for key, times in self._silent.items() if now < times[1] + SILENT_SECONDS}
+        for key in [key for key, (_, since) in self._silent.items() if now >= since + SILENT_SECONDS]:
+            del self._silent[key]
         names = called(launcher.hello.name)
         fell = ((key[1], now - seen) for key, (seen, since) in self._silent.items() if key[0] in names and now >= since)
         return dict(islice((hang | dict(fell)).items(), MAX_ACTORS_NAMED))

@@ -4,12 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.settings.sections import MAX_ACTORS
 from common.wire.messages import FleetOrder, FleetReport, Goodbye, Heartbeat, Refused, SiteReport, Welcome
 from learner.core import LearnerCore
 from learner.effects import Effect
-from learner.fleet import share
+from learner.fleet import Fleet, share
+from learner.meters import Rate
+from learner.peer import Peer
 from learner.run_stats import Counters
-from tests.helpers.run import attend, gradient_of, hello_of, learner_of, logged, sent
+from tests.helpers.run import attend, gradient_of, hello_of, learner_of, logged, run_of, sent, settings_of
 
 FIXED = ("scaling.policy=fixed", "scaling.minimum=6", "scaling.maximum=6")
 GROWING = (
@@ -305,3 +308,11 @@ def test_actors_behind_a_relay_count_for_scaling_and_do_not_hang() -> None:
     hang = [order.silent for now in range(1400, 2100, 10) for order in at(float(now), 5)]
     assert hang and set(hang[-1]) == {"lab-5"}
     assert core.run.peers.actors == 5
+
+
+def test_silent_actors_of_a_launcher_that_never_comes_do_not_fill_the_memory() -> None:
+    """Peers choose their names, and nobody is there to be told of them."""
+    fleet = Fleet(run_of(settings_of()))
+    for number in range(2 * MAX_ACTORS):
+        fleet.fell_silent(Peer(hello_of(f"a-{number}", launcher="gone"), 0.0, Rate(1.0, 0.0)))
+    assert len(fleet._silent) == MAX_ACTORS
