@@ -4,6 +4,7 @@ It is a process of its own because Ray ends every connected process when its hea
 handlers of its own. When the driver ends, for whatever reason, Ray ends the actors that it started.
 """
 
+import contextlib
 import os
 import re
 import socket
@@ -133,7 +134,8 @@ class Seats:
                 ended.append(self._result(slot, seat))
                 self._free(slot)
             elif seat.placed in done:
-                seat.host = str(self._ray.get(seat.placed, timeout=_RESULT_SECONDS))
+                with contextlib.suppress(self._ray.exceptions.RayError):  # lost: soon its other reference says so, too
+                    seat.host = str(self._ray.get(seat.placed, timeout=_RESULT_SECONDS))
         return ended
 
     def _done(self, references: list[Any]) -> set[Any]:

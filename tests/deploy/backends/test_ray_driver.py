@@ -114,6 +114,16 @@ def test_an_actor_that_ends_gives_its_seat_back(seats: Seats, ray: Ray) -> None:
     assert seats.ask(Ask()) == Answer()
 
 
+def test_one_that_is_lost_before_it_said_where_it_is_ends_no_other(seats: Seats, ray: Ray) -> None:
+    seats.ask(Ask(start=(0, 1)))
+    ray.results |= {"host 0": RayError(GONE), "host 1": "h1"}  # Ray fails the two calls of a seat one after the other
+    assert seats.ask(Ask()) == Answer(sets(0, 1), sets(0))
+    ray.results["run 0"] = RayError(GONE)
+    answer = seats.ask(Ask())
+    assert answer.note == "ray: lost on the way: RayError: The actor is unavailable"
+    assert (answer.alive, [(end.slot, end.exit_code) for end in answer.ended]) == (sets(1), [(0, 0)])
+
+
 def test_one_without_room_is_gone_at_once_and_another_is_asked_then_killed_then_given_up(
     seats: Seats, ray: Ray
 ) -> None:
