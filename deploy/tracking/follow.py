@@ -37,7 +37,7 @@ RETRY_SECONDS, LONGEST_RETRY_SECONDS = 2.0, 60.0
 LAST_TRIES = 3
 """Failures in a row after which the tracker is given up, once the run is over."""
 Wait = Callable[[float], bool]
-"""Waits so many seconds, and says whether to stop."""
+"""Waits so many seconds, perhaps none, and says whether to stop."""
 _log = logging.getLogger("track")
 
 
@@ -93,7 +93,7 @@ class Follower:
         the run is over.
         """
         pause: float | None = 0.0
-        while pause is not None and not (pause and wait(pause)):
+        while pause is not None and not wait(pause):
             try:
                 pause = self._look()
             except ConfigurationError:

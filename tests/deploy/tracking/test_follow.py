@@ -65,6 +65,8 @@ def followed(folder: Path, *looks: Callable[[], object], target: Target = TARGET
     waits: list[float] = []
 
     def wait(seconds: float) -> bool:
+        if not seconds:
+            return False
         waits.append(seconds)
         if len(waits) > len(looks):
             return True
@@ -106,6 +108,14 @@ def test_it_is_followed_while_it_goes_on(noting: Noting, tmp_path: Path) -> None
     assert [row.frames for row in noting.rows] == [1, 2, 3]
     assert noting.ended == [("stopped", {"epoch": 1.0, "frames": 3.0})]
     assert set(waits) == {follow.LOOK_SECONDS}
+
+
+def test_who_has_much_to_tell_stops_between_two_parts_of_it(noting: Noting, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "x", returns=[])
+    add(folder, *range(3 * follow.AT_ONCE))
+    follower = Follower(RunFolder(folder), "wandb", TARGET)
+    assert follower.follow(lambda _: bool(noting.rows)).rows == follow.AT_ONCE
+    assert followed(folder)[0].rows == 2 * follow.AT_ONCE
 
 
 def test_the_summary_of_an_earlier_epoch_is_none(noting: Noting, tmp_path: Path) -> None:

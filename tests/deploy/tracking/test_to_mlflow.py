@@ -34,7 +34,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def track(folder: Path, uri: str, project: str) -> Outcome:
-    return Follower(RunFolder(folder), "mlflow", Target(project, uri)).follow(lambda _: True)
+    return Follower(RunFolder(folder), "mlflow", Target(project, uri)).follow(lambda pause: pause > 0)
 
 
 def found(uri: str, project: str) -> tuple[Any, dict[str, list[tuple[int, float]]]]:

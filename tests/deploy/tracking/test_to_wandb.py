@@ -27,7 +27,7 @@ BLOCK, HEAD = 2**15, struct.Struct("<IHB")
 
 
 def track(folder: Path, project: str = "p") -> Outcome:
-    return Follower(RunFolder(folder), "wandb", Target(project, offline=True)).follow(lambda _: True)
+    return Follower(RunFolder(folder), "wandb", Target(project, offline=True)).follow(lambda pause: pause > 0)
 
 
 def records(file: Path) -> Iterator[Any]:
