@@ -58,7 +58,7 @@ def exchange(env: str, *, seconds: float, also_actions: bool, as_json: bool, **g
             click.echo(f"exchange.kind = {kind} is left out: {error}", err=True)
             continue
         with tempfile.TemporaryDirectory(prefix="a3cd-bench-") as folder:
-            run = TrainRequest(chosen, Path(folder, "run"), resume=False)
+            run = TrainRequest(chosen, Path(folder, "run"), resume=False, no_curve=True)
             code, summary = supervise(run)
             if code != EXIT_DONE or not summary:
                 return code

@@ -64,6 +64,7 @@ def test_each_exchange_that_the_algorithm_has(runs: list[TrainRequest]) -> None:
         assert (run.settings.limits.seconds, run.settings.limits.until_return) == (7.0, None)
         assert (run.settings.seed, run.settings.scaling.minimum, run.resume) == (4, 3, False)
         assert not run.run_dir.parent.exists(), "the folder is deleted"
+        assert run.no_curve, "or it would be drawn beside the next run"
 
 
 @pytest.mark.usefixtures("runs")
