@@ -35,9 +35,10 @@ def look(access: LearnerEndpoint) -> list[Finding]:
 def name(address: Address) -> Finding:
     try:
         known = socket.getaddrinfo(address.host.strip("[]"), address.port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
         mend = "write the learner's host name as other programs here reach it, or its IP address"
-        return Finding("learner's name", "bad", f"{address.host}: {error.strerror}", mend)
+        why = error.strerror if isinstance(error, OSError) else "no name of a host"
+        return Finding("learner's name", "bad", f"{address.host}: {why}", mend)
     found = dict.fromkeys(str(entry[4][0]) for entry in known)
     return Finding("learner's name", "ok", f"{address.host} is {', '.join(found)}")
 

@@ -93,6 +93,12 @@ def test_a_name_nobody_knows_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
+@pytest.mark.parametrize("host", ["gpu..box", "g" * 64])
+def test_a_name_that_no_host_can_have(host: str) -> None:
+    (finding,) = look(LearnerEndpoint(Address(host, 5555)))
+    assert (finding.state, finding.text) == ("bad", f"{host}: no name of a host")
+
+
 def test_addresses_of_a_name_are_named_once() -> None:
     assert name(Address("127.0.0.1", 5555)).text == "127.0.0.1 is 127.0.0.1"
     assert name(Address("[::1]", 5555)).text == "[::1] is ::1"
