@@ -3,9 +3,10 @@
 import platform
 import sys
 import threading
+import time
 
 from common.host.service import notify
-from deploy.backends.process import ONE_THREAD
+from deploy.backends.process import ENDING_SECONDS, ONE_THREAD
 from deploy.children import Child, Children, a3cd
 
 _STOPPED = 143
@@ -40,7 +41,9 @@ class Seat:
                 except OSError as error:
                     return 127, f"cannot be started: {error}"
             while (code := self._child.exit_code) is None:
-                quiet.wait(0.02 if self._child.silent else 1.0)
+                quiet.wait(1.0)
+                if self._child.silent:
+                    time.sleep(ENDING_SECONDS)
             return code, "\n".join(self._child.last_lines)
 
     def stop(self, kill: bool) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,31 @@ def test_one_that_is_to_leave_before_it_came(begun: Path) -> None:
     seat.stop(kill=False)
     assert seat.run([]) == (143, "")
     assert not begun.exists()
+
+
+def test_one_that_closed_its_output_is_looked_at_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    class Ending:
+        silent, last_lines = True, ("bye",)
+
+        @property
+        def exit_code(self) -> int | None:
+            seen.append("look")
+            return None if len(seen) < 5 else 0
+
+    class Started(contextlib.nullcontext["Started"]):
+        def __enter__(self) -> Started:
+            return self
+
+        def start(self, *_: object, ended: Callable[[], None], **__: object) -> Ending:
+            ended()
+            return Ending()
+
+    monkeypatch.setattr("deploy.backends.ray_seat.Children", Started)
+    monkeypatch.setattr("deploy.backends.ray_seat.time.sleep", lambda _: seen.append("pause"))
+    assert Seat().run([]) == (0, "bye")
+    assert seen == ["look", "pause", "look", "pause", "look"]
 
 
 def test_without_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
