@@ -200,6 +200,7 @@ def connect(context: str = "", namespace: str = "") -> tuple[Any, str]:
     Raises ConfigurationError if there is neither, or if the kubeconfig has no such `context`.
     """
     from kubernetes import client, config
+    from kubernetes.config import kube_config
     from kubernetes.config.config_exception import ConfigException
 
     configuration = client.Configuration()
@@ -209,8 +210,9 @@ def connect(context: str = "", namespace: str = "") -> tuple[Any, str]:
             here = _own_namespace()
         else:
             config.load_kube_config(context=context or None, client_configuration=configuration)
-            contexts, active = config.list_kube_config_contexts()
-            chosen = next((one for one in contexts if one["name"] == context), active)
+            # list_kube_config_contexts() would want a current context even where `context` is another.
+            merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config
+            chosen = kube_config.KubeConfigLoader(merged, active_context=context or None).current_context
             here = chosen["context"].get("namespace", "")
     except (ConfigException, OSError) as error:
         raise ConfigurationError(

@@ -201,6 +201,17 @@ def test_a_launcher_in_a_pod_needs_to_be_told_nothing(
     core.api_client.close()
 
 
+def test_a_context_that_is_named_needs_no_current_one(api: Api, tmp_path: Path) -> None:
+    file = api.config(tmp_path)
+    kept = [line for line in file.read_text().splitlines() if "current-context" not in line]
+    file.write_text("\n".join(kept))
+    with pytest.raises(ConfigurationError, match="Expected key current-context"):
+        connect()
+    core, namespace = connect("lab")
+    assert (core.api_client.configuration.host, namespace) == (api.url, "games")
+    core.api_client.close()
+
+
 def test_a_context_that_is_not_there(api: Api) -> None:
     with pytest.raises(ConfigurationError, match="Expected object with name other"):
         connect("other")
