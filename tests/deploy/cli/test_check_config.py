@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from common.settings.sections import Settings
@@ -29,8 +30,17 @@ def test_a_file(tmp_path: Path) -> None:
     assert "NotHere-v0 does not exist" in a3cd("check-config", config).stderr
     unseen = a3cd("check-config", "--parse-only", config)
     assert (unseen.exit_code, unseen.output) == (0, f"{config}: good: NotHere-v0, a3c, fixed scaling\n")
-    read = CliRunner().invoke(cli, ["check-config", "-"], input="seed = -1")
-    assert (read.exit_code, "standard input: seed = -1: must be" in read.stderr) == (78, True)
+
+
+@pytest.mark.parametrize(
+    ("piped", "why"),
+    [(b"seed = -1", "seed = -1: must be"), (b"# \xff", "is no UTF-8 text (byte 2)"), ("# –".encode(), "")],
+)
+def test_standard_input(piped: bytes, why: str) -> None:
+    for charset in ("utf-8", "latin-1", "ascii"):  # of a locale; TOML has its own
+        read = CliRunner(charset=charset).invoke(cli, ["check-config", "--parse-only", "-"], input=piped)
+        assert read.exit_code == (78 if why else 0)
+        assert f"standard input: {why}" in read.stderr if why else "-: good: " in read.output
 
 
 def test_against_a_run(tmp_path: Path) -> None:
