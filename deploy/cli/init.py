@@ -1,5 +1,6 @@
 """`a3cd init`: write a file of settings for an environment, with what each of them means."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -39,7 +40,10 @@ def init(env: str, to: Path, algorithm: str | None, assignments: tuple[str, ...]
         raise ConfigurationError(f"{to}: {error.strerror}; choose another file with --to") from error
     except OSError as error:
         raise UnavailableError(f"{to}: {error.strerror}") from error
-    click.echo(f"{to}: settings for {env}\n  train     a3cd train --config {to}\n  check     a3cd check-config {to}")
+    typed = shlex.quote(str(to))
+    click.echo(
+        f"{to}: settings for {env}\n  train     a3cd train --config {typed}\n  check     a3cd check-config {typed}"
+    )
 
 
 def written(env: str, to: Path, algorithm: str | None, assignments: tuple[str, ...]) -> str:
@@ -52,7 +56,7 @@ def written(env: str, to: Path, algorithm: str | None, assignments: tuple[str, .
     settings = override(presets.for_environment(env, algorithm), assignments)
     find_spec(settings.environment.id)
     preset = presets.find(env)
-    file = "FILE" if str(to) == STDOUT else to
+    file = "FILE" if str(to) == STDOUT else shlex.quote(str(to))
     lines = [
         f"Settings of a run of {settings.environment.id}.",
         f"Preset: {preset.purpose}" if preset else "There is no preset for it: all are defaults.",

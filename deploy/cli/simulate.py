@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,5 +147,5 @@ def _text(result: dict[str, Any]) -> str:
         f"{result['env']}: {mean} after {result['frames']:,} frames, {result['episodes']:,} episodes and "
         f"{result['seconds']:.1f} virtual s ({result['state']}), simulated in {result['simulated_in']:.1f} s\n"
         f"  curve     {result['run_dir']}/curve.png\n"
-        f"  evaluate  a3cd evaluate {result['run_dir']}"
+        f"  evaluate  a3cd evaluate {shlex.quote(result['run_dir'])}"
     )

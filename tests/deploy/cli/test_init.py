@@ -26,6 +26,12 @@ def test_the_file_holds_what_train_would_take(folder: Path) -> None:
         assert a3cd("check-config", "--parse-only", file).exit_code == 0
 
 
+def test_its_commands_can_be_typed_as_they_stand(folder: Path) -> None:
+    result = a3cd("init", "CartPole-v1", "--to", "my run.toml")
+    assert "  train     a3cd train --config 'my run.toml'\n  check     a3cd check-config 'my run.toml'" in result.output
+    assert "# " + "    a3cd check-config 'my run.toml'" in (folder / "my run.toml").read_text()
+
+
 def test_an_environment_without_a_preset(folder: Path) -> None:
     (folder / "own_envs.py").write_text("import gymnasium\nclass Grid(gymnasium.Env): pass\n")
     assert a3cd("init", "own_envs.py:Grid", "--to", "x.toml").exit_code == 0

@@ -36,9 +36,10 @@ def test_a_run_in_virtual_time_ends_with_a_summary_and_a_folder(tmp_path: Path) 
 
 
 def test_for_a_person_it_says_how_long_it_really_took(tmp_path: Path) -> None:
-    result = a3cd("simulate", run_file(tmp_path), "--actors", "1", "--run-dir", tmp_path / "run")
+    result = a3cd("simulate", run_file(tmp_path), "--actors", "1", "--run-dir", tmp_path / "my run")
     assert result.exit_code == 0, result.output
     assert "virtual s (finished), simulated in" in result.stdout
+    assert f"  evaluate  a3cd evaluate '{tmp_path}/my run'\n" in result.stdout
 
 
 def test_a_world_comes_from_a_file(tmp_path: Path) -> None:
