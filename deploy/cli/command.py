@@ -4,7 +4,9 @@ Each part is imported only when its command runs: `a3cd --help` and the launcher
 """
 
 import importlib
+import io
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,8 @@ def exchange(env: str, **given: Any) -> None:
 
 
 def main() -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # a locale may lack what the tables are drawn with
     if "_A3CD_COMPLETE" in os.environ:
         from deploy.cli.completion import install
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,14 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         main()
     assert exited.value.code == 0
     assert capsys.readouterr().out.startswith("a3cd, version ")
+
+
+def test_a_locale_without_the_characters_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out, encoding="latin-1"))
+    monkeypatch.setattr("deploy.cli.command.cli", lambda **_: print("a –", flush=True))
+    main()
+    assert out.getvalue() == b"a ?\n"
 
 
 def test_without_torch_the_cure_is_named(stand: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
