@@ -16,6 +16,8 @@ import pytest
 from deploy.cli.command import cli
 from deploy.install.payload import SYSTEM, USER, Layout, read
 from deploy.install.roles import UNITS
+from deploy.launcher.command import launcher
+from deploy.launcher.options import check_ways
 
 SERVICES = [name for name in UNITS if name.endswith(".service")]
 ROOT = Path(__file__).parents[2] / "deploy" / "units"
@@ -141,6 +143,18 @@ def test_every_environment_sample_sets_nothing_and_names_what_the_units_read() -
         assert all(line.startswith("#") or not line for line in lines), file
         for variable in re.findall(r"^#(A3CD_\w+)=", file.read_text(), re.MULTILINE):
             assert f"{{{variable}}}" in read_somewhere or f"${variable}" in read_somewhere
+
+
+def test_each_sample_of_the_launcher_may_stand_alone() -> None:
+    pairs = list(settings(SYSTEM.unit("a3cd-launcher.service").decode()))
+    (command,) = [value for key, value in pairs if key == "ExecStart"]
+    samples = re.findall(r"^#(A3CD_\w+)=(.*)$", read("environment", "launcher.env").decode(), re.MULTILINE)
+    assert len(samples) >= 3
+    for name, value in samples:
+        words = expanded(command, variables(pairs) | {name: value})
+        context = launcher.make_context("launcher", words[2:])
+        check_ways(context, context.params["start_with"])
+        context.close()
 
 
 def test_the_users_of_the_units_are_made() -> None:
