@@ -16,7 +16,7 @@ _EXITED = "1"
 _TRANSIENT = (
     *("--quiet", "--no-block", "--no-ask-password", "--slice=a3cd.slice", "--service-type=notify", "--nice=10"),
     *(f"--setenv={name}={value}" for name, value in ONE_THREAD.items()),
-    *("--property=Restart=always", "--property=RestartSec=5", "--property=RestartPreventExitStatus=2 78"),
+    *("--property=Restart=always", "--property=RestartSec=15", "--property=RestartPreventExitStatus=2 78"),
     *("--property=SuccessExitStatus=143", "--property=KillMode=mixed", "--property=TimeoutStopSec=20"),
     *("--property=TimeoutStartSec=300", "--property=WatchdogSec=60", "--property=SyslogIdentifier=a3cd-actor"),
     *("--property=CPUSchedulingPolicy=batch", "--property=IOSchedulingClass=idle"),

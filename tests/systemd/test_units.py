@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from deploy.backends.systemd import _TRANSIENT
 from deploy.cli.command import cli
 from deploy.install.payload import SYSTEM, USER, Layout, read
 from deploy.install.roles import UNITS
@@ -155,6 +156,14 @@ def test_each_sample_of_the_launcher_may_stand_alone() -> None:
         context = launcher.make_context("launcher", words[2:])
         check_ways(context, context.params["start_with"])
         context.close()
+
+
+def test_the_properties_of_a_transient_unit_are_those_of_the_unit() -> None:
+    unit = dict(settings(SYSTEM.unit("a3cd-actor@.service").decode()))
+    given = [word.removeprefix("--property=").partition("=") for word in _TRANSIENT if word.startswith("--property=")]
+    properties = {key: value for key, _, value in given}
+    assert properties.pop("RestartPreventExitStatus") == f"{unit['RestartPreventExitStatus']} 78"
+    assert properties == {key: unit[key] for key in properties}
 
 
 def test_the_users_of_the_units_are_made() -> None:
