@@ -20,6 +20,12 @@ def test_the_versions_are_those_the_package_states() -> None:
     assert PROJECT["requires-python"] == ">=" + ".".join(map(str, software.PYTHON))
 
 
+def test_the_lowest_click_can_load_the_commands() -> None:
+    """Up to 8.4 its ParamType and CompletionItem take no type in brackets."""
+    stated = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
+    assert release(stated["click"]) >= (8, 5)
+
+
 def test_the_extras_bring_what_is_looked_for() -> None:
     for distribution, extra, _ in software.ENVIRONMENTS:
         assert [name.split(">=")[0] for name in PROJECT["optional-dependencies"][extra]] == [distribution]
