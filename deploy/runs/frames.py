@@ -56,6 +56,6 @@ def _found(folder: Path) -> list[FoundRun]:
 def _pandas() -> Any:
     try:
         import pandas
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise ConfigurationError("tables of runs need pandas: pip install 'a3cd[pandas]'") from error
     return pandas

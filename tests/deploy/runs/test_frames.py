@@ -43,6 +43,14 @@ def test_broken_runs_are_warned_of(folder: Path) -> None:
         assert a3cd.runs(folder)["seed"].tolist() == [0, 2]
 
 
+def test_a_pandas_that_is_broken_says_so_itself(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pandas.py").write_text("raise ImportError('built for another numpy')")
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="built for another numpy"):
+        a3cd.runs(folder)
+
+
 def test_without_pandas_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for table in (a3cd.runs, a3cd.curves):
