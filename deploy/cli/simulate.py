@@ -64,7 +64,8 @@ def simulate(run: str, **given: Any) -> None:
 
 def settings_of(run: str, *, actors: tuple[int, int] | None, assignments: tuple[str, ...], **limits: Any) -> Settings:
     """The settings of the file or of the preset, with what the command line says."""
-    settings = read(Path(run)) if Path(run).exists() else presets.for_environment(run, None)
+    file = Path(run)
+    settings = read(file) if file.exists() and not file.is_dir() else presets.for_environment(run, None)
     settings = asked(settings, actors=actors, assignments=assignments, algorithm=None, network=None, **limits)
     if settings.limits.until_return is not None and settings.limits.until_return_of == "evaluation":
         raise ConfigurationError(

@@ -42,6 +42,13 @@ def test_for_a_person_it_says_how_long_it_really_took(tmp_path: Path) -> None:
     assert f"  evaluate  a3cd evaluate '{tmp_path}/my run'\n" in result.stdout
 
 
+def test_a_folder_with_the_name_of_a_preset_is_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "CartPole-v1").mkdir()
+    result = a3cd("simulate", "CartPole-v1", "--frames", 500, "--actors", 1, "--json", "--run-dir", "run")
+    assert json.loads(result.stdout)["env"] == "CartPole-v1"
+
+
 def test_a_world_comes_from_a_file(tmp_path: Path) -> None:
     world = tmp_path / "world.toml"
     world.write_text('[[hosts]]\nname = "lab"\nslots = 3\nlocal = false\n')
