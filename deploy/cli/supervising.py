@@ -141,7 +141,8 @@ def _end(learner: Child, launcher: Child, signals: Signals) -> int:
     """Ends the children that still run; returns the exit code of the training."""
     if learner.exit_code is None:
         _stop(launcher, learner)
-        return EXIT_TRY_LATER if learner.exit_code == EXIT_TRY_LATER else signals.exit_code
+        saved = learner.exit_code in (EXIT_DONE, EXIT_SIGINT, EXIT_SIGTERM)  # not if it was killed in the middle of it
+        return signals.exit_code if saved else learner.exit_code or EXIT_TRY_LATER
     if learner.exit_code != EXIT_DONE:
         launcher.terminate()  # else it would wait for the learner to come back
     launcher.wait(STOP_SECONDS)

@@ -61,6 +61,19 @@ def test_a_signal_is_passed_on(stage: Stage, tmp_path: Path, number: int) -> Non
     assert stage.launcher.asked
 
 
+def test_a_learner_that_is_killed_before_it_has_saved_the_run_is_told(stage: Stage, tmp_path: Path) -> None:
+    def kill() -> None:
+        stage.learner.exit_code = 137
+
+    def interrupt() -> None:
+        stage.when_asked = kill
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stage.looks = [interrupt]
+    with pytest.raises(UnavailableError, match=r"the learner ended with exit code 137; .*there is no checkpoint"):
+        supervise(planned(run_dir=tmp_path / "x"))
+
+
 @pytest.mark.parametrize(
     ("exit_code", "kind"),
     [(78, ConfigurationError), (2, ConfigurationError), (75, UnavailableError), (1, UnavailableError)],
