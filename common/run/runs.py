@@ -42,8 +42,8 @@ def _below(folder: Path, depth: int) -> Iterator[RunFolder]:
 def find_run(name: Path) -> Path:
     """Return the folder that `name` stands for: the newest run in RUNS for `last`, else `name` itself.
 
-    A folder called `last` is written `./last`. Raises ConfigurationError for `last` if there is no run, and for a
-    `name` that does not exist or is a folder of runs.
+    A folder called `last` is named by its absolute path, since `./last` is the same Path as `last`. Raises
+    ConfigurationError for `last` if there is no run, and for a `name` that does not exist or is a folder of runs.
     """
     if name == Path(LAST):
         return _newest()
