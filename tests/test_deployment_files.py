@@ -68,6 +68,17 @@ def test_the_array_script_starts_an_actor(tmp_path: Path) -> None:
     assert subprocess.run(script, env=environment, capture_output=True, check=False).returncode == 2
 
 
+def test_a_source_distribution_has_what_the_links_in_it_point_to() -> None:
+    """A wheel is built of one, too, which fails where a file is missing."""
+    root = DEPLOY.parent
+    targets = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    included = [root / path.removeprefix("/") for path in targets["sdist"]["include"]]
+    links = [file for folder in included for file in folder.rglob("*") if file.is_symlink()]
+    assert links
+    for link in links:
+        assert any(link.resolve().is_relative_to(path) for path in included), link
+
+
 def test_the_containerfile_copies_all_rooms_and_names_no_base_but_its_argument() -> None:
     text = (DEPLOY / "Containerfile").read_text()
     project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
