@@ -260,7 +260,18 @@ def exchange(env: str, **given: Any) -> None:
     finish(run(env, **given))
 
 
+def _open_what_was_closed() -> None:
+    """Open the standard streams that this process was started without.
+
+    Else their numbers would go to sockets and pipes, which would get what libraries write to standard error.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
 def main() -> None:
+    _open_what_was_closed()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")  # a locale may lack what the tables are drawn with
     if "_A3CD_COMPLETE" in os.environ:

@@ -45,6 +45,21 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("a3cd, version ")
 
 
+def test_a_start_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    def use(**_: Any) -> None:
+        assert sys.stdin.read() == ""
+        print("nowhere", flush=True)
+        print("nowhere", file=sys.stderr, flush=True)
+
+    streams = ("stdin", "stdout", "stderr")
+    for name in streams:
+        monkeypatch.setattr(sys, name, None)
+    monkeypatch.setattr("deploy.cli.command.cli", use)
+    main()
+    for name in streams:
+        getattr(sys, name).close()
+
+
 def test_a_locale_without_the_characters_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out, encoding="latin-1"))
