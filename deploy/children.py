@@ -26,7 +26,10 @@ _TERMINATE = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 def a3cd(*arguments: str) -> list[str]:
     """The command line of `a3cd`: the script beside this Python if there is one, else the program that runs now."""
     script = Path(sys.executable).with_name("a3cd.exe" if sys.platform == "win32" else "a3cd")
-    return [str(script) if script.exists() else sys.argv[0], *arguments]
+    if script.exists():
+        return [str(script), *arguments]
+    by_module = Path(sys.argv[0]).name == "__main__.py"  # `python -m a3cd`; that file is no program
+    return [*([sys.executable, "-m", "a3cd"] if by_module else [sys.argv[0]]), *arguments]
 
 
 def kill(process: subprocess.Popen[Any]) -> None:

@@ -22,10 +22,10 @@ _TASK = re.compile(r"^ *(\d+)\|(\d+)\|([^|\n]*)\|([^|\n]*?) *$", re.MULTILINE)
 _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
-def script(program: str, words: Sequence[str], launcher: str) -> str:
-    """The script of a task; `words`: the learner's address, and more options of `a3cd actor`."""
+def script(program: Sequence[str], words: Sequence[str], launcher: str) -> str:
+    """The script of a task; `program`: a3cd; `words`: the learner's address, and more options of `a3cd actor`."""
     name = f'{shlex.quote(f"{launcher}-")}"$SLURM_ARRAY_TASK_ID"'  # as `actor_name`
-    command = shlex.join([program, "actor", *words, "--launcher", launcher])
+    command = shlex.join([*program, "actor", *words, "--launcher", launcher])
     variables = " ".join(f"{variable}={value}" for variable, value in ONE_THREAD.items())
     # The actor replaces the shell, so that Slurm's SIGTERM reaches it.
     return f"#!/bin/sh\nexport {variables}\nexec {command} --name {name}\n"

@@ -113,7 +113,7 @@ def places(
         case "systemd":
             backend = SystemdBackend(slots, user=given["user"], unit=given["unit"])
         case "slurm":
-            program = given["remote"] or a3cd()[0]  # a cluster's nodes usually see the same files
+            program = [given["remote"]] if given["remote"] else a3cd()  # a cluster's nodes usually see the same files
             backend = SlurmBackend(group_name(name, learner), script(program, words, name), given["sbatch_option"])
         case "ray":
             backend = _ray(access, modules, name, given)

@@ -105,5 +105,7 @@ def test_a3cd_is_the_script_beside_this_python(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", ["/opt/bin/a3cd", "launcher"])
     assert a3cd("actor", "x") == ["/opt/bin/a3cd", "actor", "x"]
+    monkeypatch.setattr(sys, "argv", ["/opt/lib/a3cd/__main__.py", "launcher"])
+    assert a3cd("actor") == [str(tmp_path / "python"), "-m", "a3cd", "actor"]
     script = program(tmp_path, "a3cd", "")
     assert a3cd() == [str(script)]

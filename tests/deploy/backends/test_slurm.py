@@ -168,7 +168,7 @@ def test_reasons_for_waiting_that_do_not_pass_are_told(backend: SlurmBackend, sl
 
 def test_the_script_quotes_every_word_and_becomes_the_actor(tmp_path: Path) -> None:
     shows = program(tmp_path, "a3cd; x", "import os, sys; print(sys.argv[1:], os.environ['OMP_NUM_THREADS'])")
-    text = script(str(shows), ["tcp://gpu:5555", "--allow-module", "$(id)"], "ann's lab")
+    text = script([str(shows)], ["tcp://gpu:5555", "--allow-module", "$(id)"], "ann's lab")
     environment = {"PATH": os.environ["PATH"], "SLURM_ARRAY_TASK_ID": "12"}
     said = subprocess.run(["sh"], input=text, env=environment, capture_output=True, text=True, check=True).stdout
     words = ["actor", "tcp://gpu:5555", "--allow-module", "$(id)", "--launcher", "ann's lab", "--name", "ann's lab-12"]
