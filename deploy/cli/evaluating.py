@@ -1,5 +1,6 @@
 """The evaluator of a training on this machine: a process at the lowest priority, started once the run has lasted."""
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 
@@ -16,6 +17,8 @@ RETRY_SECONDS, LONGEST_RETRY_SECONDS = 10.0, 600.0
 """Pause before an evaluator that ended is started again; twice as long each time."""
 NICENESS = "19"
 """The evaluator takes what learner and actors leave of the processors."""
+
+_log = logging.getLogger(__name__)
 
 
 def words(address: Address, modules: Sequence[str]) -> list[str]:
@@ -49,4 +52,8 @@ class Evaluating:
             self._child = None
             self._due = math.inf if code == EXIT_DONE else now + self._pauses.next()
         if self._child is None and now >= self._due:
-            self._child = self._start(*self._words)
+            try:
+                self._child = self._start(*self._words)
+            except OSError as error:  # such as too many processes: the training goes on without it
+                self._due = now + self._pauses.next()
+                _log.warning(f"the evaluator cannot be started now: {error.strerror}")

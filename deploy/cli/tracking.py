@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from common.errors import EXIT_DONE
@@ -27,21 +28,25 @@ class Tracking:
         """`start`: starts `a3cd` with the arguments given."""
         self._start, self._run_dir, self._kinds = start, run_dir, kinds
         self._children: dict[str, Child] = {}
+        self._begun = False
 
     def begin(self) -> None:
         """Start the trackers, once the run has its folder; may be called any number of times."""
+        self._begun = True
         for kind in self._kinds:
             if kind not in self._children:
-                self._children[kind] = self._start(*words(self._run_dir, kind))
+                with suppress(OSError):  # such as too many processes: tried again at the next call
+                    self._children[kind] = self._start(*words(self._run_dir, kind))
 
     def end(self, say: Callable[[str], None], *, stopped: bool) -> None:
         """Wait for a bounded time until they have sent everything; `say` is told how to send the rest."""
         until = time.monotonic() + (STOPPED_SECONDS if stopped else END_SECONDS)
         while time.monotonic() < until and any(child.exit_code is None for child in self._children.values()):
             time.sleep(LOOK_SECONDS)
-        for kind, child in self._children.items():
-            if child.exit_code is None:
+        for kind in self._kinds if self._begun else ():
+            child = self._children.get(kind)
+            if child is not None and child.exit_code is None:
                 child.terminate()
                 child.wait(STOPPED_SECONDS)
-            if child.exit_code != EXIT_DONE:
+            if child is None or child.exit_code != EXIT_DONE:
                 say(f"{kind} has not been told everything: a3cd {shlex.join(words(self._run_dir, kind))}")

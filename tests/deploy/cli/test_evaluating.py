@@ -19,11 +19,15 @@ class Stage:
     def __init__(self, *assignments: str) -> None:
         self.started: list[tuple[str, ...]] = []
         self.child = Paper()
+        self.full = False
+        """Whether the system has no room for another process."""
         address = Address("127.0.0.1", 5555)
         self.one = Evaluating(self._start, settings_of(*assignments), address, ["--allow-module", "games"], 100.0)
 
     def _start(self, *words: str) -> Any:
         self.started.append(words)
+        if self.full:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
         self.child = Paper()
         return self.child
 
@@ -39,6 +43,16 @@ def test_a_short_training_never_starts_one() -> None:
     assert stage.count(100.0 + AFTER_SECONDS) == stage.count(1e6) == 1
     words = ("evaluator", "tcp://127.0.0.1:5555", "--name", "here", "--nice", "19", "--allow-module", "games")
     assert stage.started == [words]
+
+
+def test_where_no_process_can_be_started_it_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage()
+    stage.full = True
+    begin = 100.0 + AFTER_SECONDS
+    assert stage.count(begin) == stage.count(begin + RETRY_SECONDS - 0.1) == 1
+    stage.full = False
+    assert stage.count(begin + RETRY_SECONDS) == stage.count(1e6) == 2
+    assert caplog.messages == ["the evaluator cannot be started now: Resource temporarily unavailable"]
 
 
 def test_without_evaluation_there_is_none() -> None:

@@ -16,11 +16,14 @@ class Started:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.children: list[FakeChild] = []
         self.said: list[str] = []
+        self.full = False
         self.tracking = Tracking(self.start, RUN, ["wandb", "mlflow"])
         monkeypatch.setattr(tracking, "END_SECONDS", 0.1)
         monkeypatch.setattr(tracking, "STOPPED_SECONDS", 0.0)
 
     def start(self, *words: str) -> FakeChild:
+        if self.full:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
         self.children.append(FakeChild(words))
         return self.children[-1]
 
@@ -55,6 +58,16 @@ def test_who_is_not_done_is_stopped_and_how_it_goes_on_is_said(started: Started,
         "wandb has not been told everything: a3cd track 'runs/a b' --to wandb",
         "mlflow has not been told everything: a3cd track 'runs/a b' --to mlflow",
     ]
+
+
+def test_where_no_process_can_be_started_it_is_tried_again_and_said_at_the_end(started: Started) -> None:
+    started.full = True
+    started.tracking.begin()
+    started.end()
+    assert [line.partition(" ")[0] for line in started.said] == ["wandb", "mlflow"]
+    started.full = False
+    started.tracking.begin()
+    assert len(started.children) == 2
 
 
 def test_a_run_that_never_began_is_not_told_of(started: Started) -> None:
