@@ -93,17 +93,17 @@ class Interface:
         return {} if self.observation.seen is None else {KEY: row[-width:].astype(np.int8)}
 
     def given(self, row: NDArray[Any]) -> Any:
-        """Return the environment's observation that became `row`.
+        """Return the environment's observation that became `row`, in memory of its own.
 
         row: (*frame.shape), or (*observation.shape) if it has a mask.
         """
         if self.observation.seen is not None:
             row = split(self.observation.seen, row[None])[0][0]
         if isinstance(self.space, COMPOSED):
-            return unflatten(self.space, row)
+            return unflatten(self.space, row.copy())  # its parts may be views
         if isinstance(self.space, Discrete):
             return np.int64(row) + self.space.start
-        return row.copy() if row.shape == self.space.shape else row.transpose(1, 2, 0).copy()
+        return (row if row.shape == self.space.shape else row.transpose(1, 2, 0)).astype(self.space.dtype)
 
     def _takes(self, dtype: np.dtype[Any]) -> bool:
         if self.frame.kind == "pixels":

@@ -125,14 +125,26 @@ def test_where_the_environment_draws_the_error_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [BOX, Discrete(3, start=2), PARTS, MultiDiscrete([2, 3]), Box(0, 255, (20, 30, 3), np.uint8)], ids=str
+    "space",
+    [
+        BOX,
+        Box(-9, 9, (3,), np.int32),
+        Discrete(3, start=2),
+        PARTS,
+        MultiDiscrete([2, 3]),
+        Box(0, 255, (20, 30, 3), np.uint8),
+    ],
+    ids=str,
 )
 def test_a_frame_is_given_back_as_its_observation(space: Any) -> None:
     space.seed(0)
     observation = space.sample()
     one = of(space)
-    given = one.given(one.rows(observation)[0][0])
+    rows, _ = one.rows(observation)
+    given = one.given(rows[0])
     assert space.contains(given)
+    np.testing.assert_equal(given, observation)
+    rows[...] = 0  # the next step's observation is written into the same memory
     np.testing.assert_equal(given, observation)
 
 
