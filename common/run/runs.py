@@ -1,5 +1,6 @@
 """The runs in a folder of runs, and a run by its name."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,16 +18,15 @@ DEPTH = 4
 def all_runs(folder: Path) -> list[RunFolder]:
     """Return every run in `folder`, sorted by path: the folder itself, or the runs in it and in folders in it.
 
-    A folder that holds metrics or checkpoints counts as well, even if its run cannot be read. Raises ConfigurationError
-    if there is no such folder, UnavailableError if the disk cannot read it.
+    A folder that holds metrics or checkpoints counts as well, even if its run cannot be read. Folders in `folder` that
+    this user may not open are passed over. Raises ConfigurationError if there is no such folder, UnavailableError if
+    the disk cannot read it.
     """
-    if not folder.is_dir():
-        what = "is a file, not a folder of runs" if folder.exists() else "there is no such folder"
-        raise ConfigurationError(f"{folder}: {what}; `a3cd train` makes {RUNS}/")
-    try:
+    with _told():
+        if not folder.is_dir():
+            what = "is a file, not a folder of runs" if folder.exists() else "there is no such folder"
+            raise ConfigurationError(f"{folder}: {what}; `a3cd train` makes {RUNS}/")
         return list(_below(folder, DEPTH))
-    except OSError as error:
-        raise UnavailableError(f"{error.filename}: cannot be read now: {error.strerror}") from error
 
 
 def _below(folder: Path, depth: int) -> Iterator[RunFolder]:
@@ -36,19 +36,31 @@ def _below(folder: Path, depth: int) -> Iterator[RunFolder]:
         return
     for entry in sorted(folder.iterdir()):
         if depth and entry.is_dir() and not entry.name.startswith("."):
-            yield from _below(entry, depth - 1)
+            with contextlib.suppress(PermissionError):  # lost+found, where a disk of its own is mounted, for one
+                yield from _below(entry, depth - 1)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Raise UnavailableError for an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise UnavailableError(f"{error.filename}: cannot be read now: {error.strerror}") from error
 
 
 def find_run(name: Path) -> Path:
     """Return the folder that `name` stands for: the newest run in RUNS for `last`, else `name` itself.
 
     A folder called `last` is named by its absolute path, since `./last` is the same Path as `last`. Raises
-    ConfigurationError for `last` if there is no run, and for a `name` that does not exist or is a folder of runs.
+    ConfigurationError for `last` if there is no run, and for a `name` that does not exist or is a folder of runs,
+    UnavailableError if the disk cannot tell.
     """
     if name == Path(LAST):
         return _newest()
-    if not name.exists():
-        raise ConfigurationError(f"{name}: there is no such folder; `a3cd runs` lists the runs in {RUNS}/")
+    with _told():
+        if not name.exists():
+            raise ConfigurationError(f"{name}: there is no such folder; `a3cd runs` lists the runs in {RUNS}/")
     run = RunFolder(name)
     if name.is_dir() and not run.holds_run():
         inside = sorted(file.parent for file in name.glob(f"*/{run.run_file.name}"))

@@ -41,7 +41,7 @@ class WatchedType(LearnerType):
         from common.run.runs import LAST, find_run
 
         path = Path(str(value))
-        if path.is_dir() or str(path) == LAST:
+        if os.path.isdir(path) or str(path) == LAST:  # noqa: PTH112  Path.is_dir raises where it cannot be looked up
             return find_run(path)
         try:
             return super().convert(value, param, ctx)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from common.errors import ConfigurationError
+from common.errors import ConfigurationError, UnavailableError
 from common.run.runs import all_runs, find_run
 
 
@@ -76,3 +79,24 @@ def test_what_is_no_run(runs: Path) -> None:
     with pytest.raises(ConfigurationError, match=re.escape("holds no run itself, but runs in folders, such as")):
         find_run(runs)
     assert find_run(runs / "notes.txt") == runs / "notes.txt", "what reads it says what it is"
+
+
+def test_a_folder_that_may_not_be_opened_is_passed_over(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runs / "lost+found").mkdir()
+    stat = Path.stat
+
+    def refuse(path: Path, **how: Any) -> os.stat_result:
+        if path.parent.name == "lost+found":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert names(runs) == ["b", "study/a"]
+    with pytest.raises(UnavailableError, match="cannot be read now: Permission denied"):
+        all_runs(runs / "lost+found")
+
+
+def test_a_name_that_the_disk_cannot_look_up(runs: Path) -> None:
+    for look in (find_run, all_runs):
+        with pytest.raises(UnavailableError, match="cannot be read now: File name too long"):
+            look(runs / (300 * "x"))

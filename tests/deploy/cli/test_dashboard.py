@@ -34,7 +34,12 @@ def test_nothing_to_watch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"), [("runs/none", "write tcp://HOST:PORT"), ("gpu-box:99999", "port 99999 is above 65535")]
+    ("text", "why"),
+    [
+        ("runs/none", "write tcp://HOST:PORT"),
+        ("gpu-box:99999", "port 99999 is above 65535"),
+        (300 * "x" + "/none", "write tcp://HOST:PORT"),
+    ],
 )
 def test_neither_a_folder_nor_a_learner(text: str, why: str) -> None:
     result = a3cd("dashboard", text)
