@@ -222,3 +222,34 @@ def test_the_password_is_asked_for(daemons: Daemons, page: Browser, tmp_path: Pa
     page.wait("document.querySelector('#link')?.innerText.startsWith('waiting for')")
     page.script("document.querySelector('#logout button').click()")
     page.wait("location.pathname == '/login'")
+
+
+def events(page: Browser) -> list[str]:
+    found = page.script(
+        "return [...document.querySelectorAll('#events li')].map(one => one.lastElementChild.innerText)"
+    )
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_timeline_is_that_of_the_chosen_run_and_of_the_dashboard_that_answers(page: Browser) -> None:
+    first, second = (WatchedRun("learner", f"tcp://{host}:5555", 0.0) for host in ("one", "two"))
+    first.took(0.0, run_status(env="CartPole-v1"))
+    first.took(1.0, run_status(env="CartPole-v1", actors=[peer_status(name="early")]))
+    second.took(0.0, run_status(env="Acrobot-v1"))
+    again = WatchedRun("learner", "tcp://two:5555", 0.0)
+    again.took(0.0, run_status(env="Pendulum-v1"))
+    runs = [first, second]
+    with served(runs) as port:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelectorAll('#events li').length == 2")
+        assert events(page)[0] == "early joined"
+        page.keys("2")
+        page.wait("document.body.dataset.ready == '1'")
+        assert events(page) == ["watched from here: Acrobot-v1, a3c, running"]
+        second.took(1.0, run_status(env="Acrobot-v1", state="stopped"))
+        page.wait("document.querySelectorAll('#events li').length == 2")
+        runs[1] = again
+        page.wait("document.querySelectorAll('#events li').length == 1")
+        assert events(page) == ["watched from here: Pendulum-v1, a3c, running"]
+        assert page.errors() == []

@@ -88,7 +88,8 @@ function tabs(runs) {
 }
 
 function choose(run) {
-  Object.assign(state, { run, told: 0, events: [], shown: EVENTS_SHOWN });
+  Object.assign(state, { run, told: 0, shown: EVENTS_SHOWN });
+  forget();
   find("settings").open = false;
   say(find("settings").querySelector("pre"), "");
   delete document.body.dataset.ready;
@@ -187,7 +188,7 @@ function keys(found) {
 }
 
 function timeline(run, now) {
-  if (run.told < state.told) state.events = []; // of a dashboard that has been restarted since
+  if (run.told < state.told) forget(); // they are of a dashboard that has been restarted since
   if (run.events.length) state.events = [...state.events, ...run.events].slice(-1000);
   state.told = run.told;
   const chosen = state.events.map((event, index) => [run.told - state.events.length + index, event]).filter(([, event]) => state.kinds.has(event.kind)).reverse();
@@ -199,6 +200,12 @@ function timeline(run, now) {
       make("span", { class: "quiet" }, event.kind), make("span", { class: `text ${event.kind}` }, event.text));
   });
   find("more-events").hidden = chosen.length <= shown.length;
+}
+
+// Empties the timeline: its items are known by the places of their events, which begin anew.
+function forget() {
+  state.events = [];
+  find("events").replaceChildren();
 }
 
 function about(figures, run) {
