@@ -253,3 +253,25 @@ def test_the_timeline_is_that_of_the_chosen_run_and_of_the_dashboard_that_answer
         page.wait("document.querySelectorAll('#events li').length == 1")
         assert events(page) == ["watched from here: Pendulum-v1, a3c, running"]
         assert page.errors() == []
+
+
+def test_questions_that_overlap_tell_an_event_once(page: Browser) -> None:
+    """A page that is looked at again asks at once, though an earlier answer may still be on a slow way."""
+    run = WatchedRun("learner", "tcp://gpu-box:5555", 0.0)
+    run.took(0.0, run_status())
+    with served([run]) as port:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelectorAll('#events li').length == 1")
+        page.script(
+            "window.held = []; window.genuine = window.fetch;"
+            "window.fetch = (...words) => new Promise((resolve) => held.push(() => resolve(genuine(...words))));"
+            "for (let turn = 0; turn < 2; turn++) document.dispatchEvent(new Event('visibilitychange'));"
+        )
+        run.took(1.0, run_status(actors=[peer_status(name="late")]))
+        page.script("window.fetch = window.genuine; for (const release of held) release();")
+        page.wait("document.querySelectorAll('#events li').length > 1")
+        run.took(2.0, run_status(actors=[peer_status(name="late")], state="stopped"))
+        page.wait("document.querySelector('#events').innerText.includes('now stopped')")
+        first = f"watched from here: {run_status().env}, {run_status().algorithm}, running"
+        assert events(page) == ["running, now stopped", "late joined", first]
+        assert page.errors() == []

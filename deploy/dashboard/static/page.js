@@ -11,22 +11,22 @@ const LAUNCHERS_SHOWN = 10;
 const AS = { number, amount, bytes, share, count, duration };
 const KINDS = ["run", "actors", "scaling", "launchers", "evaluation", "checkpoint", "trouble"];
 
-const state = { run: 0, told: 0, events: [], shown: EVENTS_SHOWN, kinds: new Set(KINDS), heard: 0 };
+const state = { run: 0, told: 0, events: [], shown: EVENTS_SHOWN, kinds: new Set(KINDS), heard: 0, turn: 0 };
 const actors = new Actors();
 const relays = new Relays();
 const curves = new Curves();
 
 async function ask() {
-  const wanted = state.run;
+  const turn = (state.turn += 1); // the answer to an earlier question has the same events, or is of another run
   try {
-    const answer = await fetch(`api/now?run=${wanted}&told=${state.told}`, { signal: AbortSignal.timeout(10000) });
+    const answer = await fetch(`api/now?run=${state.run}&told=${state.told}`, { signal: AbortSignal.timeout(10000) });
     if (answer.status === 401) return location.assign("login");
     if (!answer.ok) throw new Error(await answer.text());
     const told = await answer.json();
     state.heard = performance.now();
-    if (wanted === state.run) show(told);
+    if (turn === state.turn) show(told);
   } catch (error) {
-    link(`the dashboard does not answer since ${duration((performance.now() - state.heard) / 1000)}`, true);
+    if (turn === state.turn) link(`the dashboard does not answer since ${duration((performance.now() - state.heard) / 1000)}`, true);
   }
 }
 
