@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.run.status import KeyStatus
-from deploy.dashboard.watched import WatchedRun
+from deploy.dashboard.watched import Past, WatchedRun
 from tests.helpers.browser import Browser, browser, missing, paints
 from tests.helpers.daemons import Daemon, Daemons, free_address, terminate, until
 from tests.helpers.status import fleet_status, peer_status, relay_status, run_status
@@ -274,4 +274,27 @@ def test_questions_that_overlap_tell_an_event_once(page: Browser) -> None:
         page.wait("document.querySelector('#events').innerText.includes('now stopped')")
         first = f"watched from here: {run_status().env}, {run_status().algorithm}, running"
         assert events(page) == ["running, now stopped", "late joined", first]
+        assert page.errors() == []
+
+
+def test_settings_that_come_late_are_not_those_of_the_next_run(page: Browser) -> None:
+    runs = [WatchedRun("folder", f"runs/{name}", 0.0) for name in ("one", "two")]
+    for run in runs:
+        run.read(0.0, Past(settings=f"# of {run.where}"), {"env": "CartPole-v1"})
+    with served(runs) as port:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.body.dataset.ready == '0'")
+        page.script(
+            "const genuine = window.fetch;"
+            "window.fetch = (...words) => new Promise((come) => { window.held = () => come(genuine(...words)); });"
+            "document.querySelector('#settings').addEventListener('toggle', () => { window.fetch = genuine; });"
+            "document.querySelector('#settings').open = true"
+        )
+        page.wait("typeof window.held == 'function'")
+        page.keys("2")
+        page.wait("document.body.dataset.ready == '1'")
+        page.script("window.held()")
+        page.script("document.querySelector('#settings').open = true")
+        page.wait("document.querySelector('#settings pre').innerText != ''")
+        assert page.text("#settings pre") == "# of runs/two"
         assert page.errors() == []

@@ -240,9 +240,11 @@ function about(figures, run) {
 
 async function readSettings() {
   const pre = find("settings").querySelector("pre");
+  const wanted = state.run;
   if (find("settings").open && !pre.textContent) {
-    const answer = await fetch(`api/settings?run=${state.run}`);
-    say(pre, answer.ok ? await answer.text() : NOTHING);
+    const answer = await fetch(`api/settings?run=${wanted}`);
+    const text = answer.ok ? await answer.text() : NOTHING;
+    if (wanted === state.run) say(pre, text);
   }
 }
 
