@@ -298,3 +298,16 @@ def test_settings_that_come_late_are_not_those_of_the_next_run(page: Browser) ->
         page.wait("document.querySelector('#settings pre').innerText != ''")
         assert page.text("#settings pre") == "# of runs/two"
         assert page.errors() == []
+
+
+def test_actors_of_the_same_name_on_one_host(page: Browser) -> None:
+    """Two that were started by hand with one --name take turns at first, and stay as soon as both have sent."""
+    run = WatchedRun("learner", "tcp://gpu-box:5555", 0.0)
+    run.took(1.0, run_status(actors=[peer_status(name="mine", launcher="", pid=pid) for pid in (11, 12)], time=1.0))
+    with served([run]) as port:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.querySelectorAll('#actors-table tbody tr').length == 3", "the host and its two actors")
+        titles = page.script("return [...document.querySelectorAll('#actors-table tbody tr')].map(one => one.title)")
+        assert titles[1:] == ["process 11", "process 12"]
+        assert page.text("#link") == "live"
+        assert page.errors() == []

@@ -85,9 +85,8 @@ export class Actors {
     const sign = this.down ? -1 : 1;
     rows.sort((one, other) => sign * compare(one[this.sort], other[this.sort]) || compare(one.name, other.name));
     const shown = open ? rows.slice(0, MOST) : [];
-    const by = new Map(shown.map((row) => [`actor ${row.name}`, row]));
     const more = open && rows.length > MOST ? ["more"] : [];
-    const lines = keep(body, ["host", ...by.keys(), ...more], (key) => (key === "host" ? this.hostRow() : this.row(key)));
+    const lines = keep(body, ["host", ...distinct(shown), ...more], (key) => (key === "host" ? this.hostRow() : this.row(key)));
     this.fillHost(lines[0], host, rows.length, sums, open);
     shown.forEach((row, index) => {
       const line = lines[index + 1];
@@ -129,6 +128,17 @@ function sum(rows) {
   const total = (name) => rows.reduce((all, row) => all + row[name], 0);
   const sums = Object.fromEntries(["frames_per_second", "frames", "gradients", "stale", "refused"].map((name) => [name, total(name)]));
   return { ...sums, lag: total("lag") / rows.length, seen: Math.max(...rows.map((row) => row.seen)), last_error: rows.filter((row) => row.last_error).length };
+}
+
+// A key for each row: actors of one host may have the same name, if they were started by hand or by two launchers.
+function distinct(rows) {
+  const found = new Set();
+  for (const row of rows) {
+    let key = `actor ${row.name}`;
+    while (found.has(key)) key += " again";
+    found.add(key);
+  }
+  return found;
 }
 
 const compare = (one, other) => (typeof one === "string" ? one.localeCompare(other, "en", { numeric: true }) : one - other);
