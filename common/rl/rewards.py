@@ -51,7 +51,10 @@ class RewardTransform:
         scale = np.float32(self.scale * self.normalization.reward_scale(self.extras))
         with np.errstate(over="ignore", invalid="ignore"):  # checked below
             scaled = rewards * scale
-        if not np.isfinite(scaled).all():
+        finite = np.isfinite(scaled)
+        if not finite.all():
+            if self.normalization.rewards:  # the episodes go on, or end, without these rewards
+                self._discounted(np.where(finite, rewards, np.float32(0)), valid)
             raise NonFiniteError("the environment gave a reward that is no finite number: rollout dropped")
         counted = self._count(observations, rewards, valid)
         if counted is not None and not counted.usable:

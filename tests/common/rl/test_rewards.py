@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.errors import NonFiniteError
 from common.rl.normalization import Normalization
 from common.rl.rewards import RewardTransform
 
@@ -53,6 +54,29 @@ def test_a_restart_begins_new_sums() -> None:
     counted, expected = transform.apply(*one)[1], anew.apply(*one)[1]
     assert counted is not None and expected is not None
     assert counted.plain() == expected.plain()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e38])
+def test_a_rollout_that_is_dropped_takes_its_steps_along(bad: float) -> None:
+    """An episode that ends in it is over; the others go on with what they had."""
+    normalization = Normalization(0, rewards=True)
+    lost, fine = (
+        RewardTransform(B, gamma=GAMMA, scale=100.0, normalization=normalization, extras=normalization.extras())
+        for _ in range(2)
+    )
+    rollouts = [rollout() for _ in range(3)]
+    seen, given, valid = rollouts[1]
+    valid[0, 0], given[0, 0] = True, 0.0
+    broken = given.copy()
+    broken[0, 0] = bad
+    lost.apply(*rollouts[0])
+    with pytest.raises(NonFiniteError):
+        lost.apply(seen, broken, valid)
+    for one in rollouts[:2]:
+        fine.apply(*one)
+    expected, found = fine.apply(*rollouts[2])[1], lost.apply(*rollouts[2])[1]
+    assert expected is not None and found is not None
+    assert found.plain() == expected.plain()
 
 
 def test_nothing_to_count() -> None:
