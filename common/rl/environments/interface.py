@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import msgspec
 import numpy as np
-from gymnasium.spaces import Dict, Discrete, Tuple, flatten, unflatten
+from gymnasium.spaces import Box, Dict, Discrete, Tuple, flatten, unflatten
 from numpy.typing import NDArray
 
 from common.errors import ObservationError
@@ -61,9 +61,11 @@ class Interface:
         one = array.ndim == len(shape)
         batch = array[None] if one else array
         if isinstance(self.space, COMPOSED):
-            if not all(self.space.contains(each) for each in batch.astype(self.space.dtype)):
+            with np.errstate(invalid="ignore"):  # NaN becomes some number, which differs
+                whole = batch.astype(self.space.dtype)
+            if not np.array_equal(whole, batch) or not all(map(self.space.contains, whole)):
                 raise ObservationError(f"the observation is not of {self.space}: {batch[:1].tolist()}")
-            return self._flattened(list(batch)), one
+            return self._flattened(list(whole)), one
         return self._discrete(batch) if isinstance(self.space, Discrete) else self._box(batch), one
 
     def masked(self, rows: Rows, mask: Any, *, one: bool) -> Rows:
@@ -138,6 +140,8 @@ class Interface:
         for row, each in zip(rows, many, strict=True):
             try:
                 row[:] = np.asarray(flatten(self.space, each))
+                if not _chosen(self.space, each):
+                    raise ValueError("a choice that is none of its space")
             except (KeyError, IndexError, TypeError, ValueError) as error:
                 raise ObservationError(f"the observation does not fit {self.space}: {error}") from error
         return self._finite(rows)
@@ -156,6 +160,17 @@ class Interface:
             f"the observation has shape {array.shape} of {array.dtype}; here one has {shape} of {kind}, and a batch "
             f"of B has ({batch}){drawn}"
         )
+
+
+def _chosen(space: gymnasium.Space[Any], part: Any) -> bool:
+    """Return whether each choice in an observation is one of its space; flattened, another would look like one."""
+    if isinstance(space, Dict):
+        return all(_chosen(one, part[key]) for key, one in space.items())
+    if isinstance(space, Tuple):
+        return all(_chosen(one, its) for one, its in zip(space, part, strict=True))
+    if isinstance(space, Discrete) and isinstance(part, np.ndarray) and part.size == 1:
+        part = part.item()  # some environments give an array of one number
+    return isinstance(space, Box) or space.contains(part)
 
 
 def interface(section: Environment) -> Interface:

@@ -57,6 +57,7 @@ def test_one_observation_and_a_batch(space: Any, observation: Any, row: Any) -> 
     ("space", "observation", "row"),
     [
         (PARTS, {"what": 2, "where": np.array([0.5, 0])}, [0, 0, 1, 0.5, 0]),
+        (PARTS, {"what": np.array([2]), "where": [0.5, 0]}, [0, 0, 1, 0.5, 0]),
         (PAIR, (1, np.array([0.5])), [0, 1, 0.5]),
     ],
 )
@@ -107,7 +108,12 @@ BOX = Box(-1, 1, (2,), np.float32)
         (CAMERA.space, np.zeros((1, 84, 84)), "of float64; here one has .* of uint8"),
         (CAMERA.space, np.zeros((210, 160, 3), np.uint8), r"shape \(210, 160, 3\)"),
         (MultiDiscrete([2, 3]), [2, 0], "is not of MultiDiscrete"),
+        (MultiDiscrete([2, 3]), [0.5, 1.7], "is not of MultiDiscrete"),
+        (MultiDiscrete([2, 3]), [np.nan, 0], "is not of MultiDiscrete"),
+        (MultiBinary(3), [256, 0, 1], "is not of MultiBinary"),
         (PARTS, {"where": np.zeros(2)}, "does not fit Dict.*'what'"),
+        (PARTS, {"where": np.zeros(2), "what": -1}, "does not fit Dict.*: a choice that is none of its space"),
+        (Tuple((MultiDiscrete([2, 3]), Discrete(2))), ([2, 0], 1), "does not fit Tuple.*: a choice that is none"),
         (PARTS, {"where": np.zeros(3), "what": 1}, "does not fit Dict"),
         (PARTS, {"where": np.array([np.nan, 0]), "what": 1}, "not finite"),
         (PARTS, np.zeros(5), "does not fit Dict"),
