@@ -13,7 +13,7 @@ Amount = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 Scalar = bool | int | float | str
 Fractions = Annotated[list[Fraction], Meta(min_length=1, max_length=16)]
-Named = Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="module:Class")]
+Named = Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z", description="module:Class")]
 Widths = Annotated[list[Annotated[int, Meta(ge=1, le=8192)]], Meta(min_length=1, max_length=16)]
 
 MAX_ACTORS = 4096
@@ -70,7 +70,7 @@ class Network(Section, frozen=True):
     kind: Annotated[
         str,
         Meta(
-            pattern=rf"^({'|'.join(NETWORKS)}|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$",
+            pattern=rf"^({'|'.join(NETWORKS)}|[A-Za-z_][\w.]*:[A-Za-z_]\w*)\Z",
             description=f"one of {', '.join(NETWORKS)}, or module:Class",
         ),
     ] = "auto"
@@ -166,7 +166,7 @@ class Optimizer(Section, frozen=True):
     device: Annotated[
         str,
         Meta(
-            pattern=r"^(auto|cpu|cuda|cuda:\d+(,cuda:\d+)*)$",
+            pattern=r"^(auto|cpu|cuda|cuda:\d+(,cuda:\d+)*)\Z",
             description="one of auto, cpu, cuda, cuda:N, or several as in cuda:0,cuda:1",
         ),
     ] = "auto"

@@ -335,6 +335,16 @@ def test_the_nearest_value_is_named() -> None:
         override(Settings(), ["network.kind=xyzzy"])
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("network.kind", "dense\n"), ("optimizer.device", "cpu\n"), ("environment.wrappers", ["a:B\n"])],
+)
+def test_a_line_end_is_no_part_of_a_name(path: str, value: object) -> None:
+    """A text of several lines in a TOML file ends with one."""
+    with pytest.raises(ConfigurationError, match=f"settings: {path} = .*: must be "):
+        replace_at(Settings(), {path: value})
+
+
 def test_only_what_differs_is_written_and_what_it_is_for() -> None:
     assert dump_changed(Settings()) == '[environment]\nid = "CartPole-v1"\n'
     text = dump_changed(override(Settings(), ["seed=3", "optimizer.beta1=0.5"]))
