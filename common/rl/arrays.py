@@ -117,7 +117,7 @@ class NumpyArrays(Arrays):
 
     def accumulated(self, x: Array, decay: Array) -> Array:
         y = x.copy()
-        if y.size == len(y):  # one environment: Python's numbers take a tenth of the time of arrays of one element
+        if y.size == len(y):  # one environment: scalars take a fraction of the time of arrays of one element
             column, factors = list(y.ravel()), list(decay.ravel())
             for t in range(len(column) - 2, -1, -1):
                 column[t] += factors[t] * column[t + 1]

@@ -132,7 +132,7 @@ def _door(listen: Address, file: Path | None) -> Door | None:
 
 
 def read_password(file: Path) -> str:
-    """The first line of a file that only its owner can read; raises ConfigurationError."""
+    """The first line of a file; raises ConfigurationError, also if others can use it or its group can write it."""
     try:
         mode = file.stat().st_mode
         text = file.read_text(encoding="utf-8")
