@@ -37,6 +37,12 @@ def between_rows(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> 
     return [Event(time, seconds, kind, text) for kind, text in _row_changes(before, after)]
 
 
+def between_states(before: str, after: str, row: Mapping[str, Any]) -> list[Event]:
+    """That a run came from one state into another after a row of its metrics."""
+    time, seconds = (_float(row.get(name)) for name in ("time", "seconds"))
+    return [Event(time, seconds, "run", f"{before}, now {after}")] if after != before else []
+
+
 Told = Iterator[tuple[Kind, str]]
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from common.errors import A3cdError
 from common.run.status import RunStatus
-from deploy.dashboard.events import Event, Kind, between, between_rows
+from deploy.dashboard.events import Event, Kind, between, between_rows, between_states
 from deploy.dashboard.history import History, Samples
 
 EVENTS = 1000
@@ -104,7 +104,9 @@ class WatchedRun:
             self._past = past
             self._remember(past.events)
             past.events = []
-            last = known(past.row or {})
+            row = past.row or {}
+            self._remember(between_states(self._figures.get("state", "running"), figures["state"], row))
+            last = known(row)
             self._figures = {"actors_now": last.pop("actors", None), **last, **figures}
             self._heard, self._away_since, self.problem = now, None, None
 

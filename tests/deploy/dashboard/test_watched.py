@@ -4,6 +4,7 @@ import msgspec
 
 from common.errors import RefusedError
 from common.run.status import PeerStatus
+from deploy.dashboard.events import Event
 from deploy.dashboard.watched import ACTOR_FIELDS, EVENTS, FIGURES, SILENT_SECONDS, Past, WatchedRun, known, row
 from learner.run import METRICS
 from tests.helpers.status import evaluation_status, fleet_status, peer_status, relay_status, run_status
@@ -132,15 +133,23 @@ def test_another_run_at_the_address_begins_anew() -> None:
 def test_a_folder_is_read_again_and_again() -> None:
     run, past = WatchedRun("folder", "runs/x", 100.0), Past()
     past.read([{"seconds": 1.0, "frames": 10, "actors": 2, "mean_return": 3.0, "raw": {"entropy": 1.0}}])
-    run.read(101.0, past, {"env": "CartPole-v1", "state": "finished"})
+    run.read(101.0, past, {"env": "CartPole-v1", "state": "running"})
     past.read([{"seconds": 2.0, "frames": 20, "actors": 1}])
-    run.read(103.0, past, {"env": "CartPole-v1", "state": "finished"})
+    for now in (103.0, 105.0):
+        run.read(now, past, {"env": "CartPole-v1", "state": "finished"})
     figures = run.details(0)["figures"]
     assert (figures["actors_now"], figures["frames"], figures["state"]) == (1, 20, "finished")
     assert run.answered
     assert run.summary(0, 200.0)["away"] is None
-    assert texts(run)[-1] == "1 actor left: there are 1"
+    assert texts(run)[-2:] == ["1 actor left: there are 1", "running, now finished"]
     assert run.sample("seconds", None, None, 10)[1]["frames"] == [10, 20]
+
+
+def test_the_last_event_of_a_run_that_has_ended_is_its_end() -> None:
+    run, past = WatchedRun("folder", "runs/x", 100.0), Past()
+    past.read([{"time": 7.0, "seconds": 1.0, "frames": 10, "actors": 2}])
+    run.read(101.0, past, {"state": "reached"})
+    assert run.details(0)["events"][-1] == Event(7.0, 1.0, "run", "running, now reached")
 
 
 def test_a_status_is_a_row_as_the_metrics_have_it() -> None:
