@@ -98,7 +98,8 @@ class WatchedRun:
     def read(self, now: float, past: Past, figures: Mapping[str, Any]) -> None:
         """Take what was read from the run's folder.
 
-        `past`: with the events since the last time; `figures`: what else it tells, under the names of a status.
+        `past`: with the events since the last time; `figures`: what else it tells, at least the run's state, under the
+        names of a status.
         """
         with self._lock:
             self._past = past

@@ -280,7 +280,7 @@ def test_questions_that_overlap_tell_an_event_once(page: Browser) -> None:
 def test_settings_that_come_late_are_not_those_of_the_next_run(page: Browser) -> None:
     runs = [WatchedRun("folder", f"runs/{name}", 0.0) for name in ("one", "two")]
     for run in runs:
-        run.read(0.0, Past(settings=f"# of {run.where}"), {"env": "CartPole-v1"})
+        run.read(0.0, Past(settings=f"# of {run.where}"), {"env": "CartPole-v1", "state": "reached"})
     with served(runs) as port:
         page.open(f"http://127.0.0.1:{port}/")
         page.wait("document.body.dataset.ready == '0'")
