@@ -28,8 +28,9 @@ def a3cd(*arguments: str) -> list[str]:
     script = Path(sys.executable).with_name("a3cd.exe" if sys.platform == "win32" else "a3cd")
     if script.exists():
         return [str(script), *arguments]
-    by_module = Path(sys.argv[0]).name == "__main__.py"  # `python -m a3cd`; that file is no program
-    return [*([sys.executable, "-m", "a3cd"] if by_module else [sys.argv[0]]), *arguments]
+    if Path(sys.argv[0]).name == "__main__.py":  # `python -m a3cd`; that file is no program
+        return [sys.executable, "-m", "a3cd", *arguments]
+    return [sys.argv[0], *arguments]
 
 
 def kill(process: subprocess.Popen[Any]) -> None:

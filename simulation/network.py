@@ -64,15 +64,18 @@ class Connection:
     news: Channel
     open: bool = False
     subscribed: bool = False
-    cut: bool = False
     gives_up: Event | None = None
-    """The end of the connection, unless its cut cable is healed before."""
+    """The end of the connection, unless its cut cable is healed before; None: the cable is whole."""
     closed: bool = False
     """The process has ended."""
     generation: int = 0
     """Increased each time the connection breaks."""
     held: list[Callable[[], object]] = field(default_factory=list)
     """Arrivals that wait until the cable is whole again."""
+
+    @property
+    def cut(self) -> bool:
+        return self.gives_up is not None
 
 
 class Network:
@@ -173,15 +176,13 @@ class Network:
     def cut(self, connection: Connection) -> None:
         if connection.cut or connection.closed:
             return
-        connection.cut = True
         connection.gives_up = self._queue.after(BREAK_SECONDS, partial(self.break_off, connection))
 
     def heal(self, connection: Connection) -> None:
-        if not connection.cut:
+        if connection.gives_up is None:
             return
-        connection.cut = False
-        if connection.gives_up is not None:
-            connection.gives_up.cancel()
+        connection.gives_up.cancel()
+        connection.gives_up = None
         held, connection.held = connection.held, []
         for come in held:
             come()

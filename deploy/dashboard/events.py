@@ -33,17 +33,20 @@ def between(before: RunStatus | None, after: RunStatus) -> list[Event]:
 
 def between_rows(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Event]:
     """The same for two rows of a run's metrics, which say less."""
-    time, seconds = (_float(after.get(name)) for name in ("time", "seconds"))
-    return [Event(time, seconds, kind, text) for kind, text in _row_changes(before, after)]
+    return _after(after, _row_changes(before, after))
 
 
 def between_states(before: str, after: str, row: Mapping[str, Any]) -> list[Event]:
     """That a run came from one state into another after a row of its metrics."""
-    time, seconds = (_float(row.get(name)) for name in ("time", "seconds"))
-    return [Event(time, seconds, "run", f"{before}, now {after}")] if after != before else []
+    return _after(row, _state(before, after))
 
 
 Told = Iterator[tuple[Kind, str]]
+
+
+def _after(row: Mapping[str, Any], told: Told) -> list[Event]:
+    time, seconds = (_float(row.get(name)) for name in ("time", "seconds"))
+    return [Event(time, seconds, kind, text) for kind, text in told]
 
 
 def _found(status: RunStatus) -> Told:
@@ -58,14 +61,19 @@ def _changes(before: RunStatus, after: RunStatus) -> Told:
     if after.epoch != before.epoch:
         back = f", back to {after.frames:,} frames" if after.frames < before.frames else ""
         yield "run", f"the learner was started again: epoch {after.epoch}{back}"
-    elif after.state != before.state:
-        yield "run", f"{before.state}, now {after.state}"
+    else:
+        yield from _state(before.state, after.state)
     yield from _senders("", before.actors, after.actors)
     yield from _senders("relay ", before.relays, after.relays)
     yield from _scaling(before.actors_wanted, before.why, after.actors_wanted, after.why)
     yield from _launchers(before.launchers, after.launchers)
     yield from _evaluations(before, after)
     yield from _troubles(before, after)
+
+
+def _state(before: str, after: str) -> Told:
+    if after != before:
+        yield "run", f"{before}, now {after}"
 
 
 def _senders(role: str, before: Sequence[SenderStatus], after: Sequence[SenderStatus]) -> Told:
