@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -284,6 +284,21 @@ def main() -> None:
         if isinstance(end.code, int):
             leave(end.code)
         raise
+    except OSError as error:
+        if not _is_stuck(sys.stdout):
+            raise
+        leave(logs.fail(UnavailableError(f"standard output cannot be written: {error.strerror}")))
+
+
+def _is_stuck(output: TextIO) -> bool:
+    """Whether a line cannot be written, as on a full disk; else Python would try again as it ends, and say so."""
+    try:
+        print(file=output, flush=True)
+    except OSError:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno(), output.fileno())
+        return True
+    return False
 
 
 if __name__ == "__main__":

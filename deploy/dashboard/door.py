@@ -32,6 +32,12 @@ def host_of(header: str) -> str:
     return name if not colon or _port(header[len(name) :]) else ""
 
 
+def port_of(header: str) -> str:
+    """The port in a Host header, empty without one: the one that the browser knows, of a tunnel its near end."""
+    port = header.strip().rpartition(":")[2]
+    return port if host_of(header) and port.isdigit() else ""
+
+
 def _port(text: str) -> bool:
     return text.startswith(":") and text[1:].isascii() and text[1:].isdigit()
 

@@ -17,11 +17,10 @@ from tornado.web import Application, HTTPError, RequestHandler, StaticFileHandle
 
 from common.errors import ConfigurationError
 from common.run import prometheus
-from deploy.dashboard.door import Door, Hosts
+from deploy.dashboard.door import Door, Hosts, port_of
 from deploy.dashboard.watched import ACTOR_FIELDS, WatchedRun
 
 STATIC = Path(__file__).parent / "static"
-COOKIE = "a3cd"
 MAX_BODY = 2**14
 """Most bytes in the body of a request, which is at most a password."""
 MAX_POINTS = 2000
@@ -75,10 +74,15 @@ class Guarded(RequestHandler):
         """Whether the request has the cookie of a login or, as programs send it, the password (HTTP basic auth)."""
         if self.door is None:
             return True
-        if self.door.known(time.monotonic(), self.get_cookie(COOKIE) or ""):
+        if self.door.known(time.monotonic(), self.get_cookie(self.cookie) or ""):
             return True
         password = _basic(self.request.headers.get("Authorization", ""))
         return password is not None and self.door.knock(time.monotonic(), self.address, password)
+
+    @property
+    def cookie(self) -> str:
+        """Name of the login's cookie. Browsers send a host's cookies to all its ports, each another dashboard's."""
+        return f"a3cd-{port_of(self.request.headers.get('Host', ''))}"
 
     @property
     def address(self) -> str:
@@ -143,7 +147,7 @@ class Login(Guarded):
             self.set_header("Retry-After", str(int(seconds) + 1))
             self.show(f"Too many wrong passwords: try again in {seconds:.0f} s.")
         elif door.knock(now, self.address, self.get_body_argument("password", "", strip=False)):
-            self.set_cookie(COOKIE, door.open(now), httponly=True, samesite="Strict", path="/")
+            self.set_cookie(self.cookie, door.open(now), httponly=True, samesite="Strict", path="/")
             self.redirect(".", status=303)
         else:
             self.set_status(403)
@@ -157,8 +161,8 @@ class Login(Guarded):
 class Logout(Guarded):
     def post(self) -> None:
         if self.door is not None:
-            self.door.close(self.get_cookie(COOKIE) or "")
-        self.clear_cookie(COOKIE)
+            self.door.close(self.get_cookie(self.cookie) or "")
+        self.clear_cookie(self.cookie)
         self.redirect("login", status=303)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,26 @@ def test_a_start_without_standard_streams(monkeypatch: pytest.MonkeyPatch) -> No
     main()
     for name in streams:
         getattr(sys, name).close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full")
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_a_full_disk_is_named(buffered: str) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command, environment = [sys.executable, "-m", "a3cd", "presets"], os.environ | {"PYTHONUNBUFFERED": buffered}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, text=True, check=False)
+    assert done.returncode == 75
+    assert done.stderr.endswith("standard output cannot be written: No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_other_errors_of_files_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("deploy.cli.command.cli", fail)
+    with pytest.raises(FileNotFoundError):
+        main()
 
 
 def test_a_locale_without_the_characters_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:

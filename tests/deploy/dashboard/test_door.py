@@ -12,27 +12,28 @@ from deploy.dashboard.door import (
     Door,
     Hosts,
     host_of,
+    port_of,
 )
 
 ADDRESS = "192.0.2.7"
 
 
 @pytest.mark.parametrize(
-    ("header", "name"),
+    ("header", "name", "port"),
     [
-        ("localhost:8265", "localhost"),
-        ("LOCALHOST", "localhost"),
-        ("[::1]:8265", "::1"),
-        ("[::1]", "::1"),
-        ("", ""),
-        ("[::1", ""),
-        ("[::1]x", ""),
-        ("localhost:x", ""),
-        ("localhost:80:80", ""),
+        ("localhost:8265", "localhost", "8265"),
+        ("LOCALHOST", "localhost", ""),
+        ("[::1]:8265", "::1", "8265"),
+        ("[::1]", "::1", ""),
+        ("", "", ""),
+        ("[::1", "", ""),
+        ("[::1]x", "", ""),
+        ("localhost:x", "", ""),
+        ("localhost:80:80", "", ""),
     ],
 )
-def test_the_host_of_a_header(header: str, name: str) -> None:
-    assert host_of(header) == name
+def test_the_host_and_the_port_of_a_header(header: str, name: str, port: str) -> None:
+    assert (host_of(header), port_of(header)) == (name, port)
 
 
 @pytest.mark.parametrize("header", ["127.0.0.1:8265", "localhost:9000", "[::1]:8265", "localhost", "gpu-box:1"])

@@ -184,6 +184,16 @@ def test_the_password_lets_in_and_logging_out_shuts(guarded: Client) -> None:
     assert guarded.ask("/api/now", Cookie=right.cookie).status == 401
 
 
+def test_dashboards_at_two_ports_of_a_host_do_not_log_each_other_out(guarded: Client) -> None:
+    """Browsers send all cookies of a host to each of its ports; an ssh tunnel gives this one another port."""
+    direct, tunnelled = guarded.log_in(PASSWORD), guarded.log_in(PASSWORD, Host="localhost:8080")
+    both = f"{direct.cookie}; {tunnelled.cookie}"
+    assert guarded.ask("/api/now", Cookie=both).status == 200
+    assert guarded.ask("/logout", "POST", Cookie=both, Host="localhost:8080").status == 303
+    assert guarded.ask("/api/now", Cookie=both).status == 200
+    assert guarded.ask("/api/now", Cookie=both, Host="localhost:8080").status == 401
+
+
 def test_a_program_gives_the_password_itself_and_guesses_as_slowly(guarded: Client) -> None:
     def basic(password: str) -> str:
         return f"Basic {base64.b64encode(f'me:{password}'.encode()).decode()}"
