@@ -76,26 +76,28 @@ _NAMED = ("environment", "id")
 def read(path: Path, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}) -> Settings:
     """Read the settings file at `path`, with its tables for an algorithm as in `parse`; raises ConfigurationError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except OSError as error:
         cure = "; `a3cd init ENV` writes such a file" if isinstance(error, FileNotFoundError) else ""
         raise ConfigurationError(f"{path}: {error.strerror}{cure}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{path}: is no UTF-8 text (byte {error.start})") from error
-    return parse(text, str(path), algorithm, wanted)
+    return parse(content, str(path), algorithm, wanted)
 
 
 def parse(
-    text: str, source: str, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}
+    text: str | bytes, source: str, algorithm: str | None = None, wanted: Mapping[str, Mapping[str, Any]] = {}
 ) -> Settings:
     """Read settings from TOML `text`; `source` names it in errors. Missing keys keep their defaults.
+
+    Bytes are UTF-8, TOML's own encoding, whatever the locale's is.
 
     Tables `[for.NAME.SECTION]` apply only if the run's algorithm, `algorithm` or else the one in `text`, is NAME.
     wanted: such tables by algorithm, which give way to those in `text`; they apply only if `algorithm` is not the one
     in `text`.
     """
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(text if isinstance(text, str) else text.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{source}: is no UTF-8 text (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{source}: is no TOML: {error}") from error
     return _build(_chosen(document, source, algorithm, wanted), source)

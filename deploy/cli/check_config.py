@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from common.errors import ConfigurationError
 from common.run.folder import RunFolder
 from common.settings.sections import Settings
 from common.settings.toml import parse, read
@@ -19,21 +18,13 @@ def check(file: Path, run_dir: Path | None, *, parse_only: bool) -> None:
 
     file: `-` is standard input. run_dir: if it holds a run, that run must be able to go on with the settings.
     """
-    settings = parse(_piped(), STDIN) if str(file) == "-" else read(file)
+    settings = parse(sys.stdin.buffer.read(), STDIN) if str(file) == "-" else read(file)
     if run_dir is not None and (folder := RunFolder(run_dir)).run_file.exists():
         settings = fitted(settings, folder)
     if parse_only:
         click.echo(f"{file}: good: {_said(settings)}")
     else:
         _build(file, settings)
-
-
-def _piped() -> str:
-    """Standard input, in TOML's own encoding whatever the locale's is."""
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{STDIN}: is no UTF-8 text (byte {error.start})") from error
 
 
 def _build(file: Path, settings: Settings) -> None:
