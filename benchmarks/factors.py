@@ -48,8 +48,12 @@ COMMON: dict[str, Any] = {
     "optimizer.anneal": "constant",
     "limits.seconds": 0.0,
 }
-GOALS = {"CartPole-v1": (300.0, 150_000), "FlappyBird-v0": (10.0, 1_000_000)}
-"""For each environment: the score, and the frames within which it must be reached."""
+GOALS = {"CartPole-v1": (300.0, 150_000), "FlappyBird-v0": (8.0, 800_000)}
+"""For each environment: the score, and the frames within which it must be reached. FlappyBird's 8: most flights pass
+one pipe."""
+OWN: dict[str, dict[str, Any]] = {"CartPole-v1": {}, "FlappyBird-v0": {"network.hidden": [128]}}
+"""For each environment, what differs from its preset. FlappyBird's: the network of the original experiment, whose
+gradients fit into memory by tens of thousands."""
 WITHOUT: dict[str, dict[str, Any]] = {
     "credit": {"exchange.credit": 0, "exchange.accumulate": 1},
     "accumulate": {"exchange.accumulate": 1},
@@ -148,7 +152,7 @@ def case(
         "limits.until_return": score,
     }
     settings = presets.for_environment(environment)
-    settings = replace_at(settings, COMMON | EXCHANGES[name] | own)
+    settings = replace_at(settings, COMMON | OWN[environment] | EXCHANGES[name] | own)
     return Case(f"{name}, {actors}, {rate:g}", settings, simulation)
 
 
