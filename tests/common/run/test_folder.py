@@ -333,8 +333,9 @@ def test_folders_and_records_that_the_disk_does_not_give(
     def fail(path: Path, *_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
+    read = Path.read_bytes
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", fail)
+        patch.setattr(Path, "read_bytes", lambda path: (fail if path.name == "settings.toml" else read)(path))
         with pytest.raises(UnavailableError, match=r"settings\.toml"):
             run.settings()
     for name in ("read_bytes", "iterdir", "stat"):
