@@ -1,6 +1,5 @@
 """The settings of a simulated world: how long things take, how hosts are connected, and what goes wrong when."""
 
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +8,7 @@ import msgspec
 
 from common.errors import ConfigurationError
 from common.settings.sections import Amount, Count, Fraction, NonNegative, Positive, Section
+from common.settings.toml import document_of, value_of
 
 
 class Costs(Section, frozen=True):
@@ -137,11 +137,10 @@ class Simulation(Section, frozen=True):
 def read(path: Path) -> Simulation:
     """Read a simulation from a TOML file; raises ConfigurationError."""
     try:
-        return _convert(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
+        content = path.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
-    except ValueError as error:  # no UTF-8, or no TOML
-        raise ConfigurationError(f"{path}: is no TOML: {error}") from error
+    return _convert(document_of(content, str(path)), str(path))
 
 
 def override(simulation: Simulation, assignments: Iterable[str]) -> Simulation:
@@ -158,10 +157,7 @@ def override(simulation: Simulation, assignments: Iterable[str]) -> Simulation:
                 f"--world-set {assignment}: must be key=value, such as costs.optimizer_step=1e-3; there are "
                 f"{', '.join(f'costs.{name}' for name in Costs.__struct_fields__)}, learner_mbit and most_seconds"
             )
-        try:
-            table[key] = tomllib.loads(f"value = {text}")["value"]
-        except ValueError as error:
-            raise ConfigurationError(f"--world-set {assignment}: {text} is no value: {error}") from error
+        table[key] = value_of(text.strip())
     return _convert(document, "--world-set")
 
 

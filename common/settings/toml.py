@@ -94,13 +94,17 @@ def parse(
     wanted: such tables by algorithm, which give way to those in `text`; they apply only if `algorithm` is not the one
     in `text`.
     """
+    return _build(_chosen(document_of(text, source), source, algorithm, wanted), source)
+
+
+def document_of(text: str | bytes, source: str) -> dict[str, Any]:
+    """Read a TOML document, whatever it is about; raises ConfigurationError."""
     try:
-        document = tomllib.loads(text if isinstance(text, str) else text.decode())
+        return tomllib.loads(text if isinstance(text, str) else text.decode())
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{source}: is no UTF-8 text (byte {error.start})") from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{source}: is no TOML: {error}") from error
-    return _build(_chosen(document, source, algorithm, wanted), source)
 
 
 def _chosen(
@@ -164,7 +168,7 @@ def override(settings: Settings, assignments: Iterable[str], source: str = "--se
         if not equals or not path.strip():
             example = "section.key=value, such as optimizer.learning_rate=1e-3"
             raise ConfigurationError(f"{source} {assignment}: must be {example}")
-        values[path.strip()] = _value(text.strip())
+        values[path.strip()] = value_of(text.strip())
     return replace_at(settings, values, source)
 
 
@@ -250,7 +254,8 @@ def _nearest(value: object, kind: inspect.Type) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _value(text: str) -> object:
+def value_of(text: str) -> object:
+    """Read a value from a command line as TOML; a word that is not TOML is text."""
     try:
         document = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):

@@ -26,6 +26,8 @@ kind = "crash"
 who = "lab-0"
 """
 
+NESTED = f"costs = {'[' * 5000}"
+
 
 def test_a_file_says_how_long_things_take_and_what_goes_wrong(tmp_path: Path) -> None:
     file = tmp_path / "world.toml"
@@ -38,10 +40,12 @@ def test_a_file_says_how_long_things_take_and_what_goes_wrong(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize("text", ["costs = 3", "[costs]\nno = 1", "[[incidents]]\nat = 1.0\nkind = 'war'", "= ="])
+@pytest.mark.parametrize(
+    "text", ["costs = 3", "[costs]\nno = 1", "[[incidents]]\nat = 1.0\nkind = 'war'", "= =", NESTED, "\x80"]
+)
 def test_a_wrong_file_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
     file = tmp_path / "world.toml"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     with pytest.raises(ConfigurationError, match=r"world\.toml"):
         read(file)
 
@@ -56,7 +60,9 @@ def test_single_values_come_from_the_command_line() -> None:
     assert (world.costs.optimizer_step, world.learner_mbit) == (0.5, 10.0)
 
 
-@pytest.mark.parametrize("wrong", ["costs.no=1", "costs.gradient", "costs.gradient=", "costs.gradient=-1", "hosts.x=1"])
+@pytest.mark.parametrize(
+    "wrong", ["costs.no=1", "costs.gradient", "costs.gradient=", "costs.gradient=-1", "hosts.x=1", NESTED]
+)
 def test_a_wrong_value_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigurationError):
         override(Simulation(), [wrong])

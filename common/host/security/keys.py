@@ -129,7 +129,7 @@ def _parse(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (ValueError, RecursionError):  # no UTF-8, no TOML, or nested too deep
         raise ConfigurationError(f"{path} is no key file: `a3cd keys new` makes one") from None
 
 

@@ -84,6 +84,7 @@ def test_what_a_crash_left_beside_a_key_is_in_nobodys_way(tmp_path: Path) -> Non
     ("change", "text"),
     [
         (lambda _: "not = [toml", "is no key file"),
+        (lambda _: f"nested = {'[' * 5000}", "is no key file"),
         (lambda _: 'name = "a"', "has no secret"),
         (lambda pair: f'name = "a/b"\nsecret = "{pair.secret}"', "is no name"),
         (lambda pair: f'name = "a"\nsecret = "{pair.secret[:-1]}"', "secret is no key"),
