@@ -83,7 +83,7 @@ def _pairs(option: str, pattern: str, how: str) -> Callable[[Any, Any, tuple[str
 def _table(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no file, no UTF-8, no JSON, or nested too deep
         raise ConfigurationError(f"{path}: {error}; write an object of JSON") from None
 
 

@@ -98,6 +98,14 @@ def test_what_cannot_be(arguments: list[str], text: str) -> None:
         parsed(*arguments)
 
 
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": "\xff"}', b'{"a": ' + b"[" * 5000])
+def test_files_that_are_no_object_of_json(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "env"
+    file.write_bytes(content)
+    with pytest.raises(click.UsageError, match=f"{file}.*; write an object of JSON"):
+        parsed("--start-with", "ray", "--runtime-env", file)
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "why"),
     [
