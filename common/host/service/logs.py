@@ -72,6 +72,7 @@ def setup(name: str, level: int | str = logging.INFO) -> None:
             root.removeHandler(handler)
     root.addHandler(_Stderr(name, _stderr_is_journal()))
     root.setLevel(level)
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it tells of its list of fonts
 
 
 def _stderr_is_journal() -> bool:

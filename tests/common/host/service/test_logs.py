@@ -42,6 +42,14 @@ def test_level_and_second_setup(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d actor    warning: slow\n", capsys.readouterr().err)
 
 
+def test_what_the_plotting_library_does_is_heard_when_it_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.setup("learner")
+    plotting = logging.getLogger("matplotlib.font_manager")
+    plotting.info("generated new fontManager")
+    plotting.warning("no font")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d learner  warning: no font\n", capsys.readouterr().err)
+
+
 def test_an_exception_is_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
     logs.setup("learner")
     try:
